@@ -43,13 +43,20 @@ class Constraint:
 class ImageInput:
     """An image of a conversation: a part of type `kind` with its URL; `where` is its place in the request.
 
-    `data` is the file, where the URL led out of the request and it was fetched.
+    `data` is the file, where the URL led out of the request and it was fetched.  `uuid` is the client's name
+    for the image; without a URL it stands for the image, and `data` is what is known of that.
     """
 
-    url: str
+    url: str | None
     kind: str
     where: str
     data: bytes | None = None
+    uuid: str | None = None
+
+    @property
+    def source(self) -> tuple[str | None, str | None]:
+        """What leads to `data`."""
+        return self.url, None if self.url is not None else self.uuid
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,9 @@ class Images:
     `lengths` are the tokens of each part, `digests` name their contents; the tokens are `token_id`.  `texts`
     are those of each image in a prompt, in the place of the first of `marks`, with one token for each part;
     what a user typed becomes none of `marks`.
+
+    Of the parts in `stored` the engine host has the rows, and `values` has no pixels.  `named` are images to
+    be known by a uuid: it, the parts from the first to the one after the last, and what is known of it.
     """
 
     values: NDArray[np.float32]
@@ -152,6 +155,8 @@ class Images:
     marks: tuple[str, ...]
     texts: list[str]
     grids: list[Grid] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
+    named: list[tuple[str, tuple[int, int], bytes]] = field(default_factory=list)
 
 
 class Alternative(NamedTuple):

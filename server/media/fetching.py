@@ -36,7 +36,7 @@ def scheme_of(url: str) -> str:
 
 def named_elsewhere(images: Sequence[ImageInput]) -> list[ImageInput]:
     """The images that are not in the request itself; each URL once."""
-    found = {each.url: each for each in images if scheme_of(each.url) in SCHEMES}
+    found = {each.url: each for each in images if each.url is not None and scheme_of(each.url) in SCHEMES}
     return list(found.values())
 
 
@@ -92,6 +92,7 @@ class MediaFetcher:
         left = self._max_bytes
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         for each in images:
+            assert each.url is not None, "nothing else is fetched"
             try:
                 async with asyncio.timeout_at(deadline):
                     found[each.url] = await self._one(each.url, min(max_bytes, left), each.where)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from pathlib import Path
 
-import numpy as np
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
@@ -14,11 +12,13 @@ from pipelines.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
 from pipelines.nodes.images.families import ImageFamily, at_most, read_family
+from pipelines.nodes.images.known_image import known_image
 from pipelines.nodes.images.read_image import ReadImage
+from pipelines.nodes.images.shown_image import ShownImage, joined, shown_image
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.tasks import GenerationInput, ImageInput
-from pipelines.values import Floats, Grid, Images
+from pipelines.values import Images
 
 SHOWN = "images"
 """The field of a request that this node handles."""
@@ -63,31 +63,38 @@ class ReadImages(Node, Planning):
         most = self.config.max_images
         if len(given) > most:
             raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
-        read = [self.image(each) for each in given]
-        parts = [(part, image) for image in read for part in image.parts]
-        grids = [image.grid for image in read if image.grid]
-        joined = np.concatenate if grids else np.stack
-        return Images(
-            joined([part for part, _ in parts]) if parts else np.empty(0, np.float32),
-            [image.num_tokens for _, image in parts],
-            [digest_of(part, image.grid) for part, image in parts],
-            self.family.token_id,
-            self.family.marks,
-            [image.text for image in read],
-            grids,
-        )
+        shown: dict[str, ShownImage] = {}
+        images = []
+        for i, each in enumerate(given):
+            image = shown.get(each.uuid or "") if each.url is None else None
+            images.append(image or self._shown(each, i))
+            if each.uuid is not None:
+                shown[each.uuid] = images[-1]
+        return joined(images, self.family.token_id, self.family.marks)
 
-    def image(self, given: ImageInput) -> ReadImage:
+    def _shown(self, given: ImageInput, index: int) -> ShownImage:
+        """An image of a request.  Raises RequestError."""
+        if given.url is None:
+            if not given.data:
+                raise _cache_miss(index, given.where)
+            return ShownImage(known_image(given.data), [], given.uuid)
+        return shown_image(self._image(given, given.url), given.uuid)
+
+    def _image(self, given: ImageInput, url: str) -> ReadImage:
         """What is read of an image.  Raises RequestError."""
         data = given.data
         if data is None:
-            data = read_data_url(given.url, self.limits.max_bytes, given.where)
+            data = read_data_url(url, self.limits.max_bytes, given.where)
         return self.family.read(decode_image(data, self.limits, given.where))
 
 
-def digest_of(part: Floats, grid: Grid | None) -> bytes:
-    """The name of what an encoder reads: images of other shapes may have equal bytes."""
-    return blake2b(part.tobytes() + repr(grid).encode(), digest_size=16).digest()
+def _cache_miss(index: int, where: str) -> RequestError:
+    """With vLLM's text."""
+    return RequestError(
+        f"`{where}`: Cache miss for image at index {index} but data is not provided. No image with this "
+        "`uuid` is stored: send the image itself, with the same `uuid`.",
+        where,
+    )
 
 
 def _family(config: Path, settings: Path) -> ImageFamily:

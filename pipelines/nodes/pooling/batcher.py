@@ -5,9 +5,8 @@ How texts are batched is in `pipelines/host/engine/batching`.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -16,6 +15,7 @@ from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
 from pipelines.values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
@@ -70,11 +70,10 @@ class Batcher(Node):
         if isinstance(tokens, Images) and not tokens.lengths:
             return Deferred(None)
         if not isinstance(tokens, list):
-            inputs = Tensors(features=tokens.values)
             if isinstance(tokens, Images):
-                inputs["names"] = _names(tokens.digests, call.request)
-                if tokens.grids:
-                    inputs["grids"] = np.array(tokens.grids, np.int32)
+                inputs = image_tensors(tokens, call.request)
+            else:
+                inputs = Tensors(features=tokens.values)
             return call.infer(self.address, inputs, hold=hold).map(pooled)
         lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
@@ -136,13 +135,6 @@ class Batcher(Node):
         if not isinstance(last, GivesVectors):
             raise ValueError("the last line of its body gives no vectors")
         return last.gives
-
-
-def _names(digests: list[bytes], request: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """uint8[images, 16]: a request with a `cache_salt` shares with those that have the same."""
-    salt = getattr(request, "cache_salt", "").encode()
-    names = [blake2b(each + salt, digest_size=16).digest() if salt else each for each in digests]
-    return np.frombuffer(b"".join(names), np.uint8).reshape(len(names), -1)
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:

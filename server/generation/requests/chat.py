@@ -20,6 +20,7 @@ from server.generation.requests.field_types import (
     TokenIds,
 )
 from server.generation.requests.generation import BaseGenerationRequest
+from server.generation.requests.image_parts import named
 from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
 from server.generation.requests.thinking import ThinkingSwitch, thinking_kwargs
@@ -57,6 +58,7 @@ class ChatRequest(BaseGenerationRequest):
     disable_chat_template: bool | None = None
     documents: Items[DocumentFields] | None = None
     return_prompt_text: bool | None = None
+    mm_hashes: Items[StrictStr | None] | None = None
 
     @property
     def shows_images(self) -> bool:
@@ -68,7 +70,7 @@ class ChatRequest(BaseGenerationRequest):
         for i, message in enumerate(self.conversation):
             if message.shows_images:
                 message.plain(f"messages.{i}", found)
-        return found
+        return named(found, self.mm_hashes or [])
 
     @property
     def num_tokens(self) -> int | None:
@@ -199,7 +201,7 @@ class ChatRequest(BaseGenerationRequest):
         return {
             "messages": None if prompts else messages,
             "prompts": prompts,
-            "images": images or [],
+            "images": named(images or [], self.mm_hashes or []),
             "completion_ids": self.completion_token_ids or [],
             "tools": [tool.model_dump(exclude_unset=True) for tool in tools],
             "parse_tools": choice.parses,

@@ -51,6 +51,7 @@ class ContentPart(BaseModel):
     text: StrictStr | None = None
     refusal: StrictStr | None = None
     image_url: GivenImage = None
+    uuid: StrictStr | None = None
 
     def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, str]:
         """The part for a chat template; an image is put into `images`, if that is given.
@@ -58,7 +59,8 @@ class ContentPart(BaseModel):
         Raises RequestError naming `where`.
         """
         if self.type in IMAGE_PARTS and images is not None:
-            images.append(image_of(self.type, self.image_url, self.model_extra or {}, where))
+            others = self.model_extra or {}
+            images.append(image_of(self.type, self.image_url, self.uuid, others, where))
             return {"type": "image"}
         return {"type": "text", "text": self._text(where)}
 

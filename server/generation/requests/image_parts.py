@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
@@ -21,7 +22,7 @@ from server.http.error_text import quoted
 
 IMAGE_PARTS = ("image_url", "input_image")
 """Types of parts that show an image; both have it in the field `image_url`."""
-PART_FIELDS = ("type", "text", "refusal", "image_url")
+PART_FIELDS = ("type", "text", "refusal", "image_url", "uuid")
 
 
 def _image_url(value: Any) -> Any:
@@ -33,17 +34,19 @@ def _image_url(value: Any) -> Any:
 
 
 class ImageUrl(BaseModel):
-    """The URL of an image."""
+    """The URL of an image; null where the `uuid` of its part stands for it."""
 
     model_config = ConfigDict(extra="allow")
-    url: StrictStr
+    url: StrictStr | None = None
 
 
 GivenImage = Annotated[ImageUrl | None, BeforeValidator(_image_url), AlsoAccepts(type="string")]
 """An object with a `url`, or the URL itself."""
 
 
-def image_of(kind: str, image: ImageUrl | None, others: Mapping[str, Any], where: str) -> ImageInput:
+def image_of(
+    kind: str, image: ImageUrl | None, uuid: str | None, others: Mapping[str, Any], where: str
+) -> ImageInput:
     """The image of a part of type `kind`; `others` are the part's undeclared fields.
 
     Raises RequestError naming `where`.
@@ -51,7 +54,30 @@ def image_of(kind: str, image: ImageUrl | None, others: Mapping[str, Any], where
     at = f"{where}.image_url"
     ignored = IGNORED_IN_PARTS | IGNORED_IN_IMAGE_PARTS
     check_fields(others, PART_FIELDS, REFUSED_IN_IMAGE_PARTS, ignored, f"{where}.")
-    if image is None:
-        raise RequestError(f"`{at}` is required in a part of type `{kind}`", field=at)
-    check_fields(image.model_extra or {}, ImageUrl.model_fields, ignored=IGNORED_IN_IMAGES, where=f"{at}.")
-    return ImageInput(image.url, kind, where)
+    if image is not None:
+        check_fields(
+            image.model_extra or {}, ImageUrl.model_fields, ignored=IGNORED_IN_IMAGES, where=f"{at}."
+        )
+    return ImageInput(None if image is None else image.url, kind, where, uuid=uuid or None)
+
+
+def named(images: Sequence[ImageInput], hashes: Sequence[str | None]) -> list[ImageInput]:
+    """The images of a request, to which FastDeploy's `mm_hashes` may give names: one for each, or none.
+
+    Raises RequestError for an image that has neither a URL nor a name.
+    """
+    if hashes and len(hashes) != len(images):
+        raise RequestError(
+            f"`mm_hashes` has {len(hashes)} names, and the request has {len(images)} images", "mm_hashes"
+        )
+    pairs = zip(images, hashes or [None] * len(images), strict=True)
+    found = [replace(image, uuid=name or image.uuid) for image, name in pairs]
+    for each in found:
+        if each.url is None and each.uuid is None:
+            at = f"{each.where}.image_url"
+            raise RequestError(
+                f"`{at}` is required in a part of type `{each.kind}`, or the `uuid` of an image that was "
+                "sent before",
+                at,
+            )
+    return found

@@ -38,7 +38,6 @@ REFUSED: dict[str, Refused] = {
     "watermarking": Refused("watermarks are not supported", (False,)),
     "routed_experts_prompt_start": Refused("routed experts are not reported", (0,)),
     "mm_payload": Refused(TEXT_ONLY, ("none", "tensors")),
-    "mm_hashes": Refused(TEXT_ONLY, ([],)),
     "logits_processors": Refused("requests bring no code; see `logits_processors_args`", ([],)),
     "kv_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
     "ec_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
@@ -60,6 +59,7 @@ REFUSED_CHAT: dict[str, Refused] = {
     "prompt": Refused("a field of completions; use `messages`", ("",)),
 }
 REFUSED_COMPLETION: dict[str, Refused] = {
+    "mm_hashes": Refused("names of images, which are in the messages of chat/completions", ([],)),
     "suffix": Refused("suffix is only supported for models with FIM completion rendering", ("",)),
     "prompt_embeds": Refused("prompts as embeddings are not supported yet"),
     "top_logprobs": Refused("a field of chat/completions; use `logprobs`, the number of alternatives", (0,)),
@@ -116,7 +116,6 @@ IGNORED_IN_PARTS: dict[str, str] = {
 }
 IGNORED_IN_IMAGE_PARTS: dict[str, str] = {
     "detail": "an image is scaled to the one size that the model sees",
-    "uuid": "a name for a cache; images are known by their content",
 }
 REFUSED_IN_IMAGE_PARTS: dict[str, Refused] = {
     "file_id": Refused("this server stores no files; send the image as `image_url`"),

@@ -21,6 +21,7 @@ import tiny_gemma3
 import tiny_idefics3
 import tiny_internvl
 import tiny_llava
+from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
 from served_models import in_one_process
 from tiny_llava import picture
@@ -175,16 +176,20 @@ def test_conversations_with_images_equal_transformers(served):
             encoding.chat_ids(pipeline, input_of(pipeline, typing)),
             await answer(client, pipeline, typing),
         )
+        shown = input_of(pipeline, CONVERSATIONS[3][0])
+        named = [await outcome(client, pipeline, with_names(shown))]
+        alone = await with_names_alone(client, pipeline, shown)
+        named.append(await outcome(client, pipeline, alone))
         refused = []
         for part in REFUSED:
             message = {"role": "user", "content": [{"type": "text", "text": "hello"}, *part]}
             with pytest.raises(RequestError) as error:
                 pipeline.prepare(input_of(pipeline, [message]), client)
             refused.append((error.value.message, error.value.field))
-        return answers, again, other, others, counted, typed, refused, client.num_in_flight
+        return answers, again, other, others, counted, typed, named, refused, client.num_in_flight
 
     (name,) = (each.name for each in models.iterdir())
-    answers, again, other, others, counted, typed, refused, in_flight = in_one_process(scene, models)
+    answers, again, other, others, counted, typed, named, refused, in_flight = in_one_process(scene, models)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         prompts = [prompt_of(family, *each) for each in CONVERSATIONS]
@@ -203,6 +208,7 @@ def test_conversations_with_images_equal_transformers(served):
     assert again[1] == wanted[3]
     assert again[2] >= 32
     assert other[2] == 0  # the same ids, of other images
+    assert [each[:2] for each in named] == [again[:2]] * 2
     assert wanted[1] != wanted[2]
     assert typed[0] == typed_prompt
     assert typed[1][1] == typed_wanted

@@ -17,6 +17,7 @@ from breadth import after
 pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
 
 from engine_invariants import snapshot, violations
+from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
 from PIL import Image
 from served_models import in_one_process
@@ -133,7 +134,12 @@ def input_of(pipeline, messages):
 
 async def answer(client, pipeline, messages):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
-    call = pipeline.open(input_of(pipeline, messages), client)
+    return await outcome(client, pipeline, input_of(pipeline, messages))
+
+
+async def outcome(client, pipeline, generation):
+    """The same of the input of a pipeline."""
+    call = pipeline.open(generation, client)
     counted, found, cached = call.prompt_lengths, [], 0
     try:
         async for updates in call.updates():
@@ -154,11 +160,15 @@ def test_conversations_with_images_equal_transformers(exported, models):
         answers = await asyncio.wait_for(together, PATIENCE_S)
         again = await answer(client, pipeline, CONVERSATIONS[3][0])
         other = await answer(client, pipeline, [user("a", WIDE), *CONVERSATIONS[3][0][1:]])
+        shown = input_of(pipeline, CONVERSATIONS[3][0])
+        named = [await outcome(client, pipeline, with_names(shown))]
+        alone = await with_names_alone(client, pipeline, shown)
+        named.append(await outcome(client, pipeline, alone))
         counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
         typed = encoding.chat_ids(pipeline, input_of(pipeline, [user("<|image_pad|> <|video_pad|>")]))
-        return answers, again, other, counted, typed, client.num_in_flight
+        return answers, again, other, named, counted, typed, client.num_in_flight
 
-    answers, again, other, counted, typed, in_flight = in_one_process(scene, models)
+    answers, again, other, named, counted, typed, in_flight = in_one_process(scene, models)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         prompts = [prompt_of(*each) for each in CONVERSATIONS]
@@ -173,6 +183,7 @@ def test_conversations_with_images_equal_transformers(exported, models):
     ]
     assert again[1] == wanted[3]
     assert again[2] >= 64
+    assert [each[:2] for each in named] == [again[:2]] * 2
     assert other[2] < 64  # the same ids up to an image of another shape
     assert in_flight == 0
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.errors import Overloaded
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
+from pipelines.host.engine.batching.known_images import KnownImages
 from pipelines.host.engine.batching.row_cache import RowCache
-from pipelines.host.engine.batching.text_checks import Bounds, check_answer, checked_texts
+from pipelines.host.engine.batching.text_checks import Bounds, cache_miss, check_answer, checked_texts
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.host.engine.engine_contract import Result, TensorRequest
@@ -52,15 +57,21 @@ class BatchEngine(JoiningEngine[BatchPart]):
         self._settings = settings
         self.per_token = per_token
         self._cache = cache
+        self._known = None if cache is None else KnownImages(cache)
         self._waiting = WaitingQueue(settings.max_batch_tokens)
         super().__init__(body, profile or StepProfile(), warm, clock)
 
     def submit(self, key: Hashable, request: TensorRequest) -> None:
+        if "wanted" in request.inputs:
+            request.on_result(key, {"known": self._find_named(request)})
+            return
         inputs = checked_texts(request.inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         texts = texts_of(key, inputs, request.on_result, self._clock())
         with self._condition:
             self._find_known(texts)
+            if self._known is not None and "uuids" in inputs:
+                self._known.add(request.tenant, inputs, texts.names)
             if not texts.remaining:
                 request.on_result(key, texts.answer(self.per_token))
                 return
@@ -76,6 +87,16 @@ class BatchEngine(JoiningEngine[BatchPart]):
         if self._cache is not None and texts.names:
             self._totals.image_queries += len(texts.names)
             self._totals.image_hits += self._cache.fill(texts, self.bounds.output_size)
+        if texts.stored is not None and (missing := texts.order[texts.stored[texts.order]]).size:
+            raise cache_miss(int(missing.min()))
+
+    def _find_named(self, request: TensorRequest) -> NDArray[Any]:
+        """object[images]: what is known of the images of these names."""
+        wanted = request.inputs["wanted"]
+        if self._known is None:
+            return np.full(len(wanted), b"", object)
+        with self._condition:
+            return self._known.find(request.tenant, wanted)
 
     def _queue_due_s(self) -> float | None:
         """A full batch is due now, another one when the oldest request has waited `max_wait_s`."""

@@ -23,7 +23,8 @@ class Texts:
     `features` float32[num_texts, size, columns], if any; of images that are `grids` of tokens,
     int32[num_texts, 2], they are float32[num_tokens, size].
 
-    `names`, of images, are digests of what is read of each.  `order` are the texts that are run, from the
+    `names`, of images, are digests of what is read of each; those that are `stored` have no features.
+    `rows` are the places of the first features of each.  `order` are the texts that are run, from the
     longest to the shortest; `remaining` of them have no output yet.  A larger
     `priority` runs later.
     """
@@ -43,6 +44,14 @@ class Texts:
     grids: NDArray[np.int32] | None = None
     outputs: NDArray[np.float32] | None = None
     names: list[bytes] = field(default_factory=list)
+    stored: NDArray[np.bool_] | None = None
+    rows: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        sizes = np.ones_like(self.offsets) if self.grids is None else self.lengths.astype(np.int64)
+        if self.stored is not None:
+            sizes = np.where(self.stored, 0, sizes)
+        self.rows = np.cumsum(sizes) - sizes
 
     def span(self, item: int) -> slice:
         """The tokens of one text."""
@@ -85,6 +94,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
         inputs.get("features"),
         inputs.get("grids"),
         names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
+        stored=inputs["stored"].astype(bool) if "stored" in inputs else None,
     )
 
 
@@ -113,10 +123,12 @@ class BatchPart:
     @property
     def features(self) -> NDArray[np.float32] | None:
         """Those of its windows, or of all tokens of its images; None for texts of ids."""
-        features = self.request.features
+        features, rows = self.request.features, self.request.rows[self.items]
         if features is None:
             return None
-        return features[self.items if self.request.grids is None else self.tokens.ravel()]
+        if self.request.grids is not None:
+            rows = (rows[:, None] + np.arange(self.length)).ravel()
+        return features[rows]
 
     @property
     def grids(self) -> NDArray[np.int32] | None:

@@ -45,26 +45,29 @@ def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:
 
 
 def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, ...]) -> Arrays:
-    features = inputs.get("features")
-    if features is None or features.shape[1:] != columns or not len(features):
+    features, num_stored = _features(inputs, columns), _num_stored(inputs)
+    if features is None or features.shape[1:] != columns or not len(features) + num_stored:
         has = "token ids" if features is None else f"features of shape {list(features.shape)}"
         raise RequestError(
             f"this model reads features of shape [windows, {', '.join(map(str, columns))}], not {has}"
         )
     if features.dtype != np.float32 or not np.isfinite(features).all():
         raise RequestError("features are finite numbers of float32")
-    if "names" in inputs and len(inputs["names"]) != len(features):
+    num_windows = len(features) + num_stored
+    if "names" in inputs and len(inputs["names"]) != num_windows:
         raise RequestError("each image has one name")
-    lengths = np.full(len(features), bounds.max_tokens, np.int32)
-    return {**inputs, "ids": np.zeros(int(lengths.sum()), np.int32), "lengths": lengths}
+    lengths = np.full(num_windows, bounds.max_tokens, np.int32)
+    return _with_lengths(inputs, features, lengths)
 
 
 def _checked_grids(inputs: Arrays, bounds: Bounds, size: int) -> Arrays:
-    features, grids = inputs.get("features"), inputs.get("grids")
+    features, grids = _features(inputs, (size,)), inputs.get("grids")
     if features is None or grids is None or features.shape[1:] != (size,) or grids.shape[1:] != (2,):
         raise RequestError(f"this model reads features of shape [tokens, {size}] of images, and their grids")
     lengths = grids.astype(np.int64).prod(axis=1)
-    if not len(lengths) or grids.min() < 1 or lengths.sum() != len(features):
+    stored = inputs.get("stored", np.zeros(len(lengths), np.uint8))
+    is_whole = len(lengths) == len(stored) > 0 and grids.min() > 0
+    if not is_whole or lengths[stored == 0].sum() != len(features):
         raise RequestError("the grids of the images are not those of their features")
     if "names" in inputs and len(inputs["names"]) != len(grids):
         raise RequestError("each image has one name")
@@ -76,7 +79,23 @@ def _checked_grids(inputs: Arrays, bounds: Bounds, size: int) -> Arrays:
         )
     if features.dtype != np.float32 or not np.isfinite(features).all():
         raise RequestError("features are finite numbers of float32")
-    return {**inputs, "ids": np.zeros(len(features), np.int32), "lengths": lengths.astype(np.int32)}
+    return _with_lengths(inputs, features, lengths)
+
+
+def _features(inputs: Arrays, columns: tuple[int, ...]) -> NDArray[Any] | None:
+    """Those of a request; none at all where the rows of all its images are stored."""
+    if "features" not in inputs and inputs.get("stored", np.zeros(1)).all():
+        return np.empty((0, *columns), np.float32)
+    return inputs.get("features")
+
+
+def _num_stored(inputs: Arrays) -> int:
+    return int(np.count_nonzero(inputs["stored"])) if "stored" in inputs else 0
+
+
+def _with_lengths(inputs: Arrays, features: NDArray[Any], lengths: NDArray[Any]) -> Arrays:
+    ids = np.zeros(int(lengths.sum()), np.int32)
+    return {**inputs, "features": features, "ids": ids, "lengths": lengths.astype(np.int32)}
 
 
 def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None:
@@ -100,6 +119,15 @@ def check_answer(num_outputs: int, output_size: int) -> None:
             f"one request may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
             "input",
         )
+
+
+def cache_miss(image: int) -> RequestError:
+    """With vLLM's text, for an image without data."""
+    return RequestError(
+        f"Cache miss for image at index {image} but data is not provided. Its rows are not stored any more: "
+        "send the image itself, with the same `uuid`.",
+        "messages",
+    )
 
 
 def too_long(max_tokens: int, contained: str) -> ContextTooLong:

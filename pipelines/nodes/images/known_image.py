@@ -1,0 +1,37 @@
+"""What a prompt needs of an image whose rows the engine host stores, so that its file is not sent again."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from pipelines.values import Grid
+
+NAME_BYTES = 16
+
+
+class KnownImage(msgspec.Struct, frozen=True, array_like=True):
+    """`digests` of its parts, each of `num_tokens` tokens; `text` is in the prompt in the place of its mark,
+    and `grid` are the rows and columns of its tokens, where the model's positions depend on them.
+    """
+
+    digests: list[bytes]
+    num_tokens: int
+    text: str
+    grid: Grid | None = None
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+def known_image(data: bytes) -> KnownImage:
+    """The image that was `encoded`."""
+    return msgspec.msgpack.decode(data, type=KnownImage)
+
+
+def name_of(uuid: str, cache_salt: str) -> bytes:
+    """NAME_BYTES for the uuid that a client gave an image: requests with other salts do not find it."""
+    digest = blake2b(cache_salt.encode(errors="surrogatepass"), digest_size=NAME_BYTES)
+    digest.update(b"\0" + uuid.encode(errors="surrogatepass"))
+    return digest.digest()

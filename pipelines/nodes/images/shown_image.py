@@ -1,0 +1,61 @@
+"""The images of a request, read or known already, as later nodes take them: pixels, digests and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate
+
+import numpy as np
+
+from pipelines.nodes.images.known_image import NAME_BYTES, KnownImage
+from pipelines.nodes.images.read_image import ReadImage
+from pipelines.values import Floats, Grid, Images
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image of a request; `pixels` of each part, [] where the engine host has their rows."""
+
+    known: KnownImage
+    pixels: list[Floats]
+    uuid: str | None
+
+    @property
+    def is_stored(self) -> bool:
+        return not self.pixels
+
+
+def shown_image(read: ReadImage, uuid: str | None) -> ShownImage:
+    digests = [digest_of(part, read.grid) for part in read.parts]
+    return ShownImage(KnownImage(digests, read.num_tokens, read.text, read.grid), read.parts, uuid)
+
+
+def joined(images: Sequence[ShownImage], token_id: int, marks: tuple[str, ...]) -> Images:
+    """All images of a request, in order."""
+    known, pixels = [image.known for image in images], [part for image in images for part in image.pixels]
+    grids = [each.grid for each in known if each.grid]
+    join = np.concatenate if grids else np.stack
+    ends = list(accumulate(len(each.digests) for each in known))
+    placed = list(zip(images, zip([0, *ends], ends, strict=False), strict=True))
+    return Images(
+        join(pixels) if pixels else np.empty(0, np.float32),
+        [each.num_tokens for each in known for _ in each.digests],
+        [digest for each in known for digest in each.digests],
+        token_id,
+        marks,
+        [each.text for each in known],
+        grids,
+        [part for image, span in placed if image.is_stored for part in range(*span)],
+        [
+            (image.uuid, span, image.known.encoded())
+            for image, span in placed
+            if image.uuid is not None and not image.is_stored
+        ],
+    )
+
+
+def digest_of(part: Floats, grid: Grid | None) -> bytes:
+    """The name of what an encoder reads: images of other shapes may have equal bytes."""
+    return blake2b(part.tobytes() + repr(grid).encode(), digest_size=NAME_BYTES).digest()
