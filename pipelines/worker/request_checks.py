@@ -12,14 +12,14 @@ from pipelines.tasks import PURPOSES, GenerationInput, ImageInput, PoolingInput
 def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
     """Raise RequestError for a field that no node of the model's graph handles."""
     if isinstance(request, GenerationInput):
-        _check_generation(request, plan)
+        _check_generation(model, request, plan)
     elif isinstance(request, PoolingInput):
         _check_pooling(model, request, plan)
 
 
-def _check_generation(request: GenerationInput, plan: RequestPlan) -> None:
+def _check_generation(model: str, request: GenerationInput, plan: RequestPlan) -> None:
     if request.images and "images" not in plan.handled:
-        refuse_image(request.images[0])
+        refuse_image(model, request.images[0])
     if request.tool_choice is not None and plan.tool_calls is None and request.constraint is None:
         raise RequestError("this model's graph looks for no tool calls", "tool_choice")
     if request.thinking_budget is not None and plan.reasoning is None:
@@ -29,10 +29,12 @@ def _check_generation(request: GenerationInput, plan: RequestPlan) -> None:
         )
 
 
-def refuse_image(image: ImageInput) -> NoReturn:
-    """Raises RequestError."""
+def refuse_image(model: str, image: ImageInput) -> NoReturn:
+    """Raises RequestError, with vLLM's text."""
     raise RequestError(
-        f"`{image.where}`: this model takes text only, so `{image.kind}` parts are refused", image.where
+        f"`{image.where}`: {model} is not a multimodal model: it takes text only, so `{image.kind}` parts "
+        "are refused",
+        image.where,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pipelines.errors import BraidError
 from pipelines.tasks import GenerationInput
-from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses, ovms_speech
+from server.dialects import ovms, ovms_embeddings, ovms_images, ovms_rerank, ovms_responses, ovms_speech
 from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
 from server.generation.replies.reply_models import PlainError, envelope
@@ -43,9 +43,10 @@ OVMS = Dialect(
     statuses={405: 406},
     bodies={
         "chat": BodyRules(
-            (*ovms.GENERATION, *ovms.CHAT),
+            (*ovms.GENERATION, *ovms.CHAT, *ovms_images.PARTS),
             (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER),
             _transform_generation_body,
+            ovms_images.translate_error,
         ),
         "completion": BodyRules(
             (*ovms.GENERATION, *ovms.COMPLETION),

@@ -132,7 +132,10 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
             return dialect.transform_generation(request.generation(max_context))
 
         num_bytes = work_bytes(request, len(raw))
-        call = await open_call(services, pipeline, generation, exchange, num_bytes, request)
+        try:
+            call = await open_call(services, pipeline, generation, exchange, num_bytes, request)
+        except RequestError as error:
+            raise dialect.translate_error(self.kind, error) from None
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)

@@ -61,7 +61,7 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
         images = reader.read(generation.images)
         return place_images(node.ids(write_images(prompt, images, "messages")), images, "messages")[0]
     if generation.images:
-        refuse_image(generation.images[0])
+        refuse_image(pipeline.name, generation.images[0])
     return node.ids(prompt)
 
 

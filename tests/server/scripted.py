@@ -124,7 +124,7 @@ class ScriptedPipeline:
 
     def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> ScriptedCall:
         for image in getattr(generation, "images", []):
-            refuse_image(image)
+            refuse_image(self.name, image)
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
         call.tenant, call.earlier = tenant, earlier
         self.calls.append(call)

@@ -24,7 +24,7 @@ def test_ids_take_the_place_of_what_the_template_makes(rig):
 
 
 def test_messages_beside_ids_are_checked_all_the_same(rig):
-    part = {"type": "image_url", "image_url": {"url": "x"}}
+    part = {"type": "video_url", "video_url": {"url": "x"}}
     answer = rig.chat(messages=[{"role": "user", "content": [part]}], prompt_token_ids=[4])
     assert answer.error["param"] == "messages.0.content.0"
 

@@ -37,15 +37,15 @@ def import_pillow() -> Any:
 def decode_image(data: bytes, limits: ImageLimits, where: str) -> Image.Image:
     """The image, or the first one of an animation, in RGB and turned as its EXIF data says.
 
-    As in transformers, what is transparent has the colour that the file gives it.  Raises RequestError.
+    What is transparent is put on white, as vLLM does.  Raises RequestError.
     """
     pillow = import_pillow()
     bombs = (pillow.Image.DecompressionBombError, pillow.Image.DecompressionBombWarning)
     try:
         with pillow.Image.open(io.BytesIO(data), formats=FORMATS) as file:
             check_size(file.size, limits, where)
-            image: Image.Image = pillow.ImageOps.exif_transpose(file).convert("RGB")
-            return image
+            turned: Image.Image = pillow.ImageOps.exif_transpose(file)
+            return _on_white(pillow, turned) if turned.has_transparency_data else turned.convert("RGB")
     except RequestError:
         raise
     except bombs:
@@ -54,6 +54,13 @@ def decode_image(data: bytes, limits: ImageLimits, where: str) -> Image.Image:
         raise RequestError(f"`{where}`: this is no image; allowed: {', '.join(FORMATS)}", where) from None
     except Exception as error:  # of damaged files; Pillow raises errors of all kinds
         raise RequestError(f"`{where}`: the image cannot be decoded: {error}", where) from None
+
+
+def _on_white(pillow: Any, image: Image.Image) -> Image.Image:
+    colours = image.convert("RGBA")
+    white: Image.Image = pillow.Image.new("RGB", image.size, "white")
+    white.paste(colours, mask=colours.getchannel("A"))
+    return white
 
 
 def check_size(size: tuple[int, int], limits: ImageLimits, where: str) -> None:

@@ -26,6 +26,8 @@ from server.generation.requests.prompts import read_ids
 from server.generation.requests.thinking import ThinkingSwitch, thinking_kwargs
 from server.generation.requests.tools import ChatToolChoice, Function, Tool, Tools, read_choice
 
+MEDIA_SETTINGS = ("media_io_kwargs", "mm_processor_kwargs")
+"""Fields without effect, except beside images."""
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """Names that `chat_template_kwargs` may not have: they are fields of the request."""
 
@@ -148,6 +150,8 @@ class ChatRequest(BaseGenerationRequest):
     def check(self, max_context: int) -> None:
         super().check(max_context)
         self._check_messages()
+        if self.shows_images:
+            self._check_images()
         if self.continue_final_message and self.add_generation_prompt:
             raise RequestError(
                 "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
@@ -167,6 +171,20 @@ class ChatRequest(BaseGenerationRequest):
                 raise RequestError(
                     f"`chat_template_kwargs.{name}` is not allowed: `{name}` is a field of the request",
                     field=f"chat_template_kwargs.{name}",
+                )
+
+    def _check_images(self) -> None:
+        """What a request with images may not have."""
+        for name in MEDIA_SETTINGS:
+            if (self.model_extra or {}).get(name):
+                raise RequestError(
+                    f"`{name}`: images are read as the model's own settings say; leave it out", field=name
+                )
+        for name in ("prompt_token_ids", "disable_chat_template"):
+            if getattr(self, name):
+                raise RequestError(
+                    f"`{name}`: images have their places by the chat template of `messages`; leave it out",
+                    field=name,
                 )
 
     def _check_messages(self) -> None:

@@ -62,6 +62,12 @@ class ContentPart(BaseModel):
             others = self.model_extra or {}
             images.append(image_of(self.type, self.image_url, self.uuid, others, where))
             return {"type": "image"}
+        if self.type in MEDIA_PARTS and images is not None:
+            raise RequestError(
+                f"`{where}`: `{self.type}` parts are refused; allowed: {', '.join(TEXT_PARTS)}, and for a "
+                f"model that sees {', '.join(IMAGE_PARTS)}",
+                field=where,
+            )
         return {"type": "text", "text": self._text(where)}
 
     def _text(self, where: str) -> str:

@@ -28,7 +28,7 @@ class Refused(NamedTuple):
 
 NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt, which this server does not offer"
 TEXT_ONLY = "this server answers with text only"
-NO_MEDIA = "settings for images, audio and video, which are refused themselves"
+NO_MEDIA = "settings for images, audio and video; refused beside images, which the model's own scale"
 NO_VERBOSITY = "models have no such setting; ask for it in the prompt"
 NO_CACHE_MOVES = "caches are not moved between servers"
 

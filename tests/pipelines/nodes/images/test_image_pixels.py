@@ -60,6 +60,18 @@ def see_through_palette():
     return file_of(image, "PNG", transparency=3)
 
 
+def on_white(file):
+    """As transformers loads an image, which drops transparency: vLLM puts it on white first."""
+    from transformers.image_utils import load_image
+
+    image = Image.open(io.BytesIO(file))
+    if not image.has_transparency_data:
+        return load_image(image)
+    white = Image.new("RGB", image.size, (255, 255, 255))
+    white.paste(image.convert("RGBA"), mask=image.convert("RGBA").split()[3])
+    return load_image(white)
+
+
 FILES = {
     "odd": file_of(noise(31, 57, 3)),
     "smaller": file_of(noise(5, 9, 3)),
@@ -81,16 +93,22 @@ FILES = {
 @pytest.mark.parametrize("fields", [CLIP, SIGLIP], ids=["clip", "siglip"])
 def test_pixels_equal_those_of_transformers(name, fields):
     transformers = pytest.importorskip("transformers", reason="needs the export extra")
-    from transformers.image_utils import load_image
-
     settings = {key: value for key, value in fields.items() if key != "image_processor_type"}
     processor = getattr(transformers, fields["image_processor_type"])(**settings)
-    opened = load_image(Image.open(io.BytesIO(FILES[name])))
+    opened = on_white(FILES[name])
     want = np.asarray(processor(opened)["pixel_values"][0], np.float32)
     found = clip_pixels(decode_image(FILES[name], LIMITS, "x"), read_pixel_settings(fields))
     assert found.dtype == np.float32
     assert found.shape == want.shape
     assert np.abs(found - want).max() < 1e-5
+
+
+def test_what_is_transparent_is_white():
+    drawn = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+    drawn.putpixel((0, 0), (0, 0, 0, 255))
+    pixels = np.asarray(decode_image(file_of(drawn), LIMITS, "x"))
+    assert pixels[0, 0].tolist() == [0, 0, 0]
+    assert (pixels.reshape(-1, 3)[1:] == 255).all()
 
 
 QWEN = {
@@ -107,12 +125,10 @@ SIZES = {f"{width} by {height}": file_of(noise(width, height, 3)) for width, hei
 @pytest.mark.parametrize("name", [*FILES, *SIZES])
 def test_patches_and_grids_equal_those_of_transformers(name):
     transformers = pytest.importorskip("transformers", reason="needs the export extra")
-    from transformers.image_utils import load_image
-
     settings = {key: value for key, value in QWEN.items() if key not in ("image_processor_type", "size")}
     file = {**FILES, **SIZES}[name]
     processor = transformers.Qwen2VLImageProcessor(**settings)
-    want = processor([load_image(Image.open(io.BytesIO(file)))], return_tensors="np")
+    want = processor([on_white(file)], return_tensors="np")
     found = read_qwen_vl(QWEN_CONFIG, QWEN).read(decode_image(file, LIMITS, "x"))
     assert [[1, *(2 * each for each in found.grid)]] == want["image_grid_thw"].tolist()
     assert found.pixels.dtype == np.float32

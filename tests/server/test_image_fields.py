@@ -1,4 +1,4 @@
-"""Names of images in requests: a part's `uuid`, FastDeploy's `mm_hashes`, and images with a name alone."""
+"""Images in requests: their names (`uuid`, FastDeploy's `mm_hashes`), and what is refused beside them."""
 
 from __future__ import annotations
 
@@ -42,3 +42,31 @@ def test_fast_deploy_s_names_go_before_those_of_parts():
     ) as refused:
         images(*shown, mm_hashes=["b"])
     assert refused.value.field == "mm_hashes"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"disable_chat_template": True}, "have their places by the chat template"),
+        ({"prompt_token_ids": [1, 2]}, "have their places by the chat template"),
+        ({"mm_processor_kwargs": {"max_pixels": 9}}, "as the model's own settings say"),
+        ({"media_io_kwargs": {"image": {"rgba_background_color": [0, 0, 0]}}}, "own settings say"),
+    ],
+)
+def test_fields_that_would_change_images_are_refused_beside_them(fields, words):
+    (name,) = fields
+    with pytest.raises(RequestError, match=words) as refused:
+        images(part(image_url=URL), **fields)
+    assert refused.value.field == name
+    assert not images("text", **fields)
+    assert images(part(image_url=URL), **dict.fromkeys(fields)) == [("data:,x", None)]
+
+
+@pytest.mark.parametrize("kind", ["video_url", "image_embeds", "file"])
+def test_other_media_are_refused_with_what_is_allowed(kind):
+    with pytest.raises(
+        RequestError, match="refused; allowed: text, .*a model that sees image_url"
+    ) as refused:
+        images(part(image_url=URL), {"type": kind, kind: {"url": "data:,x"}})
+    assert refused.value.field == "messages.0.content.1"
+    assert f"`{kind}` parts" in refused.value.message
