@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON = "common"
 NODE = "node"
-TENSORS, REAL_TENSORS = "tensors", "real_tensors"
+TENSORS, REAL_TENSORS, SEEING = "tensors", "real_tensors", "seeing"
 
 
 class Program(NamedTuple):
@@ -80,6 +80,7 @@ def python_of(environment: str) -> Path:
 PROGRAMS = [
     Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
+    Program("image_questions.py", "openai", served=SEEING),
     Program("instructor_extraction.py", "instructor"),
     Program("langchain_chat.py", "langchain-openai"),
     Program("langchain_embeddings.py", "langchain-openai"),

@@ -53,6 +53,22 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a small random model that sees, `llava`."""
+    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+    from tiny_llava import write_llava
+
+    from pipelines.repository.new_graph import new_graph
+
+    models = write_llava(tmp_path_factory.mktemp("seeing"))[1].parent
+    shutil.rmtree(models / "source")
+    (models / "llava" / "graph.yaml").write_text(new_graph(models / "llava"))
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
 def tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The addresses, HTTP and gRPC, of a server with small tensor models."""
     models = tmp_path_factory.mktemp("tensors") / "models"
