@@ -65,6 +65,7 @@ class PromptInput:
 
     messages: list[dict[str, Any]] | None = None
     prompts: list[Prompt] = field(default_factory=list)
+    images: list[ImageInput] = field(default_factory=list)  # those of the conversations, in order
     tools: list[dict[str, Any]] = field(default_factory=list)
     add_generation_prompt: bool = True
     continue_final_message: bool = False
@@ -83,7 +84,6 @@ class GenerationInput(PromptInput):
     """
 
     n: int = 1
-    images: list[ImageInput] = field(default_factory=list)  # those of the messages, in order
     sampling: dict[str, Any] = field(default_factory=dict)
     default_max_tokens: int | None = None  # None: what is left of the context
     fallbacks: dict[str, Any] = field(default_factory=dict)  # where neither the client nor the model sets one

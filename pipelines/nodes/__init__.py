@@ -16,6 +16,8 @@ NODE_TYPES = {
     "parse_reply": "text.replies.parse_reply:ParseReply",
     "images": "images.images:ReadImages",
     "log_mel": "audio.log_mel:LogMel",
+    "texts": "pooling.texts:PlainTexts",
+    "merge": "pooling.merge:Merge",
     "matryoshka": "pooling.matryoshka:Matryoshka",
     "label": "pooling.label:Label",
     "rank": "pooling.rank:Rank",

@@ -9,6 +9,7 @@ from typing import Any
 from graphs.errors import GraphError
 from graphs.read import without_places
 from pipelines.repository.decoder_graph import DecoderSettings, draft_of, generation_lines
+from pipelines.repository.dual_graph import dual_fault, dual_lines, find_dual
 from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOKENIZER, Export, find_export
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
@@ -28,7 +29,8 @@ def recognise(folder: Path) -> str | None:
     One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused; so is
     optimum-intel's Whisper, which is refused, and a model that sees, of which some are.
     """
-    if (folder / graph_file.FILE).is_file() or is_optimums(folder) or find_vision(folder) is not None:
+    seeing = find_vision(folder), find_dual(folder)
+    if (folder / graph_file.FILE).is_file() or is_optimums(folder) or seeing != (None, None):
         return "openvino"
     if find_speech(folder) is not None or find_text_pair(folder) is not None or find_voices(folder):
         return "onnx"
@@ -68,6 +70,10 @@ def new_graph(folder: Path) -> str:
             raise ValueError(f"{folder}: {fault}")
         lines = generation_lines(seeing, DecoderSettings(scheduler=STEP), image_lines(seeing))
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
+    if (at := find_dual(folder)) is not None:
+        if fault := dual_fault(folder, at):
+            raise ValueError(f"{folder}: {fault}")
+        return "\n".join([HEADER + "version: 1", *dual_lines(folder, at)]) + "\n"
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:

@@ -93,10 +93,18 @@ class Call:
 
     @property
     def prompt_lengths(self) -> list[int]:
-        """Tokens of each prompt or text, as they were first submitted; of a reply in parts those of each."""
+        """Tokens of each prompt or text, as they were first submitted, and of each image that is no part of a
+        prompt; of a reply in parts those of each.
+        """
         if isinstance(self.result, Series):
             return [length for each in self._submissions for length in each.text_lengths]
-        return next((list(each.text_lengths) for each in self._submissions if each.text_lengths), [])
+        texts = (each.text_lengths for each in self._submissions if not _has_images(each))
+        return [*next(filter(None, texts), []), *self.image_lengths]
+
+    @property
+    def image_lengths(self) -> list[int]:
+        """Tokens of each image that is no part of a prompt."""
+        return [n for each in self._submissions if _has_images(each) for n in each.text_lengths]
 
     @property
     def prompt_ids(self) -> list[list[int]]:
@@ -129,9 +137,14 @@ class Call:
         except BraidError:
             self._abort()
             raise
-        self._open = set(range(_first_submission(self.result).num_choices))
+        self._open = set(range(self._num_choices))
         if not isinstance(self.result, Stream) and self.prompt_lengths:
             self._timing.read(self.prompt_lengths)
+
+    @property
+    def _num_choices(self) -> int:
+        first = _first_submission(self.result).num_choices
+        return max(first, len(self.prompt_lengths)) if isinstance(self.result, Deferred) else first
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last iteration: (choice, update) pairs in order, until every choice ended.
@@ -299,6 +312,10 @@ class Call:
         else:
             self._timing.completed(len(self._open), finish)
         self._open.clear()
+
+
+def _has_images(submission: Submission) -> bool:
+    return isinstance(submission, TensorSubmission) and submission.has_images
 
 
 def _first_submission(value: Stream[Any] | Deferred[Any]) -> Submission:

@@ -6,11 +6,13 @@ from typing import Any, NoReturn
 
 from pipelines.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PURPOSES, GenerationInput, ImageInput, PoolingInput
+from pipelines.tasks import PURPOSES, GenerationInput, ImageInput, PoolingInput, PromptInput
 
 
 def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
     """Raise RequestError for a field that no node of the model's graph handles."""
+    if isinstance(request, PromptInput) and request.images and "images" not in plan.handled:
+        refuse_image(model, request.images[0])
     if isinstance(request, GenerationInput):
         _check_generation(model, request, plan)
     elif isinstance(request, PoolingInput):
@@ -18,8 +20,6 @@ def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
 
 
 def _check_generation(model: str, request: GenerationInput, plan: RequestPlan) -> None:
-    if request.images and "images" not in plan.handled:
-        refuse_image(model, request.images[0])
     if request.tool_choice is not None and plan.tool_calls is None and request.constraint is None:
         raise RequestError("this model's graph looks for no tool calls", "tool_choice")
     if request.thinking_budget is not None and plan.reasoning is None:

@@ -109,6 +109,10 @@ class TensorSubmission:
     request_id: int | None = None
 
     @property
+    def has_images(self) -> bool:
+        return "names" in self.inputs
+
+    @property
     def num_choices(self) -> int:
         """Each text counts as a choice."""
         return len(self.text_lengths) or 1

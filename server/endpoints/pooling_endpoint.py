@@ -20,14 +20,16 @@ from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
 from server.endpoints.generation_endpoint import requested_priority
+from server.generation.requests.image_parts import check_media_settings
 from server.generation.requests.required_nodes import check_template
 from server.generation.requests.work_bytes import work_bytes
 from server.http.exchange import LONG_BODY_BYTES, Exchange
 from server.http.request_body import parse
+from server.media.request_images import fetch_images, size_of, with_files
 from server.model_lookup import Ability, find_pipeline
 from server.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.pooling.requests.base_request import BasePoolingRequest
+from server.pooling.requests.base_request import BasePoolingRequest, ShownBy
 from server.services import Services
 
 Body = TypeVar("Body", bound=BasePoolingRequest)
@@ -52,6 +54,8 @@ class PoolingEndpoint(Generic[Body]):
     def check(self, request: Body, pipeline: Pipeline) -> None:
         """Raise RequestError when this model or this server does not support the request."""
         check_template(getattr(request, "chat_template", None), self._services.settings)
+        if request.shows_images:
+            check_media_settings(request.model_extra or {})
 
     def pooling_input(self, request: Body, pipeline: Pipeline) -> PoolingInput:
         """The input of the pipeline; may run in a thread.  Raises RequestError."""
@@ -77,7 +81,8 @@ class PoolingEndpoint(Generic[Body]):
             call = await self._prepare(request, pipeline, exchange, len(raw))
             result = await run_pooling_call(call, exchange)
             context = ReplyContext(
-                self._reply_id(request, exchange), pipeline.name, created, result.num_tokens
+                *(self._reply_id(request, exchange), pipeline.name, created),
+                *(result.num_tokens, result.num_image_tokens),
             )
             reply = await self._serialize(request, pipeline, context, result, len(raw))
         except RequestError as error:
@@ -86,14 +91,17 @@ class PoolingEndpoint(Generic[Body]):
         resp.set_headers(reply.headers)
 
     async def _prepare(self, request: Body, pipeline: Pipeline, exchange: Exchange, num_bytes: int) -> Call:
-        """The pipeline's call; many or long texts, and request templates, are read off the event loop."""
+        """The pipeline's call; many or long texts, images and templates of requests are read off the loop."""
         services = self._services
+        files = await fetch_images(services, pipeline, exchange, ShownBy(request), num_bytes)
         if num_bytes > LONG_TEXTS_BYTES:
             num_bytes = max(num_bytes, LONG_BODY_BYTES + 1)
-        return await exchange.off_loop(
-            lambda: pipeline.prepare(self.pooling_input(request, pipeline), services.client),
-            work_bytes(request, num_bytes),
-        )
+
+        def prepare() -> Call:
+            given = with_files(self.pooling_input(request, pipeline), files)
+            return pipeline.prepare(given, services.client)
+
+        return await exchange.off_loop(prepare, work_bytes(request, num_bytes) + size_of(files))
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
         return self.id_prefix + (exchange.client_id or request.request_id or exchange.request_id)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pipelines.nodes.images.image_tensors import wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.pooling.batcher import Batcher
-from pipelines.tasks import GenerationInput, ImageInput
+from pipelines.tasks import ImageInput, PromptInput
 from pipelines.wire.client import EngineClient
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.submissions import TensorSubmission
@@ -21,6 +21,7 @@ from server.http.exchange import Exchange
 from server.media.fetching import named_elsewhere
 from server.services import Services
 
+Input = TypeVar("Input", bound=PromptInput)
 Files = Mapping[tuple[str | None, str | None], bytes]
 """The source of an image → the bytes that were there, or what is known of it."""
 
@@ -83,12 +84,11 @@ async def known_images(
     return {(None, uuid): known for uuid, known in found.items()}
 
 
-def with_files(generation: GenerationInput, files: Files) -> GenerationInput:
+def with_files(given: Input, files: Files) -> Input:
     """The input with the bytes of its images that were fetched, and what is known of others."""
     if not files:
-        return generation
-    images = [replace(each, data=files.get(each.source)) for each in generation.images]
-    return replace(generation, images=images)
+        return given
+    return replace(given, images=[replace(each, data=files.get(each.source)) for each in given.images])
 
 
 def size_of(files: Files) -> int:

@@ -13,10 +13,13 @@ from server.http.exchange import ClientGone, Exchange
 
 @dataclass(frozen=True, slots=True)
 class PoolingResult:
-    """`value` is the result of the graph's task, computed from `num_tokens` input tokens."""
+    """`value` is the result of the graph's task, computed from `num_tokens` input tokens, of which those of
+    images are `num_image_tokens`.
+    """
 
     value: Any
     num_tokens: int
+    num_image_tokens: int = 0
 
     @property
     def num_values(self) -> int:
@@ -36,4 +39,4 @@ async def run_pooling_call(call: Call, exchange: Exchange) -> PoolingResult:
     value = await call.answer()
     if value is None:
         raise ClientGone
-    return PoolingResult(value, sum(call.prompt_lengths))
+    return PoolingResult(value, sum(call.prompt_lengths), sum(call.image_lengths))

@@ -212,7 +212,7 @@ def _stages(console: Console) -> Iterator[Stages]:
 
 
 def _size(folder: Path) -> str:
-    stored = [*(folder / "model").glob("*.bin"), *(folder / "model").glob("*.data")]
+    stored = [*(folder / "model").rglob("*.bin"), *(folder / "model").rglob("*.data")]
     num_bytes = sum(path.stat().st_size for path in stored)
     return f"{num_bytes / 1e6:.0f} MB" if num_bytes >= 1e6 else f"{num_bytes / 1e3:.0f} kB"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pipelines.repository.dual_graph import is_dual
 from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
 from tools.export.folder import ExportError, Stage, check_code, read_config
 
@@ -43,9 +44,14 @@ class Options:
 
 def choose(source: str, options: Options) -> Export:
     """The export.  Raises click's error for contradicting options, `ExportError` for unsupported models."""
+    from tools.export.sentence_files import clip_folder
+
     if options.form != AUTO:
         _check_form(options)
+    source = clip_folder(source)
     config, task = _read(source, options.task)
+    if is_dual(config):
+        return _dual(source, task, options)
     if options.form == AUTO:
         _check_form(replace(options, form=MEANT.get(task, "openvino")))
     if task != "rerank":
@@ -79,7 +85,8 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
     except Exception:  # any error of a hub
         return {}, TEXT if task == AUTO else task
     check_code(source, config)
-    found = infer_task(config, types) if task == AUTO else task
+    by_files = "embed" if is_dual(config) else infer_task(config, types)
+    found = by_files if task == AUTO else task
     if found is None:
         raise ExportError(
             f"{source} is {', '.join(config['architectures'])}, which does not determine a task; "
@@ -101,6 +108,21 @@ def _generating(source: str, options: Options) -> Export:
         raise click.BadParameter("int8 goes with models that read whole texts", param_hint="--activations")
     weights, form, activations = options.weights, options.form, options.activations
     return lambda folder, stage: export_decoder(source, folder, weights, stage, form, activations)
+
+
+def _dual(source: str, task: str, options: Options) -> Export:
+    from tools.export.dual_encoder import export_dual
+    from tools.export.encoder import DTYPES, EncoderOptions, computed_in
+
+    if task != "embed":
+        raise click.BadParameter("a model of texts and images goes with embed", param_hint="--task")
+    _refuse_scoring(options)
+    if options.activations == "int8":
+        raise click.BadParameter("int8 goes with models of texts alone", param_hint="--activations")
+    form = "openvino" if options.form == AUTO else options.form
+    _check_form(replace(options, form=form))
+    dtype = DTYPES[computed_in(EncoderOptions(task, form, options.weights, options.activations))]
+    return lambda folder, stage: export_dual(source, folder, form, options.weights, dtype, stage)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:

@@ -52,12 +52,12 @@ def export_encoder(source: str, folder: Path, wanted: EncoderOptions, stage: Sta
     config.json; chat_template.jinja and the files of sentence-transformers where the model has them; and
     score/, the head of a decoder that classifies.  It is complete or untouched.  Raises `ExportError`.
     """
-    dtype = DTYPES[_computed_in(wanted)]
+    dtype = DTYPES[computed_in(wanted)]
     with quiet(), scratch_beside(folder) as scratch:
         made = scratch / "model"
         stage("reading the tokenizer")
         tokenizer = write_tokenizer(source, made)
-        _keep_whole_texts(made / "tokenizer.json")
+        keep_whole_texts(made / "tokenizer.json")
         _write_model(source, made, wanted, dtype, tokenizer, stage)
         stage("writing the folder")
         put(made, folder)
@@ -113,7 +113,7 @@ def _texts(tokenizer: Any, config: Any, wanted: EncoderOptions) -> list[list[int
     return [tokenizer.encode(text, truncation=True, max_length=longest) for text in calibration_texts()]
 
 
-def _computed_in(wanted: EncoderOptions) -> str:
+def computed_in(wanted: EncoderOptions) -> str:
     """The type of activations of the traced model; OpenVINO selects it at run time.  Raises `ExportError`."""
     if wanted.form == "openvino":
         if wanted.activations and wanted.weights != "int8":
@@ -156,7 +156,7 @@ def _write_template(source: str, folder: Path, given: Path | None) -> None:
         shutil.copyfile(template, folder / SCORE_TEMPLATE)
 
 
-def _keep_whole_texts(tokenizer: Path) -> None:
+def keep_whole_texts(tokenizer: Path) -> None:
     """Remove the maximum length from tokenizer.json: the graph limits the length."""
     content = json.loads(tokenizer.read_text(encoding="utf-8"))
     content |= {"truncation": None, "padding": None}

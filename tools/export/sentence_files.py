@@ -13,6 +13,7 @@ from tools.export.folder import ExportError, first_line
 MODULES = "modules.json"
 SETTINGS = ("sentence_bert_config.json", "config_sentence_transformers.json")
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
+CLIP = "CLIPModel"
 IDENTITY = "torch.nn.modules.linear.Identity"
 
 
@@ -76,6 +77,13 @@ def write_dense(folder: Path, weight: Any, bias: Any) -> None:
     (folder / CONFIG).write_text(described + "\n", encoding="utf-8")
     named = {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias})
     save_file({name: tensor.contiguous().clone() for name, tensor in named.items()}, folder / WEIGHTS)
+
+
+def clip_folder(source: str) -> str:
+    """The folder of a CLIP model in sentence-transformers' layout; `source` where it has no such layout."""
+    modules = read_modules(source) if Path(source).is_dir() else []
+    is_clip = [_type(module) for module in modules] == [CLIP]
+    return str(Path(source) / str(modules[0].get("path") or "")) if is_clip else source
 
 
 def find(source: str, name: str) -> Path | None:

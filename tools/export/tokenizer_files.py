@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.export.folder import SETTINGS, TOKENIZER, ExportError, first_line
-from tools.export.tokenizer_check import check_converted
+from tools.export.tokenizer_check import TEXTS, check_converted
 
 TOKENIZERS = (TOKENIZER, "vocab.json", "vocab.txt", "*.model", "*.tiktoken", "tekken.json")
 """Files that tokenizers are read from."""
@@ -23,10 +23,12 @@ def write_tokenizer(source: str, folder: Path) -> Any:
         tokenizer = _read_tokenizer(source)
     except Exception as error:
         raise ExportError(_tried(source, error)) from error
+    if not tokenizer.is_fast and (file := _file_beside(source)) and _agree(tokenizer, file):
+        tokenizer = file
     if not tokenizer.is_fast:
         raise ExportError(
-            f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
-            f"{type(tokenizer).__name__}."
+            f"{source} has no {TOKENIZER} that gives the same ids, which serving needs, and transformers "
+            f"cannot make one from its {type(tokenizer).__name__}."
         )
     if _is_empty(tokenizer):
         raise ExportError(_tried(source, ValueError("it has no vocabulary")))
@@ -51,6 +53,19 @@ def _read_tokenizer(source: str) -> Any:
         if NEWER_TOKENIZER not in str(error):
             raise
         return PreTrainedTokenizerFast.from_pretrained(source, extra_special_tokens={})
+
+
+def _file_beside(source: str) -> Any:
+    """The tokenizer of a tokenizer.json that transformers does not read for this model; None without one."""
+    from transformers import PreTrainedTokenizerFast
+
+    if not (Path(source) / TOKENIZER).is_file():
+        return None
+    return PreTrainedTokenizerFast.from_pretrained(source)
+
+
+def _agree(tokenizer: Any, other: Any) -> bool:
+    return all(tokenizer(text)["input_ids"] == other(text)["input_ids"] for text in TEXTS)
 
 
 def _tried(source: str, error: Exception) -> str:

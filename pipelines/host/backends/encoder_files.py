@@ -19,6 +19,8 @@ POSITIONS_BEHIND_PADDING = frozenset(
     }
 )
 """Values of `model_type` whose position numbers start after the id of the padding token."""
+WITHOUT_MASK = frozenset({"siglip_text_model"})
+"""Those of models that read padding too: they were trained with all texts padded to one length."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +28,33 @@ class EncoderFacts:
     """`max_tokens` includes special tokens; ids are below `vocab_size`; `pad_id` fills a text's row after its
     end.
 
-    A model may search for `pad_id` to find the end of a text or to count positions.
+    A model may search for `pad_id` to find the end of a text or to count positions.  `min_width`: to how many
+    tokens each text is padded.
     """
 
     max_tokens: int
     vocab_size: int
     pad_id: int
+    min_width: int = 0
 
 
 def read_encoder_facts(folder: Path) -> EncoderFacts:
-    """Read them for the encoder in `folder`, or from the folder above it, where hubs store config.json.
-
-    Raises `ModelError`.
-    """
-    if not (folder / "config.json").exists() and (folder.parent / "config.json").exists():
-        folder = folder.parent
+    """Read them for the encoder in `folder`.  Raises `ModelError`."""
+    folder = _described(folder)
     config = read_config(folder / "config.json")
-    pad_id = config.get("pad_token_id")
+    pad_id, positions = config.get("pad_token_id"), _positions(folder, config)
     return EncoderFacts(
-        max_tokens=min(_positions(folder, config), _model_max_length(folder)),
+        max_tokens=min(positions, _model_max_length(folder)),
         vocab_size=_vocab_size(folder, config),
         pad_id=pad_id if isinstance(pad_id, int) else 0,
+        min_width=positions if config.get("model_type") in WITHOUT_MASK else 0,
     )
+
+
+def _described(folder: Path) -> Path:
+    """The folder with config.json: that of the encoder, or the one above it, where hubs store it."""
+    is_above = not (folder / "config.json").exists() and (folder.parent / "config.json").exists()
+    return folder.parent if is_above else folder
 
 
 def read_image_size(folder: Path) -> int:
@@ -61,6 +68,7 @@ def read_patches(folder: Path) -> int:
 
 
 def _vision_size(folder: Path, name: str) -> int:
+    folder = _described(folder)
     vision = read_config(folder / "config.json").get("vision_config")
     size = vision.get(name) if isinstance(vision, dict) else None
     if not isinstance(size, int) or size < 1:

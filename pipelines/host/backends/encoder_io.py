@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import Columns
-from pipelines.host.backends.encoder_files import read_image_size
+from pipelines.host.backends.encoder_files import read_image_size, read_patches
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 TASK_ADVICE = "Export it as an encoder: braid export HF_FOLDER --name NAME --task embed."
@@ -33,11 +33,14 @@ INPUTS: dict[str, Callable[[TokenBatch, int], NDArray[Any] | None]] = {
 }
 """Name of an input → its values, from a batch and the padding id: int64[num_texts, width], or features."""
 
-OUTPUTS = ("logits", "last_hidden_state", "token_embeddings", "sentence_embedding")
+OUTPUTS = (
+    *("logits", "text_embeds", "image_embeds"),
+    *("last_hidden_state", "token_embeddings", "sentence_embedding"),
+)
 """Outputs in order of preference, for models that have several; when none is present, the first output.
 
 Vectors of tokens are preferred to vectors of texts: the graph defines the pooling, and an export with both
-(sentence-transformers') would pool twice.
+(sentence-transformers') would pool twice.  CLIP's models have a pooling of their own.
 """
 
 
@@ -87,14 +90,23 @@ def probe_features(columns: Columns) -> TokenBatch:
     return replace(blank_batch(1, 1), features=np.zeros((1, *columns), np.float32))
 
 
-def frames_shape(path: Path, values: NDArray[Any]) -> tuple[int, int]:
-    """(frames of a window or rows of an image, their length), from the output for one.
-
-    Raises `ModelError`.
+class FeaturesShape(NamedTuple):
+    """The output of an encoder of sound or of images: a vector of `size` for each of `max_tokens` frames or
+    rows, or one for the whole of an image, which counts as many tokens as it has patches.
     """
-    if values.ndim != 3 or len(values) != 1:
-        raise ModelError(f"{path} gives {list(values.shape)} for one input: no vectors of its parts.")
-    return values.shape[1], values.shape[2]
+
+    per_token: bool
+    max_tokens: int
+    size: int
+
+
+def features_shape(path: Path, values: NDArray[Any]) -> FeaturesShape:
+    """The same, from the output for one window or image.  Raises `ModelError`."""
+    if len(values) != 1 or values.ndim not in (2, 3):
+        raise ModelError(f"{path} gives {list(values.shape)} for one input: no vectors of it or its parts.")
+    if values.ndim == 3:
+        return FeaturesShape(True, *values.shape[1:])
+    return FeaturesShape(False, read_patches(path.parent) ** 2, values.shape[1])
 
 
 def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:

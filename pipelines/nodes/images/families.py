@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pipelines.nodes.images.dual_encoder import read_dual_encoder
 from pipelines.nodes.images.gemma3 import read_gemma3
 from pipelines.nodes.images.idefics3 import read_idefics3
 from pipelines.nodes.images.internvl import read_internvl
@@ -36,10 +37,12 @@ class ImageFamily(Protocol):
 
 Fields = Mapping[str, Any]
 FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
+    "clip": read_dual_encoder,
     "gemma3": read_gemma3,
     "idefics3": read_idefics3,
     "internvl_chat": read_internvl,
     "llava": read_llava,
+    "siglip": read_dual_encoder,
     "smolvlm": read_idefics3,
     "qwen2_vl": read_qwen_vl,
     "qwen2_5_vl": read_qwen_vl,

@@ -17,7 +17,7 @@ from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.images.shown_image import ShownImage, joined, shown_image
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import GenerationInput, ImageInput
+from pipelines.tasks import ImageInput, PromptInput
 from pipelines.values import Images
 
 SHOWN = "images"
@@ -52,10 +52,10 @@ class ReadImages(Node, Planning):
         self.family = family if most is None else at_most(family, most)
         self.limits = ImageLimits(int(config.max_mb * 1e6), int(config.max_megapixels * 1e6))
 
-    def plan(self, request: GenerationInput) -> RequestPlan:
+    def plan(self, request: PromptInput) -> RequestPlan:
         return RequestPlan(handled=frozenset({SHOWN}))
 
-    def run(self, call: Running, request: GenerationInput) -> Images:
+    def run(self, call: Running, request: PromptInput) -> Images:
         return self.read(request.images)
 
     def read(self, given: Sequence[ImageInput]) -> Images:

@@ -67,15 +67,15 @@ class Batcher(Node):
     def run(self, call: Running, tokens: list[Tokens] | Features | Images) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has."""
         hold = self.address.node in call.plan.held
-        if isinstance(tokens, Images) and not tokens.lengths:
+        if isinstance(tokens, Features):
+            return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(pooled)
+        if not (tokens.lengths if isinstance(tokens, Images) else tokens):
             return Deferred(None)
-        if not isinstance(tokens, list):
-            if isinstance(tokens, Images):
-                inputs = image_tensors(tokens, call.request)
-            else:
-                inputs = Tensors(features=tokens.values)
-            return call.infer(self.address, inputs, hold=hold).map(pooled)
-        lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
+        if isinstance(tokens, Images):
+            lengths, inputs = [] if hold else tokens.lengths, image_tensors(tokens, call.request)
+            inputs |= _options(call.request)
+        else:
+            lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
 
     def start(self, body: Body) -> BatchEngine:
@@ -138,19 +138,25 @@ class Batcher(Node):
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:
-    """Texts as `pipelines.host.engine.batching` reads them; default values are not sent.
+    """Texts as `pipelines.host.engine.batching` reads them; default values of a request are not sent.
 
     Raises RequestError for ids that no model has.
     """
     lengths = [len(text.ids) for text in tokens]
     tensors = Tensors(ids=_ids(tokens, sum(lengths)), lengths=np.array(lengths, np.int32))
+    tensors |= _options(request)
+    if any(text.types is not None for text in tokens):
+        types = chain.from_iterable(text.types or [0] * len(text.ids) for text in tokens)
+        tensors["types"] = np.fromiter(types, np.uint8)
+    return tensors
+
+
+def _options(request: object) -> Tensors:
+    tensors = Tensors()
     if not getattr(request, "activate", True):
         tensors["activate"] = np.zeros(1, np.uint8)
     if priority := getattr(request, "priority", 0):
         tensors["priority"] = np.array([priority], np.int64)
-    if any(text.types is not None for text in tokens):
-        types = chain.from_iterable(text.types or [0] * len(text.ids) for text in tokens)
-        tensors["types"] = np.fromiter(types, np.uint8)
     return tensors
 
 

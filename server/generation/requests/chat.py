@@ -20,14 +20,12 @@ from server.generation.requests.field_types import (
     TokenIds,
 )
 from server.generation.requests.generation import BaseGenerationRequest
-from server.generation.requests.image_parts import named
+from server.generation.requests.image_parts import check_media_settings, named
 from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
 from server.generation.requests.thinking import ThinkingSwitch, thinking_kwargs
 from server.generation.requests.tools import ChatToolChoice, Function, Tool, Tools, read_choice
 
-MEDIA_SETTINGS = ("media_io_kwargs", "mm_processor_kwargs")
-"""Fields without effect, except beside images."""
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """Names that `chat_template_kwargs` may not have: they are fields of the request."""
 
@@ -175,11 +173,7 @@ class ChatRequest(BaseGenerationRequest):
 
     def _check_images(self) -> None:
         """What a request with images may not have."""
-        for name in MEDIA_SETTINGS:
-            if (self.model_extra or {}).get(name):
-                raise RequestError(
-                    f"`{name}`: images are read as the model's own settings say; leave it out", field=name
-                )
+        check_media_settings(self.model_extra or {})
         for name in ("prompt_token_ids", "disable_chat_template"):
             if getattr(self, name):
                 raise RequestError(

@@ -22,6 +22,8 @@ from server.http.error_text import quoted
 
 IMAGE_PARTS = ("image_url", "input_image")
 """Types of parts that show an image; both have it in the field `image_url`."""
+MEDIA_SETTINGS = ("media_io_kwargs", "mm_processor_kwargs")
+"""Fields of a request without effect, except beside images."""
 PART_FIELDS = ("type", "text", "refusal", "image_url", "uuid")
 
 
@@ -81,3 +83,12 @@ def named(images: Sequence[ImageInput], hashes: Sequence[str | None]) -> list[Im
                 at,
             )
     return found
+
+
+def check_media_settings(others: Mapping[str, Any]) -> None:
+    """Raise RequestError for what a request with images may not have; `others` are its undeclared fields."""
+    for name in MEDIA_SETTINGS:
+        if others.get(name):
+            raise RequestError(
+                f"`{name}`: images are read as the model's own settings say; leave it out", field=name
+            )

@@ -104,10 +104,11 @@ def encode_floats(context: ReplyContext, rows: Floats, texts: list[str]) -> Enco
 
 
 def _meta(context: ReplyContext, version: str) -> dict[str, Any]:
-    """An `EmbedMeta`."""
+    """An `EmbedMeta`; what is billed is text or image."""
+    num_texts = context.num_tokens - context.num_image_tokens
     return {
         "api_version": {"version": version},
-        "billed_units": {"input_tokens": context.num_tokens, "image_tokens": 0},
+        "billed_units": {"input_tokens": num_texts, "image_tokens": context.num_image_tokens},
         "tokens": {"input_tokens": context.num_tokens},
     }
 

@@ -16,6 +16,8 @@ from server.generation.replies.reply_models import Reply
 from server.pooling.replies.cohere import CohereApiVersion, CohereTokens
 from server.pooling.replies.reply_models import EncodedReply, ListReply, ReplyContext
 
+Document = str | list[dict[str, Any]]
+"""A text, or the parts of what shows an image."""
 Floats = NDArray[np.float32]
 
 
@@ -30,8 +32,10 @@ class ScoreList(ListReply):
 
 
 class RankedText(Reply):
-    text: str
-    multi_modal: None = None
+    """`multi_modal` are the parts of a document that shows images, which has no `text`."""
+
+    text: str | None
+    multi_modal: list[dict[str, Any]] | None = None
 
 
 class RankedDocument(Reply):
@@ -81,14 +85,14 @@ def encode_scores(context: ReplyContext, scores: Floats) -> EncodedReply:
 
 
 def encode_ranking(
-    context: ReplyContext, scores: Floats, num_results: int, documents: list[str] | None
+    context: ReplyContext, scores: Floats, num_results: int, documents: list[Document] | None
 ) -> EncodedReply:
-    """A `Ranking` of the `num_results` best documents, with their texts unless `documents` is None."""
+    """A `Ranking` of the `num_results` best documents, with what they hold unless `documents` is None."""
     reply = {
         "id": context.id,
         "object": "list",
         "model": context.model,
-        "results": _best(scores, num_results, documents, {"multi_modal": None}),
+        "results": _best(scores, num_results, documents, ("text", "multi_modal")),
         "usage": {"prompt_tokens": context.num_tokens, "total_tokens": context.num_tokens},
         "meta": {
             "api_version": {"version": "2"},
@@ -99,17 +103,24 @@ def encode_ranking(
     return EncodedReply(msgspec.json.encode(reply))
 
 
-def encode_ovms_ranking(scores: Floats, num_results: int, documents: list[str] | None) -> EncodedReply:
+def encode_ovms_ranking(scores: Floats, num_results: int, documents: list[Document] | None) -> EncodedReply:
     """An `OvmsRanking` of the same documents."""
-    return EncodedReply(msgspec.json.encode({"results": _best(scores, num_results, documents, {})}))
+    return EncodedReply(msgspec.json.encode({"results": _best(scores, num_results, documents, ("text",))}))
 
 
 def _best(
-    scores: Floats, num_results: int, documents: list[str] | None, more: dict[str, None]
+    scores: Floats, num_results: int, documents: list[Document] | None, names: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """The best first, equal scores in request order; `more` are further fields of each document."""
+    """The best first, equal scores in request order; `names` are the fields of each document."""
     found = []
     for i in np.argsort(-scores, kind="stable")[:num_results].tolist():
-        document = {} if documents is None else {"document": {"text": documents[i], **more}}
+        document = {} if documents is None else {"document": _document(documents[i], names)}
         found.append({"index": i, **document, "relevance_score": float(scores[i])})
     return found
+
+
+def _document(document: Document, names: tuple[str, ...]) -> dict[str, Any]:
+    """A `RankedText`."""
+    is_text = isinstance(document, str)
+    fields = {"text": document if is_text else None, "multi_modal": None if is_text else document}
+    return {name: fields[name] for name in names}

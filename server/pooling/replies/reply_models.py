@@ -20,12 +20,15 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """Fields that all replies share; `num_tokens` counts the input tokens."""
+    """Fields that all replies share; `num_tokens` counts the input tokens, `num_image_tokens` those of images
+    among them.
+    """
 
     id: str
     model: str
     created: int
     num_tokens: int
+    num_image_tokens: int = 0
 
     @property
     def usage(self) -> dict[str, Any]:

@@ -7,11 +7,12 @@ Every declared field is honoured (`cache_salt` trivially: nothing is cached); ot
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
 
-from pipelines.tasks import PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput
 from server.generation.requests.field_types import CacheSalt, KeptTokens, Priority, RequestId
 from server.generation.requests.known_fields import Refused, check_fields
 from server.pooling.requests.unsupported_fields import IGNORED, REFUSED
@@ -50,6 +51,16 @@ class BasePoolingRequest(BaseModel):
         raise NotImplementedError
 
     @property
+    def shows_images(self) -> bool:
+        """Whether a part of the request shows an image, if it is valid."""
+        return False
+
+    @property
+    def shown_images(self) -> list[ImageInput]:
+        """The images that the request shows.  Raises RequestError."""
+        return self.pooling_input().images
+
+    @property
     def activates(self) -> bool:
         """Whether scores and vectors are activated; `activation` is vLLM's older name of the field."""
         given = self.activation if self.use_activation is None else self.use_activation
@@ -63,3 +74,18 @@ class BasePoolingRequest(BaseModel):
             "activate": self.activates,
             "priority": self.priority or 0,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBy:
+    """The images of a pooling request (`Showing`), of which a field of Cohere's has the name."""
+
+    request: BasePoolingRequest
+
+    @property
+    def shows_images(self) -> bool:
+        return self.request.shows_images
+
+    @property
+    def images(self) -> list[ImageInput]:
+        return self.request.shown_images

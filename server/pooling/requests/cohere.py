@@ -8,26 +8,28 @@ from typing import Any, ClassVar, Literal
 from pydantic import StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Items, NumTokens, Whole
 from server.generation.requests.known_fields import Refused
 from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.input_parsing import check_number
-from server.pooling.requests.text_inputs import TextInput
+from server.pooling.requests.text_inputs import TextInput, texts_of
 from server.pooling.requests.unsupported_fields import IGNORED, REFUSED, REFUSED_COHERE
 
 VectorType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
+KINDS = ("texts", "images", "inputs")
 ONE_OF = "Exactly one of texts, images, or inputs must be provided, and it must be non-empty"
 
 
 class CohereEmbedRequest(BasePoolingRequest):
-    """Exactly one of `texts` and `inputs` is not empty."""
+    """Exactly one of `texts`, `images` and `inputs` is not empty; `images` are URLs, of `data:` as a rule."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_COHERE
     ignored: ClassVar[Mapping[str, str]] = IGNORED
 
     texts: Items[StrictStr] | None = None
+    images: Items[StrictStr] | None = None
     inputs: Items[TextInput] | None = None
     input_type: StrictStr | None = None
     embedding_types: Items[VectorType] | None = None
@@ -38,9 +40,11 @@ class CohereEmbedRequest(BasePoolingRequest):
     def embedding_input(self, max_context: int, has_template: bool) -> PoolingInput:
         """The input of a model with a context of `max_context` tokens.
 
-        `inputs` become conversations when the model has a chat template.  Raises RequestError.
+        `inputs` become conversations when the model has a chat template, or one of them shows an image.
+        Raises RequestError.
         """
-        texts = self._conversations() if self.inputs and has_template else self._prompts()
+        is_shown = self.inputs and (has_template or self.shows_images)
+        texts = self._conversations() if self.images or is_shown else self._prompts()
         truncation = {
             "truncate_prompt_tokens": self._max_prompt_tokens(max_context),
             "truncate_left": self.truncate == "START",
@@ -58,9 +62,20 @@ class CohereEmbedRequest(BasePoolingRequest):
         for name in ("truncate_prompt_tokens", "truncation_side"):
             if getattr(self, name) is not None:
                 raise RequestError(f"`{name}`: {REFUSED_COHERE[name].reason}", field=name)
-        if bool(self.texts) == bool(self.inputs):
+        given = {name: each for name in KINDS if (each := getattr(self, name))}
+        if len(given) != 1:
             raise RequestError(ONE_OF)
-        check_number(len(self.texts or self.inputs or ()), "texts" if self.texts else "inputs")
+        for name, each in given.items():
+            check_number(len(each), name)
+
+    @property
+    def shows_images(self) -> bool:
+        return bool(self.images) or any(each.shows_images for each in self.inputs or [])
+
+    @property
+    def shown_images(self) -> list[ImageInput]:
+        shown: list[ImageInput] = self._conversations()["images"]
+        return shown
 
     def _max_prompt_tokens(self, max_context: int) -> int | None:
         """`PoolingInput.truncate_prompt_tokens`: -1 for the model's context, None for no truncation."""
@@ -75,16 +90,15 @@ class CohereEmbedRequest(BasePoolingRequest):
         return None
 
     def _prompts(self) -> dict[str, Any]:
-        texts = self.texts or ["\n".join(parts) for parts in self._parts()]
+        read = (each.read(f"inputs.{i}", []) for i, each in enumerate(self.inputs or []))
+        texts = self.texts or texts_of([*read])
         return {"prompts": [Prompt(text=text, add_special_tokens=True) for text in texts]}
 
     def _conversations(self) -> dict[str, Any]:
-        conversations = [[_message(parts)] for parts in self._parts()]
-        return {"conversations": conversations, "add_generation_prompt": False}
-
-    def _parts(self) -> list[list[str]]:
-        return [each.text_parts(f"inputs.{i}") for i, each in enumerate(self.inputs or [])]
-
-
-def _message(parts: list[str]) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": text} for text in parts]}
+        """Of `images`, or of `inputs`."""
+        images = [ImageInput(url, "image", f"images.{i}") for i, url in enumerate(self.images or [])]
+        contents = [[{"type": "image"}] for _ in images]
+        for i, each in enumerate(self.inputs or []):
+            contents.append(each.checked_parts(f"inputs.{i}", images))
+        conversations = [[{"role": "user", "content": content}] for content in contents]
+        return {"conversations": conversations, "images": images, "add_generation_prompt": False}

@@ -7,8 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
 from server.generation.requests.conversation import Message
 from server.generation.requests.field_types import Items
+from server.generation.requests.image_parts import IMAGE_PARTS
 from server.http.error_text import quoted
 from server.http.errors import from_validation
 
@@ -23,16 +25,29 @@ def are_messages(value: Any) -> bool:
     return isinstance(first, dict)
 
 
-def read_conversations(value: Any, where: str) -> list[Messages]:
-    """Conversations from one list of messages, or several such lists.  Raises RequestError with the field."""
+def show_images(value: Any) -> bool:
+    """Whether messages, in lists of any depth, have a part that shows an image; they are not checked yet."""
+    if isinstance(value, list):
+        return any(map(show_images, value))
+    content = value.get("content") if isinstance(value, dict) else None
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and part.get("type") in IMAGE_PARTS for part in parts)
+
+
+def read_conversations(value: Any, where: str, images: list[ImageInput]) -> list[Messages]:
+    """Conversations from one list of messages, or several such lists; their images are put into `images`.
+
+    Raises RequestError with the field.
+    """
     items = _non_empty_list(value, where)
     if not isinstance(items[0], list):
-        return [_conversation(items, where)]
-    return [_conversation(each, f"{where}.{i}") for i, each in enumerate(items)]
+        return [_conversation(items, where, images)]
+    return [_conversation(each, f"{where}.{i}", images) for i, each in enumerate(items)]
 
 
-def _conversation(value: Any, where: str) -> Messages:
-    return [_message(item, f"{where}.{i}") for i, item in enumerate(_non_empty_list(value, where))]
+def _conversation(value: Any, where: str, images: list[ImageInput]) -> Messages:
+    items = _non_empty_list(value, where)
+    return [_message(item, f"{where}.{i}", images) for i, item in enumerate(items)]
 
 
 def _non_empty_list(value: Any, where: str) -> list[Any]:
@@ -45,11 +60,11 @@ def _non_empty_list(value: Any, where: str) -> list[Any]:
     return value
 
 
-def _message(item: Any, where: str) -> dict[str, Any]:
+def _message(item: Any, where: str, images: list[ImageInput]) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise RequestError(f"`{where}` must be a message, an object, got {quoted(item)}", field=where)
     try:
         message = Message.model_validate(item)
     except ValidationError as error:
         raise from_validation(error, where) from None
-    return message.plain(where)
+    return message.plain(where, images)

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput
 from server.generation.requests.chat import OWN_FIELDS
 from server.pooling.requests.base_request import BasePoolingRequest
-from server.pooling.requests.conversations import are_messages, read_conversations
+from server.pooling.requests.conversations import are_messages, read_conversations, show_images
 from server.pooling.requests.input_parsing import (
     Conversations,
     Input,
@@ -44,6 +44,10 @@ class InputRequest(BasePoolingRequest):
         return made
 
     @property
+    def shows_images(self) -> bool:
+        return self._has_conversations and show_images(getattr(self, self._where))
+
+    @property
     def _where(self) -> str:
         return "messages" if self.input is None and self.messages is not None else "input"
 
@@ -61,10 +65,12 @@ class InputRequest(BasePoolingRequest):
     def _conversations(self) -> PoolingInput:
         self._check_template()
         where, num_kwargs_chars = self._where, json_chars(self.chat_template_kwargs)
-        conversations = read_conversations(getattr(self, where), where)
+        images: list[ImageInput] = []
+        conversations = read_conversations(getattr(self, where), where, images)
         check_total_chars([num_kwargs_chars] * len(conversations), "chat_template_kwargs")
         return PoolingInput(
             conversations=conversations,
+            images=images,
             add_special_tokens=bool(self.add_special_tokens),
             add_generation_prompt=bool(self.add_generation_prompt),
             continue_final_message=bool(self.continue_final_message),

@@ -9,13 +9,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput
 from server.generation.requests.field_types import AlsoAccepts, Items
 from server.generation.requests.known_fields import Refused
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
-from server.pooling.requests.scoring import ComparedTexts, ComparisonRequest, NonNegative, Truncate
-from server.pooling.requests.text_inputs import Text, TextInput, as_list, as_object
+from server.pooling.requests.scoring import Compared, ComparisonRequest, NonNegative, Truncate
+from server.pooling.requests.text_inputs import Content, Text, TextInput, as_list, as_object
 from server.pooling.requests.unsupported_fields import (
     IGNORED,
     IGNORED_RERANKING,
@@ -27,18 +27,33 @@ from server.pooling.requests.unsupported_fields import (
 class Document(TextInput):
     """A document as an object: its text, or the fields that `rank_fields` names; others are ignored."""
 
-    def text_to_rank(self, fields: list[str], where: str) -> str:
-        """The text to score: `fields` in order, one line each.  Raises RequestError naming `where`."""
+    def to_rank(self, fields: list[str], where: str, images: list[ImageInput]) -> Content:
+        """What is scored: the document, its images put into `images`; or its `fields`, one line each.
+
+        Raises RequestError naming `where`.
+        """
         others = self.model_extra or {}
         if not fields:
             if "image" in others:
-                raise RequestError(f"`{where}.image`: documents are text only", field=f"{where}.image")
-            return "\n".join(self.parts(where))
+                raise RequestError(
+                    f"`{where}.image`: an image is a part of `content`: "
+                    '{"type": "image_url", "image_url": {"url": …}}',
+                    field=f"{where}.image",
+                )
+            return self.read_known(where, images)
         values = {"text": self.text, **others}
         lines = [_line(values[name], f"{where}.{name}") for name in fields if values.get(name) is not None]
         if not lines:
             raise RequestError(f"`{where}` has none of the fields in `rank_fields`", field=where)
         return "\n".join(lines)
+
+    def returned(self, ranked: Content) -> str | list[dict[str, Any]]:
+        """What the reply has of it, which was scored as `ranked`."""
+        if self.text is not None:
+            return self.text
+        if isinstance(ranked, str):
+            return ranked
+        return [part.model_dump(exclude_unset=True) for part in self.content or []]
 
 
 def _line(value: Any, where: str) -> str:
@@ -67,13 +82,18 @@ class RerankRequest(ComparisonRequest):
     rank_fields: Items[StrictStr] | None = None
     chunk_documents: bool | None = None
 
-    def read_compared(self) -> ComparedTexts:
+    @property
+    def shows_images(self) -> bool:
+        return any(each.shows_images for each in (self.query, *self.documents))
+
+    def read_compared(self) -> Compared:
         check_number(len(self.documents), "documents")
-        fields = self.rank_fields or []
-        documents = [each.text_to_rank(fields, f"documents.{i}") for i, each in enumerate(self.documents)]
+        fields, images = self.rank_fields or [], list[ImageInput]()
+        query = self.query.read("query", images)
+        documents = [each.to_rank(fields, f"documents.{i}", images) for i, each in enumerate(self.documents)]
         if not documents:
             raise RequestError("At least one text_pair element must be given")
-        return ComparedTexts([self.query.read_text("query")], documents)
+        return Compared([query], documents, images)
 
     def pairs_input(self) -> PoolingInput:
         return replace(super().pairs_input(), chunk=bool(self.chunk_documents))
@@ -94,9 +114,9 @@ class RerankRequest(ComparisonRequest):
         return min(self.top_n or num_documents, num_documents)
 
     @property
-    def returned_documents(self) -> list[str] | None:
-        """The texts of the documents, None when the reply is to omit them."""
+    def returned_documents(self) -> list[str | list[dict[str, Any]]] | None:
+        """The documents, those with images in their parts; None when the reply is to omit them."""
         if self.return_documents is False:
             return None
-        texts = zip(self.documents, self.compared.documents, strict=True)
-        return [ranked if each.text is None else each.text for each, ranked in texts]
+        documents = zip(self.documents, self.compared.documents, strict=True)
+        return [each.returned(ranked) for each, ranked in documents]

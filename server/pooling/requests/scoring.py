@@ -10,13 +10,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.generation.requests.known_fields import Refused
 from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.input_parsing import check_total_chars, json_chars
-from server.pooling.requests.text_inputs import Texts, read_texts
+from server.pooling.requests.text_inputs import Content, Texts, read_contents, texts_of
 from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_SCORING
 
 TOO_SMALL = "{name} must be greater than or equal to 0, got {got}."
@@ -28,16 +28,20 @@ Truncate = Callable[[list[str], int], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedTexts:
-    """One query for all documents, or one query for each document."""
+class Compared:
+    """One query for all documents, or one query for each document; `images` are those of the queries, then
+    those of the documents.
+    """
 
-    queries: list[str]
-    documents: list[str]
+    queries: list[Content]
+    documents: list[Content]
+    images: list[ImageInput]
 
     def pairs(self) -> list[tuple[str, str]]:
-        """(query, document) pairs in the order of the documents."""
-        queries = self.queries * len(self.documents) if len(self.queries) == 1 else self.queries
-        return list(zip(queries, self.documents, strict=True))
+        """(query, document) pairs of texts, in the order of the documents."""
+        queries, documents = texts_of(self.queries), texts_of(self.documents)
+        queries = queries * len(documents) if len(queries) == 1 else queries
+        return list(zip(queries, documents, strict=True))
 
 
 class ComparisonRequest(BasePoolingRequest):
@@ -59,11 +63,15 @@ class ComparisonRequest(BasePoolingRequest):
         return not self.raw_scores and super().activates
 
     @cached_property
-    def compared(self) -> ComparedTexts:
+    def compared(self) -> Compared:
         """The queries and documents.  Raises RequestError."""
         return self.read_compared()
 
-    def read_compared(self) -> ComparedTexts:
+    @property
+    def shown_images(self) -> list[ImageInput]:
+        return self.compared.images
+
+    def read_compared(self) -> Compared:
         """Read the queries and documents from the fields.  Raises RequestError."""
         raise NotImplementedError
 
@@ -72,7 +80,8 @@ class ComparisonRequest(BasePoolingRequest):
 
         Raises RequestError when the pairs hold too much text: a short body may repeat a long query.
         """
-        queries, pairs = {text: _prompt(text) for text in self.compared.queries}, self.compared.pairs()
+        pairs = self.compared.pairs()
+        queries = {query: _prompt(query) for query, _ in pairs}
         num_added_chars = len(self.instruction or "") + json_chars(self.chat_template_kwargs)
         check_total_chars(
             [len(query) + len(document) + num_added_chars for query, document in pairs], "documents"
@@ -88,7 +97,8 @@ class ComparisonRequest(BasePoolingRequest):
         )
 
     def texts_input(self, truncate: Truncate) -> PoolingInput:
-        """The input of an embedding model: the queries, then the documents; vectors get length 1.
+        """The input of an embedding model: the queries, then the documents; vectors get length 1.  They are
+        conversations where one of them shows an image.
 
         Raises RequestError for a chat template, which applies to pairs only.
         """
@@ -97,13 +107,14 @@ class ComparisonRequest(BasePoolingRequest):
                 "`chat_template` applies to cross-encoders; this model embeds each text separately",
                 field="chat_template",
             )
-        queries, documents = self.compared.queries, self.compared.documents
-        if self.max_tokens_per_query:
-            queries = truncate(queries, self.max_tokens_per_query)
-        if self.max_tokens_per_doc:
-            documents = truncate(documents, self.max_tokens_per_doc)
-        prompts = [_prompt(text) for text in (*queries, *documents)]
-        return PoolingInput(prompts=prompts, **{**self.shared_fields(), "activate": True})
+        queries = _cut(self.compared.queries, self.max_tokens_per_query, truncate)
+        documents = _cut(self.compared.documents, self.max_tokens_per_doc, truncate)
+        fields: dict[str, Any] = {**self.shared_fields(), "activate": True}
+        if images := self.compared.images:
+            conversations = [[{"role": "user", "content": each}] for each in (*queries, *documents)]
+            fields |= {"conversations": conversations, "images": images, "add_generation_prompt": False}
+            return PoolingInput(**fields)
+        return PoolingInput(prompts=[_prompt(text) for text in texts_of([*queries, *documents])], **fields)
 
 
 class ScoreRequest(ComparisonRequest):
@@ -124,14 +135,20 @@ class ScoreRequest(ComparisonRequest):
     data_1: Texts | None = None
     data_2: Texts | None = None
 
-    def read_compared(self) -> ComparedTexts:
+    @property
+    def shows_images(self) -> bool:
+        given = (getattr(self, name) or [] for pair in self.NAMES for name in pair)
+        return any(each.shows_images for texts in given for each in texts)
+
+    def read_compared(self) -> Compared:
+        images: list[ImageInput] = []
         first, second = self._names()
-        queries, documents = (read_texts(getattr(self, name), name) for name in (first, second))
+        queries, documents = (read_contents(getattr(self, name), name, images) for name in (first, second))
         if len(queries) not in (1, len(documents)):
             raise RequestError("Input lengths must be either 1:1, 1:N or N:N")
         if not documents:
             raise RequestError("At least one text element must be given")
-        return ComparedTexts(queries, documents)
+        return Compared(queries, documents, images)
 
     def _names(self) -> tuple[str, str]:
         """The two fields that hold the texts.  Raises RequestError unless exactly one pair is set."""
@@ -145,6 +162,14 @@ class ScoreRequest(ComparisonRequest):
     def _missing(self, given: set[str]) -> str:
         partners = [{*pair} - given for pair in self.NAMES if given & {*pair}]
         return min(next((names for names in partners if names), {"queries"}))
+
+
+def _cut(contents: list[Content], num_tokens: int | None, truncate: Truncate) -> list[Content]:
+    """The first tokens of each text; images are not cut."""
+    if not num_tokens:
+        return contents
+    cut = iter(truncate(texts_of(contents), num_tokens))
+    return [next(cut) if isinstance(each, str) else each for each in contents]
 
 
 def _prompt(text: str) -> Prompt:

@@ -1,4 +1,4 @@
-"""The texts of a body: each a string, an object that holds one, or content parts."""
+"""The texts of a body: each a string, an object that holds one, or content parts, which may show images."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
 from server.generation.requests.conversation import ContentPart
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
+from server.generation.requests.image_parts import IMAGE_PARTS
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
+
+Content = str | list[dict[str, str]]
+"""A text, or the parts of what shows an image, as chat templates take them."""
 
 
 def _as_parts(value: Any) -> Any:
@@ -50,22 +55,35 @@ class TextInput(BaseModel):
         None
     )
 
-    def read_text(self, where: str) -> str:
-        """The text, its parts joined by newlines.  Raises RequestError naming `where`."""
-        return "\n".join(self.text_parts(where))
+    @property
+    def shows_images(self) -> bool:
+        return any(part.type in IMAGE_PARTS for part in self.content or [])
 
-    def text_parts(self, where: str) -> list[str]:
-        """The parts of the text.  Raises RequestError for unknown fields too."""
+    def read(self, where: str, images: list[ImageInput]) -> Content:
+        """The text, or the parts where some show images, which are put into `images`.
+
+        Raises RequestError naming `where`, for unknown fields too.
+        """
+        return self._joined(self.checked_parts(where, images))
+
+    def read_known(self, where: str, images: list[ImageInput]) -> Content:
+        """The same; other fields are not checked."""
+        return self._joined(self._parts(where, images))
+
+    def checked_parts(self, where: str, images: list[ImageInput]) -> list[dict[str, str]]:
+        """The parts, a text as one of them.  Raises RequestError as `read`."""
         check_fields(self.model_extra or {}, type(self).model_fields, where=f"{where}.")
-        return self.parts(where)
+        return self._parts(where, images)
 
-    def parts(self, where: str) -> list[str]:
-        """The parts of the text; other fields are not checked.  Raises RequestError."""
+    def _joined(self, parts: list[dict[str, str]]) -> Content:
+        return parts if self.shows_images else "\n".join(part["text"] for part in parts)
+
+    def _parts(self, where: str, images: list[ImageInput]) -> list[dict[str, str]]:
         if (self.text is None) == (self.content is None):
             raise RequestError(f"`{where}` must hold either `text` or `content`", field=where)
         if self.text is not None:
-            return [self.text]
-        return [part.plain(f"{where}.content.{i}")["text"] for i, part in enumerate(self.content or [])]
+            return [{"type": "text", "text": self.text}]
+        return [part.plain(f"{where}.content.{i}", images) for i, part in enumerate(self.content or [])]
 
 
 Text = Annotated[TextInput, BeforeValidator(as_object), AlsoAccepts(type="string")]
@@ -73,7 +91,12 @@ Texts = Annotated[Items[Text], BeforeValidator(as_list), AlsoAccepts(type="strin
 """One text or several."""
 
 
-def read_texts(texts: Sequence[TextInput], where: str) -> list[str]:
-    """The texts of a field.  Raises RequestError naming the one at fault."""
+def read_contents(texts: Sequence[TextInput], where: str, images: list[ImageInput]) -> list[Content]:
+    """The contents of a field; images are put into `images`.  Raises RequestError naming the one at fault."""
     check_number(len(texts), where)
-    return [text.read_text(f"{where}.{i}") for i, text in enumerate(texts)]
+    return [text.read(f"{where}.{i}", images) for i, text in enumerate(texts)]
+
+
+def texts_of(contents: Sequence[Content]) -> list[str]:
+    """Those that are texts."""
+    return [each for each in contents if isinstance(each, str)]

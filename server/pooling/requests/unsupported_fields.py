@@ -25,7 +25,6 @@ REFUSED_RERANKING: dict[str, Refused] = {
     "relevant_spans": Refused("a document is scored as a whole; relevant spans are not computed", ({},)),
 }
 REFUSED_COHERE: dict[str, Refused] = {
-    "images": Refused("inputs are text only; send `texts`, or `inputs` with text", ([],)),
     "truncate_prompt_tokens": Refused("use `max_tokens`"),
     "truncation_side": Refused("use `truncate`"),
 }

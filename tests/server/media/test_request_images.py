@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("PIL", reason="needs the extra vision")
 
 from asgi_client import AsgiClient
+from pooled_calls import PooledPipeline
 from scripted import ScriptedPipeline
 from test_fetching import reply, server_of
 
@@ -18,16 +19,18 @@ from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
 
 
+def image_line():
+    reader = ReadImages(ReadImages.Config(model="config.json", settings="config.json", max_images=2), None)
+    reader.limits = ImageLimits(1_000, 1_000)
+    return SimpleNamespace(node=reader)
+
+
 class SeeingPipeline(ScriptedPipeline):
     """Takes images and lets the test see them."""
 
     def __init__(self):
         super().__init__()
-        reader = ReadImages(
-            ReadImages.Config(model="config.json", settings="config.json", max_images=2), None
-        )
-        reader.limits = ImageLimits(1_000, 1_000)
-        self.lines = [*self.lines, SimpleNamespace(node=reader)]
+        self.lines = [*self.lines, image_line()]
 
     def prepare(self, generation, client, tenant="", earlier=None):
         self.seen = [each.data for each in generation.images]
@@ -67,6 +70,22 @@ def test_what_is_fetched_reaches_the_model(make_rig, path, body_of):
     pipeline = SeeingPipeline()
     answer, requests = ask(make_rig(pipeline), path, body_of, reply(b"picture"))
     assert (answer.status, pipeline.seen, len(requests)) == (200, [b"picture"], 1), answer.body
+
+
+@pytest.mark.parametrize(
+    ("path", "body_of"),
+    [
+        ("/v1/embeddings", lambda at: chat(f"{at}/a")),
+        ("/v2/embed", lambda at: {"model": "tiny", "images": [f"{at}/a"]}),
+        ("/v1/score", lambda at: {"model": "tiny", "data_1": "a", "data_2": chat(f"{at}/a")["messages"][0]}),
+    ],
+)
+def test_what_is_fetched_reaches_a_model_of_vectors(make_rig, path, body_of):
+    pipeline = PooledPipeline()
+    pipeline.lines = [image_line()]
+    answer, requests = ask(make_rig(pipeline), path, body_of, reply(b"picture"))
+    assert (answer.status, len(requests)) == (200, 1), answer.body
+    assert [each.data for each in pipeline.asked.images] == [b"picture"]
 
 
 def test_a_url_that_is_named_twice_is_fetched_once_and_data_urls_stay(make_rig):

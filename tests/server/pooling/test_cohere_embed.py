@@ -165,7 +165,10 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         ({"texts": []}, ONE_OF),
         ({"texts": None, "inputs": []}, ONE_OF),
         ({"texts": ["a"], "inputs": INPUTS}, ONE_OF),
-        ({"images": ["data:image/png;base64,AAAA"]}, "inputs are text only"),
+        (
+            {"images": ["data:image/png;base64,AAAA"]},
+            "`images.0`: tiny is not a multimodal model: it takes text only, so `image` parts are refused",
+        ),
         ({"inputs": [{"content": [IMAGE]}]}, "takes text only"),
         ({"inputs": [{}]}, "`inputs.0` must hold"),
         ({"inputs": [{"contents": []}]}, "`inputs.0` must hold"),

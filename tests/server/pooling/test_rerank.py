@@ -155,7 +155,7 @@ def test_a_query_may_be_an_object(rerank, rig, query):
         ({"top_n": "two"}, "`top_n` must be an integer", "top_n"),
         ({"query": None}, "`query` must be a string, or an object", "query"),
         ({"documents": None}, "`documents` must be a list", "documents"),
-        ({"documents": [{"image": "x"}]}, "documents are text only", "documents.0.image"),
+        ({"documents": [{"image": "x"}]}, "an image is a part of `content`", "documents.0.image"),
         ({"documents": [{"a": 1}]}, "`documents.0` must hold either `text` or `content`", "documents.0"),
         (
             {"documents": [{"a": 1}], "rank_fields": ["b"]},

@@ -17,7 +17,7 @@ from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
     PROBE_BATCH,
     blank_batch,
-    frames_shape,
+    features_shape,
     input_arrays,
     output_shape,
     padded_to_width,
@@ -86,19 +86,20 @@ class OpenVINOEncoder:
     def _read_texts(self, path: Path) -> None:
         facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
+        self._min_width = facts.min_width
 
     def _probe(self, path: Path) -> None:
         """Run once; read the output's shape, and for windows of sound how many frames they have."""
         if self.columns is None:
             self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
             return
-        self.per_token, self.vocab_size, self._pad_id = True, 1, 0
+        self.vocab_size, self._pad_id, self._min_width = 1, 0, 0
         values = self._infer(probe_features(self.columns))
-        self.max_tokens, self.size = frames_shape(path, values)
+        self.per_token, self.max_tokens, self.size = features_shape(path, values)
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         width = batch.ids.shape[1]
-        wider = min(width + -width % WIDTH_STEP, self.max_tokens)
+        wider = max(min(width + -width % WIDTH_STEP, self.max_tokens), self._min_width)
         values = self._infer(padded_to_width(batch, wider))
         return values[:, :width] if values.ndim == 3 else values
 

@@ -32,7 +32,8 @@ class TokenizerNode(Node):
 
     def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of texts for an embedding or pooling model.  Raises RequestError."""
-        check_given(prompts)
+        if not request.images:
+            check_given(prompts)
         return self.reader.read(prompts, self.max_tokens(request), request.truncate_left)
 
     def max_tokens(self, request: PoolingInput) -> int | None:

@@ -16,9 +16,10 @@ from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, 
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
     PROBE_BATCH,
-    frames_shape,
+    features_shape,
     input_arrays,
     output_shape,
+    padded_to_width,
     probe_features,
     read_columns,
     reads_arrays,
@@ -37,6 +38,7 @@ class OnnxCpuEncoder:
     ops: PoolingOps = pooling
     good_batch_tokens = CPU_BATCH_TOKENS
     columns: Columns | None = None
+    _min_width = 0
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
         settings = settings or EncoderSettings()
@@ -53,22 +55,25 @@ class OnnxCpuEncoder:
     def _read_texts(self, path: Path) -> None:
         facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
+        self._min_width = facts.min_width
         self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
 
     def _read_frames(self, path: Path, array: str, session: ort.InferenceSession) -> None:
         self.columns = read_columns(path, array, session.get_inputs()[0].shape)
-        self.per_token, self.vocab_size, self._pad_id = True, 1, 0
-        self.max_tokens, self.size = frames_shape(path, self.run(probe_features(self.columns)))
+        self.vocab_size, self._pad_id = 1, 0
+        values = self.run(probe_features(self.columns))
+        self.per_token, self.max_tokens, self.size = features_shape(path, values)
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert self._session is not None, "run comes before close"
-        inputs = input_arrays(batch, self._inputs, self._pad_id)
+        width = batch.ids.shape[1]
+        inputs = input_arrays(padded_to_width(batch, self._min_width), self._inputs, self._pad_id)
         try:
             (values,) = self._session.run([self._output], inputs)
         except RUNTIME_ERRORS as error:
             raise RuntimeError(f"ONNX Runtime failed: {error_text(error)}") from error
         rows: NDArray[np.float32] = np.asarray(values, np.float32)
-        return rows
+        return rows[:, :width] if self._min_width and rows.ndim == 3 else rows
 
     def warm(self) -> bool:
         """Has no effect: nothing is prepared for a shape."""

@@ -73,6 +73,10 @@ class OnnxCudaEncoder:
 
     def __init__(self, path: Path, device: Device, runtime: EncoderRuntime) -> None:
         facts = read_encoder_facts(path.parent)
+        if facts.min_width:
+            raise ModelError(
+                f"{path}: texts of this model are padded to {facts.min_width} tokens; use device cpu."
+            )
         self.max_tokens, self.vocab_size = facts.max_tokens, facts.vocab_size
         self._device, self._place = device, (runtime.memory, runtime.number)
         self.ops, self._buffers = CudaPoolingOps(device, CAPTURE_LOCK.device_calls), DeviceBuffers(device)
