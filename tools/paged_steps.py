@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.engine.packing import Chunk, rows_of
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Step
 
 
@@ -16,7 +18,7 @@ class Part(NamedTuple):
     """What a step computes of one prompt: `ids` behind `past` tokens, and the logits of `rows` of `ids`.
 
     `blocks` int32: the cache blocks of the prompt; those that it does not reach yet are left out of the step.
-    `slot` holds its state, if the model has one.
+    `slot` holds its state, if the model has one; `images` are those of the prompt.
     """
 
     ids: NDArray[np.int64]
@@ -24,13 +26,21 @@ class Part(NamedTuple):
     blocks: NDArray[np.int32]
     rows: NDArray[np.int64]
     slot: int = 0
+    images: PromptRows | None = None
 
 
 class Prompt(NamedTuple):
-    """A prompt, and the positions of it, ascending, whose logits are wanted: int64 each."""
+    """A prompt, the positions of it, ascending, whose logits are wanted: int64 each, and its images."""
 
     ids: NDArray[np.int64]
     rows: NDArray[np.int64]
+    images: PromptRows | None = None
+
+    def ends(self, num_tokens: int) -> list[int]:
+        """The ends of its chunks of `num_tokens` tokens, none of which cuts an image."""
+        size = len(self.ids)
+        cuts = range(num_tokens, size, num_tokens)
+        return [end for end in cuts if self.images is None or self.images.uncut(end) == end] + [size]
 
 
 def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
@@ -45,6 +55,11 @@ def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
     past = np.array([part.past for part in parts], np.int32)
     slots = np.array([part.slot for part in parts], np.int32)
     rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
+    chunks = [
+        Chunk(part.images, part.past, part.past + len(part.ids), int(start))
+        for part, start in zip(parts, starts, strict=False)
+    ]
+    given = rows_of(chunks)
     return Step(
         token_ids=np.concatenate([part.ids for part in parts]),
         positions=np.concatenate([np.arange(part.past, part.past + len(part.ids)) for part in parts]),
@@ -59,6 +74,10 @@ def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
         slots=slots,
         state_table=np.stack([np.where(past, slots, NO_STATE), slots], axis=1).astype(np.int32),
         state_interval=np.full(len(parts), ONLY_LAST, np.int32),
+        given_rows=given.rows,
+        given_places=given.places,
+        given_positions=given.positions,
+        position_shifts=np.concatenate([_shifts(chunk) for chunk in chunks]),
     )
 
 
@@ -70,13 +89,17 @@ def prompt_logits(
     The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates cache and states.
     """
     sizes = [-(-len(prompt.ids) // session.block_tokens) for prompt in prompts]
-    session.reserve(step_tokens * len(prompts), len(prompts))
+    ends = [prompt.ends(step_tokens) for prompt in prompts]
+    widest = max(int(np.diff([0, *each]).max()) for each in ends)
+    session.reserve(widest * len(prompts), len(prompts))
     session.allocate(sum(sizes), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
     found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
-    for begin in range(0, max(len(prompt.ids) for prompt in prompts), step_tokens):
-        live = [number for number, prompt in enumerate(prompts) if begin < len(prompt.ids)]
-        parts = [_part(prompts[number], begin, step_tokens, blocks[number], number) for number in live]
+    for turn in range(max(map(len, ends))):
+        live = [number for number in range(len(prompts)) if turn < len(ends[number])]
+        parts = [
+            _part(prompts[number], [0, *ends[number]][turn:][:2], blocks[number], number) for number in live
+        ]
         logits = session.run(packed_step(parts, session.block_tokens))
         for number, rows in zip(
             live, np.split(logits, np.cumsum([len(each.rows) for each in parts])), strict=False
@@ -85,6 +108,14 @@ def prompt_logits(
     return [np.concatenate(rows) for rows in found]
 
 
-def _part(prompt: Prompt, begin: int, count: int, blocks: NDArray[np.int32], slot: int) -> Part:
-    inside = (prompt.rows >= begin) & (prompt.rows < begin + count)
-    return Part(prompt.ids[begin : begin + count], begin, blocks, prompt.rows[inside] - begin, slot)
+def _part(prompt: Prompt, span: Sequence[int], blocks: NDArray[np.int32], slot: int) -> Part:
+    begin, end = span
+    inside = (prompt.rows >= begin) & (prompt.rows < end)
+    return Part(prompt.ids[begin:end], begin, blocks, prompt.rows[inside] - begin, slot, prompt.images)
+
+
+def _shifts(chunk: Chunk) -> NDArray[np.int64]:
+    """int64[tokens]: what images add to the places of a chunk's tokens."""
+    if chunk.images is None or chunk.images.positions is None:
+        return np.zeros(chunk.end - chunk.start, np.int64)
+    return chunk.images.positions.shifts(chunk.start, chunk.end)

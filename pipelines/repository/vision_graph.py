@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipelines.repository.exports import CONFIG, PLACES, TOKENIZER, Export
 
@@ -10,6 +12,7 @@ DECODER, ENCODER = "openvino_language_model.xml", "openvino_vision_embeddings_mo
 SETTINGS = "preprocessor_config.json"
 NEEDED = (CONFIG, SETTINGS, ENCODER, "openvino_text_embeddings_model.xml", TOKENIZER)
 MERGER = "openvino_vision_embeddings_merger_model.xml"
+POSITIONS = "openvino_vision_embeddings_pos_model.xml"
 ENCODERS: dict[str, tuple[str | None, ...]] = {
     "gemma3": ("siglip_vision_model",),
     "idefics3": ("idefics3_vision", "idefics3"),
@@ -18,12 +21,13 @@ ENCODERS: dict[str, tuple[str | None, ...]] = {
     "smolvlm": ("smolvlm_vision",),
     "qwen2_vl": ("qwen2_vl", None),
     "qwen2_5_vl": ("qwen2_5_vl", None),
+    "qwen3_vl": ("qwen3_vl", None),
 }
 """`model_type` of the models that are served → of the vision models with which they are; None: not named."""
-FURTHER = {"qwen2_vl": (MERGER,), "qwen2_5_vl": (MERGER,)}
+FURTHER = {"qwen2_vl": (MERGER,), "qwen2_5_vl": (MERGER,), "qwen3_vl": (MERGER, POSITIONS)}
 """`model_type` → files that its folder has beside those of NEEDED."""
 LARGEST = "max_image_tokens: 1280  # larger images are scaled down: a photo could have 16,000"
-SETTINGS_OF = {"qwen2_vl": LARGEST, "qwen2_5_vl": LARGEST}
+SETTINGS_OF = {"qwen2_vl": LARGEST, "qwen2_5_vl": LARGEST, "qwen3_vl": LARGEST}
 """`model_type` → a further line of its images."""
 STEP = {"max_step_tokens": 1024}
 """An image is hundreds of tokens, and some models compute all of them in one step."""
@@ -49,9 +53,13 @@ def find_vision(folder: Path) -> Export | None:
     return next((Export("openvino", DECODER, where, prefix) for where, prefix in found), None)
 
 
-def vision_fault(export: Export) -> str | None:
-    """Why a model that sees is not served; None for one that is."""
-    config = export.read(CONFIG)
+def sees(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is that of a family that is served with images."""
+    return config.get("model_type") in ENCODERS
+
+
+def family_fault(config: Mapping[str, Any]) -> str | None:
+    """Why a model with this config.json is not served with images; None for one that is."""
     kind, vision = config.get("model_type"), config.get("vision_config")
     seeing = vision.get("model_type") if isinstance(vision, dict) else None
     if kind not in ENCODERS:
@@ -61,11 +69,20 @@ def vision_fault(export: Export) -> str | None:
     if seeing not in ENCODERS[kind]:
         known = ", ".join(filter(None, ENCODERS[kind]))
         return f"a vision model of type {seeing} is not served; those of type {known} are"
-    missing = [name for name in (*NEEDED, *FURTHER.get(kind, ())) if not (export.place / name).is_file()]
+    return None
+
+
+def vision_fault(export: Export) -> str | None:
+    """Why a model that sees is not served; None for one that is."""
+    config = export.read(CONFIG)
+    if (fault := family_fault(config)) is not None:
+        return fault
+    further = FURTHER.get(str(config["model_type"]), ())
+    missing = [name for name in (*NEEDED, *further) if not (export.place / name).is_file()]
     if missing:
         return (
-            f"{', '.join(missing)} is missing; optimum-cli export openvino --task image-text-to-text writes "
-            "all files of a model, with its processor"
+            f"{', '.join(missing)} is missing; braid export HF_FOLDER --name NAME writes all files of a "
+            "model, and optimum-cli export openvino --task image-text-to-text does, with its processor"
         )
     return None
 

@@ -11,6 +11,7 @@ import click
 
 from pipelines.repository.dual_graph import is_dual
 from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
+from pipelines.repository.vision_graph import family_fault, sees
 from tools.export.folder import ExportError, Stage, check_code, read_config
 
 AUTO = "auto"
@@ -52,10 +53,13 @@ def choose(source: str, options: Options) -> Export:
     config, task = _read(source, options.task)
     if is_dual(config):
         return _dual(source, task, options)
+    seeing = options.task == AUTO and task == TEXT and sees(config)
     if options.form == AUTO:
-        _check_form(replace(options, form=MEANT.get(task, "openvino")))
+        _check_form(replace(options, form="openvino" if seeing else MEANT.get(task, "openvino")))
     if task != "rerank":
         _refuse_scoring(options)
+    if seeing:
+        return _seeing(source, config, options)
     if task == TEXT:
         return _generating(source, options)
     return _whole(source, task, config, options)
@@ -123,6 +127,19 @@ def _dual(source: str, task: str, options: Options) -> Export:
     _check_form(replace(options, form=form))
     dtype = DTYPES[computed_in(EncoderOptions(task, form, options.weights, options.activations))]
     return lambda folder, stage: export_dual(source, folder, form, options.weights, dtype, stage)
+
+
+def _seeing(source: str, config: dict[str, Any], options: Options) -> Export:
+    from tools.export.seeing.export_seeing import export_seeing, refuse
+
+    fault = family_fault(config)
+    if options.form == "onnx":
+        fault = "a model that sees is served from OpenVINO IR alone"
+    if fault:
+        raise refuse(f"{source}: {fault}")
+    if options.activations:
+        raise click.BadParameter("it does not go with a model that sees", param_hint="--activations")
+    return lambda folder, stage: export_seeing(source, folder, options.weights, stage)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:

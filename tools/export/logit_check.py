@@ -106,7 +106,8 @@ def _last_line(error: RuntimeError) -> str:
 def _within(each: Expected, context: int) -> Expected:
     """The part of the prompt that is served: some layers bound the context below that of config.json."""
     rows = each.prompt.rows[each.prompt.rows < context]
-    return Expected(Prompt(each.prompt.ids[:context], rows), each.logprobs[: len(rows)])
+    prompt = Prompt(each.prompt.ids[:context], rows, each.prompt.images)
+    return Expected(prompt, each.logprobs[: len(rows)])
 
 
 # Prompts

@@ -31,14 +31,14 @@ def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> P
     """
     if weights not in (*COMPRESSION, *PLAIN):
         raise ExportError(f"OpenVINO IR has no {weights} weights")
-    check_positions(source)
     _check_distances(source)
     stage("tracing the model with optimum-intel")
-    _trace(source, folder, "fp16" if weights == "fp16" else "fp32")
-    _keep_defaults(source, folder)
+    trace_by_optimum(source, folder, weights, TASK)
     if weights in COMPRESSION:
+        from optimum.intel import OVModelForCausalLM
+
         stage(f"compressing weights to {weights}")
-        folder = _compress(folder, folder.with_name(weights), COMPRESSION[weights])
+        folder = compress(OVModelForCausalLM, folder, weights)
     return folder / MODEL
 
 
@@ -54,7 +54,8 @@ def _check_distances(source: str) -> None:
         raise ExportError("optimum-intel's IR of Falcon with ALiBi does not give what transformers gives")
 
 
-def _trace(source: str, folder: Path, dtype: str) -> None:
+def import_optimum() -> tuple[Any, Any]:
+    """What exports, and its settings.  Raises `ExportError` without optimum-intel."""
     try:
         from optimum.exporters.openvino import main_export
         from optimum.intel.openvino.configuration import OVConfig
@@ -63,13 +64,23 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
             "optimum-intel, which might export it, cannot be imported with this transformers (pip install -c "
             "constraints.txt -e '.[export,optimum]')"
         ) from error
+    return main_export, OVConfig
+
+
+def trace_by_optimum(source: str, folder: Path, weights: str, task: str) -> None:
+    """Write `source` to `folder`, with float16 weights where they stay so, else float32.
+
+    Raises `ExportError`.
+    """
+    main_export, settings = import_optimum()
+    check_positions(source)
     try:
         main_export(
             model_name_or_path=source,
             output=folder,
-            task=TASK,
+            task=task,
             library_name="transformers",
-            ov_config=OVConfig(dtype=dtype),
+            ov_config=settings(dtype="fp16" if weights == "fp16" else "fp32"),
             convert_tokenizer=False,
             trust_remote_code=False,
         )
@@ -77,6 +88,7 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
         if UNKNOWN in str(error):
             raise ExportError("optimum-intel does not know the family") from error
         raise ExportError(f"optimum-intel cannot export {source}: {first_line(error)}") from error
+    _keep_defaults(source, folder)
 
 
 def _keep_defaults(source: str, folder: Path) -> None:
@@ -86,13 +98,13 @@ def _keep_defaults(source: str, folder: Path) -> None:
         shutil.copyfile(given, made)
 
 
-def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:
-    from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
+def compress(kind: Any, traced: Path, weights: str) -> Path:
+    """The folder beside `traced` with its model, of optimum-intel's class `kind`, in compressed weights."""
+    from optimum.intel import OVWeightQuantizationConfig
 
-    model = OVModelForCausalLM.from_pretrained(
-        traced, compile=False, quantization_config=OVWeightQuantizationConfig(**settings)
-    )
-    model.save_pretrained(folder)
+    folder = traced.with_name(weights)
+    settings = OVWeightQuantizationConfig(**COMPRESSION[weights])
+    kind.from_pretrained(traced, compile=False, quantization_config=settings).save_pretrained(folder)
     for name in (TOKENIZER, *SETTINGS):
         if (traced / name).exists() and not (folder / name).exists():
             shutil.copyfile(traced / name, folder / name)

@@ -1,10 +1,11 @@
-"""What the encoder of Qwen2-VL or Qwen2.5-VL reads beside the patches of images: masks and angles.
+"""What the encoder of a Qwen-VL reads beside the patches of images: masks, angles, places in a table.
 
 A token stands for merge × merge patches, which follow one another; the tokens of an image come row by row.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +22,20 @@ THETA = 10_000.0
 ROTATIONS, SEEN = "rotary_pos_emb", "attention_mask"
 WINDOWS, ORDER = "window_attention_mask", "window_index"
 """Of Qwen2.5-VL: tokens are read in this order, window after window, and most layers see a window alone."""
+CORNERS, SHARES = "position_corners", "position_shares"
+"""Of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
 
 
 @dataclass(frozen=True)
 class Patches:
-    """`numbers` are those of a patch; a token is `merge` patches wide and high, a window `window` tokens."""
+    """`numbers` are those of a patch; a token is `merge` patches wide and high, a window `window` tokens;
+    `table` is the side of a table of positions, 1 where there is none.
+    """
 
     numbers: int
     merge: int
     window: int
+    table: int = 1
 
     @property
     def per_token(self) -> int:
@@ -44,14 +50,16 @@ def read_patches(config: Mapping[str, Any]) -> Patches:
     side, merge = int(vision.get("patch_size", 14)), int(vision.get("spatial_merge_size", 2))
     channels = int(vision.get("in_channels") or vision.get("in_chans") or 3)
     numbers = channels * int(vision.get("temporal_patch_size", 2)) * side**2
-    return Patches(numbers, merge, int(vision.get("window_size", 112)) // merge // side)
+    table = math.isqrt(int(vision.get("num_position_embeddings", 1)))
+    return Patches(numbers, merge, int(vision.get("window_size", 112)) // merge // side, table)
 
 
 def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> dict[str, NDArray[Any]]:
     """The inputs for images whose tokens have these rows and columns, int32[images, 2], one after another.
 
     SEEN and WINDOWS: float32[1, patches, patches], 0 where a patch sees another one, else -inf; ROTATIONS:
-    float32[patches, num_angles]; ORDER: int64[tokens].
+    float32[patches, num_angles]; ORDER: int64[tokens]; CORNERS: int64[4, patches], and SHARES: float32 of the
+    same shape.
     """
     images = np.repeat(np.arange(len(grids)), grids.prod(axis=1))
     windows, count = [], 0
@@ -62,7 +70,10 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
         count += across * -(-rows // patches.window)
     window = np.concatenate(windows)
     order = np.argsort(window, kind="stable")
+    between = [_between(grid * patches.merge, patches) for grid in grids]
     return {
+        CORNERS: np.concatenate([corners for corners, _ in between], axis=1),
+        SHARES: np.concatenate([shares for _, shares in between], axis=1),
         SEEN: _mask(images, patches.per_token),
         WINDOWS: _mask(window[order], patches.per_token),
         ORDER: order,
@@ -85,7 +96,29 @@ def _angles(size: NDArray[np.int32], merge: int, num_angles: int) -> Floats:
     """
     per_axis = num_angles // 2
     turns = (1.0 / THETA ** (np.arange(per_axis, dtype=np.float32) / np.float32(per_axis))).astype(np.float32)
+    by_token = _squares(size, merge)
+    return (by_token[:, :, None].astype(np.float32) * turns).reshape(len(by_token), num_angles)
+
+
+def _squares(size: NDArray[np.int32], merge: int) -> Ints:
+    """int64[patches, 2]: the row and the column of each patch of an image, token by token."""
     rows, columns = size.tolist()
     squares = np.indices((rows, columns)).reshape(2, rows // merge, merge, columns // merge, merge)
-    by_token = squares.transpose(1, 3, 2, 4, 0).reshape(-1, 2)
-    return (by_token[:, :, None].astype(np.float32) * turns).reshape(len(by_token), num_angles)
+    return squares.transpose(1, 3, 2, 4, 0).reshape(-1, 2)
+
+
+def _between(size: NDArray[np.int32], patches: Patches) -> tuple[Ints, Floats]:
+    """Between which places of the table each patch of an image is, whose first and last rows and columns are
+    those of the table.
+    """
+    steps = np.maximum(size - 1, 1)
+    at = (_squares(size, patches.merge) * ((patches.table - 1) / steps)).astype(np.float32)
+    before = at.astype(np.int64)
+    after = np.minimum(before + 1, patches.table - 1)
+    part = at - before.astype(np.float32)
+    corners, shares = [], []
+    for row, of_row in ((before, 1 - part), (after, part)):
+        for column, of_column in ((before, 1 - part), (after, part)):
+            corners.append(row[:, 0] * patches.table + column[:, 1])
+            shares.append(of_row[:, 0] * of_column[:, 1])
+    return np.stack(corners), np.stack(shares)

@@ -5,6 +5,7 @@ The cost is a few array operations for all decoding sequences together and a cop
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.step import (
     NO_STATE,
@@ -40,6 +42,15 @@ class Packed(NamedTuple):
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     starts: NDArray[np.int32]
+
+
+class Chunk(NamedTuple):
+    """Tokens [start, end) of a prompt with these images, the first of which is token `begin` of the step."""
+
+    images: PromptRows | None
+    start: int
+    end: int
+    begin: int
 
 
 class StepRows(NamedTuple):
@@ -130,13 +141,20 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
 
 def _given(plan: Plan, starts: NDArray[np.int32]) -> StepRows:
     """The rows of all prompts, whose tokens are those of no decoding sequence."""
+    begins = starts[plan.num_decoding : -1].tolist()
+    prompts = zip(plan.slices[plan.num_decoding :], begins, strict=True)
+    return rows_of(Chunk(slice.sequence.images, slice.start, slice.end, begin) for slice, begin in prompts)
+
+
+def rows_of(chunks: Iterable[Chunk]) -> StepRows:
+    """The rows of images in the parts of prompts that a step computes."""
     rows, places, positions = [], [], []
-    for slice, begin in zip(plan.slices[plan.num_decoding :], starts[plan.num_decoding :], strict=False):
-        if (images := slice.sequence.images) is not None:
-            those = images.within(slice.start, slice.end)
+    for images, start, end, begin in chunks:
+        if images is not None:
+            those = images.within(start, end)
             if those.start < those.stop:
                 rows.append(images.rows[those])
-                places.append(images.places[those] + (int(begin) - slice.start))
+                places.append(images.places[those] + (begin - start))
                 positions.append(no_axes() if images.positions is None else images.positions.axes[:, those])
     if not rows:
         return NO_ROWS

@@ -46,6 +46,7 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
     "smolvlm": read_idefics3,
     "qwen2_vl": read_qwen_vl,
     "qwen2_5_vl": read_qwen_vl,
+    "qwen3_vl": read_qwen_vl,
 }
 """`model_type` → its family, from config.json and preprocessor_config.json."""
 

@@ -1,4 +1,4 @@
-"""Qwen2-VL and Qwen2.5-VL: an image keeps its shape, and squares of patches are its tokens."""
+"""Qwen2-VL, Qwen2.5-VL and Qwen3-VL: an image keeps its shape, and squares of patches are its tokens."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ PATCHES = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
 a video a patch has; and what they are where the file does not say so.
 """
 TOKEN, VIDEO = "<|image_pad|>", "<|video_pad|>"
+BICUBIC = 3
 SMALLEST, LARGEST = 56 * 56, 28 * 28 * 1280
 """Pixels of a scaled image where preprocessor_config.json names no others, as in transformers."""
 
@@ -81,5 +82,5 @@ def read_qwen_vl(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> QwenVL
     most = pixels.get("max_pixels") or size.get("longest_edge") or LARGEST
     return QwenVL(
         *(int(config["image_token_id"]), patch, merge, repeats, int(least), int(most)),
-        *(int(pixels["resample"]), read_colour_scale(pixels)),
+        *(int(pixels.get("resample", BICUBIC)), read_colour_scale({"rescale_factor": 1 / 255, **pixels})),
     )

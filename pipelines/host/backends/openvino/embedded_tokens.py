@@ -13,6 +13,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from pipelines.host.backends.openvino.deep_rows import add_deep, count_deep
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, read_model, weights_beside
 from pipelines.host.backends.openvino.position_axes import GIVEN, spread_positions
@@ -37,8 +38,8 @@ class Embedded(NamedTuple):
 
 def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
-    the rows are read in the place of the embeddings of those tokens.  A model that reads ids is not changed.
-    Raises `ModelError`.
+    the rows are read in the place of the embeddings of those tokens; what follows in a row is added after its
+    first layers.  A model that reads ids is not changed.  Raises `ModelError`.
     """
     given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
     if EMBEDDINGS not in given:
@@ -47,11 +48,14 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     weights = weights_beside(folder / TABLE)
     table = read_model(folder / TABLE, weights)
     size = table.output().partial_shape[-1].get_length()
-    ids, rows, places = (
+    num_deep = count_deep(model)
+    ids, given_rows, places = (
         _input(IDS, [-1], np.int64),
-        _input(ROWS, [-1, size], np.float32),
+        _input(ROWS, [-1, size * (1 + num_deep)], np.float32),
         _input(PLACES, [-1], np.int64),
     )
+    split = ops.split(given_rows, np.int64(1), 1 + num_deep) if num_deep else given_rows
+    rows, *deep = split.outputs()
     one_text = ops.unsqueeze(ids, np.int64(0))
     for reader in table.input().get_target_inputs():
         reader.replace_source_output(one_text.output(0))
@@ -61,10 +65,12 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     for reader in embeddings.get_target_inputs():
         reader.replace_source_output(read.output(0))
     model.remove_parameter(given[EMBEDDINGS])
-    model.add_parameters([ids, rows, places])
+    model.add_parameters([ids, given_rows, places])
+    if deep:
+        add_deep(model, deep, places, ids)
     position_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return Embedded(size, position_axes, KINDS in given, weights)
+    return Embedded(size * (1 + num_deep), position_axes, KINDS in given, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:

@@ -20,6 +20,7 @@ from pipelines.host.backends.openvino.carried_attention import (
     check_paged,
     count_sinks,
 )
+from pipelines.host.backends.openvino.deep_rows import DEEP, MASK
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.positions import give_positions
 from pipelines.host.backends.openvino.token_kinds import KINDS, connect_kinds
@@ -32,6 +33,7 @@ STEP_INPUTS = frozenset(
         "input_ids",
         EMBEDDINGS,
         KINDS,
+        *(DEEP, MASK),
         "position_ids",
         "past_lens",
         "subsequence_begins",
@@ -41,7 +43,7 @@ STEP_INPUTS = frozenset(
     }
 )
 """Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`, and only
-one whose tokens of an image see one another has KINDS.
+one whose tokens of an image see one another has KINDS; DEEP and MASK are those of deepstack.
 """
 
 STATE_STEP_INPUTS = frozenset(

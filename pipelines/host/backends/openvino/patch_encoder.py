@@ -1,5 +1,7 @@
-"""Runs the encoder of Qwen2-VL or Qwen2.5-VL, which reads images of any shape and is exported in two parts:
-one embeds patches, the other one (`_merger`) has the layers and makes one row of several patches.
+"""Runs the encoder of a Qwen-VL, which reads images of any shape and is exported in parts.
+
+One embeds patches, one (`_merger`) has the layers and makes one row of several patches, and one of Qwen3-VL
+(`_pos`) is a table of positions.
 """
 
 from __future__ import annotations
@@ -10,12 +12,22 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
+from openvino import opset13 as ops
 
 from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import Columns, EncoderSettings
-from pipelines.host.backends.grid_inputs import ORDER, ROTATIONS, SEEN, WINDOWS, grid_inputs, read_patches
+from pipelines.host.backends.grid_inputs import (
+    CORNERS,
+    ORDER,
+    ROTATIONS,
+    SEEN,
+    SHARES,
+    WINDOWS,
+    grid_inputs,
+    read_patches,
+)
 from pipelines.host.backends.model_config import read_config
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
@@ -28,8 +40,10 @@ from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 MERGER = "openvino_vision_embeddings_merger_model.xml"
-PATCHES = "hidden_states"
-INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS})
+TABLE = "openvino_vision_embeddings_pos_model.xml"
+PATCHES, DEEP = "hidden_states", "deepstack_feature_lists"
+"""What the first part reads; rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES})
 MAX_TOKENS = 4096
 """Of one image: its patches see one another in a mask of 64 × MAX_TOKENS² bytes, a gigabyte."""
 GOOD_TOKENS = 256
@@ -54,9 +68,10 @@ class PatchEncoder:
         self._patches = read_patches(read_config(path.parent / "config.json"))
         self.columns: Columns | None = (self._patches.per_token * self._patches.numbers,)
         merger = path.with_name(MERGER)
-        files = [weights_beside(part) for part in (path, merger)]
+        parts = [part for part in (path, merger, path.with_name(TABLE)) if part.is_file()]
+        files = [weights_beside(part) for part in parts]
         self._files = [file for file in files if file is not None]
-        model = _joined(*(read_encoder(part, file) for part, file in zip((path, merger), files, strict=True)))
+        model = _joined(*(read_encoder(part, file) for part, file in zip(parts, files, strict=True)))
         self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
         if unknown := sorted(set(self._inputs) - INPUTS):
             raise ModelError(f"{merger} needs inputs that are not computed: {', '.join(unknown)}.")
@@ -104,15 +119,29 @@ class PatchEncoder:
         self._files = []  # which the compiled model was reading
 
 
-def _joined(embedding: ov.Model, merger: ov.Model) -> ov.Model:
-    """Both parts as one model, which reads patches."""
+def _joined(embedding: ov.Model, merger: ov.Model, table: ov.Model | None = None) -> ov.Model:
+    """All parts as one model, which reads patches and gives one row for each token."""
     patches = embedding.get_parameters()[0]
     patches.output(0).set_names({PATCHES})
     (between,) = (one for one in merger.get_parameters() if PATCHES in one.output(0).names)
+    given, embedded = [patches], embedding.get_results()[0].input_value(0)
+    if table is not None:
+        corners, shares = table.get_parameters()[0], ops.parameter([4, -1], np.float32, name=SHARES)
+        corners.output(0).set_names({CORNERS})
+        shares.output(0).set_names({SHARES})
+        places = ops.multiply(table.get_results()[0].input_value(0), ops.unsqueeze(shares, np.int64(2)))
+        embedded = ops.add(embedded, ops.reduce_sum(places, np.int64(0))).output(0)
+        given += [corners, shares]
     for reader in between.output(0).get_target_inputs():
-        reader.replace_source_output(embedding.get_results()[0].input_value(0))
+        reader.replace_source_output(embedded)
     between.output(0).set_names(set())
-    merger.remove_parameter(between)
-    merger.add_parameters([patches])
-    merger.validate_nodes_and_infer_types()
-    return merger
+    kept = [
+        one for one in merger.get_parameters() if one is not between and PATCHES not in one.output(0).names
+    ]
+    rows = merger.get_results()[0].input_value(0)
+    deep = [one.input_value(0) for one in merger.get_results() if DEEP in one.output(0).names]
+    if deep:
+        by_token = ops.transpose(deep[0], np.array([1, 0, 2]))
+        flat = ops.reshape(by_token, np.array([0, -1]), True)
+        rows = ops.concat([rows, flat], 1).output(0)
+    return ov.Model([rows], [*kept, *given])

@@ -21,6 +21,9 @@ SCALES = frozenset({"Convert", "Multiply"})
 BETWEEN = frozenset({"Add", "Convert"})
 """Operators between the counted numbers and the node that gives them further axes."""
 
+VALUES = {"Gather": (0,), "ScatterNDUpdate": (0, 2)}
+"""Operators → which of their inputs have values; others say where these are."""
+
 
 def give_positions(model: ov.Model) -> None:
     """Connect `position_ids` of a paged model wherever a rotation is computed from counted positions."""
@@ -39,15 +42,15 @@ def counts_positions(model: ov.Model) -> bool:
 
 def _above_rotations(model: ov.Model) -> Iterator[ov.Node]:
     """The nodes from which angles of tokens are computed, each once; without the order in which angles are
-    gathered, as Cohere repeats them.
+    gathered, as Cohere repeats them, or the places in which some are put, as Qwen3-VL mixes its axes.
     """
     rotations = (op for op in model.get_ops() if op.get_type_name() in ROTATIONS)
     open_nodes = [op for op in rotations if not _is_table(op)]
     seen: set[str] = set()
     while open_nodes:
         node = open_nodes.pop()
-        read = node.input_values()[:1] if node.get_type_name() == "Gather" else node.input_values()
-        for above in (value.get_node() for value in read):
+        read = node.input_values()
+        for above in (read[place].get_node() for place in VALUES.get(node.get_type_name(), range(len(read)))):
             if above.get_friendly_name() not in seen:
                 seen.add(above.get_friendly_name())
                 open_nodes.append(above)

@@ -1,4 +1,4 @@
-"""What Braid computes from the grids of images equals what transformers computes in Qwen2-VL and Qwen2.5-VL."""
+"""What Braid computes from the grids of images equals what transformers computes in Qwen-VL."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ pytest.importorskip("torch", reason="needs the extra export")
 import torch
 from tiny_qwen_vl import BEGIN_ID, END_ID, FAMILIES, IMAGE_ID, qwen_model
 
-from pipelines.host.backends.grid_inputs import ORDER, ROTATIONS, SEEN, WINDOWS, grid_inputs, read_patches
+from pipelines.host.backends.grid_inputs import (
+    CORNERS,
+    ORDER,
+    ROTATIONS,
+    SEEN,
+    SHARES,
+    WINDOWS,
+    grid_inputs,
+    read_patches,
+)
 from pipelines.host.engine.prompt_rows import PromptRows
 
 GRIDS = [(2, 3), (1, 4), (5, 5), (1, 1), (3, 2)]
-ANGLES = 8
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -29,10 +37,17 @@ def patches_of(grids):
 
 def test_angles_and_windows_of_patches(model):
     patches = read_patches({"vision_config": model.config.vision_config.to_dict()})
-    inputs, given = grid_inputs(np.array(GRIDS, np.int32), patches, ANGLES), patches_of(GRIDS)
-    np.testing.assert_allclose(inputs[ROTATIONS], model.visual.rot_pos_emb(given).numpy(), rtol=1e-6)
+    given = patches_of(GRIDS)
+    angles = model.visual.rot_pos_emb(given).numpy()
+    inputs = grid_inputs(np.array(GRIDS, np.int32), patches, angles.shape[1])
+    np.testing.assert_allclose(inputs[ROTATIONS], angles, rtol=1e-6)
     seen = [np.ones((4 * rows * columns,) * 2, bool) for rows, columns in GRIDS]
     assert ((inputs[SEEN][0] == 0) == whole(seen)).all()
+    if hasattr(model.visual, "fast_pos_embed_interpolate"):
+        table = model.visual.pos_embed.weight.detach().numpy()
+        placed = (table[inputs[CORNERS]] * inputs[SHARES][:, :, None]).sum(0)
+        wanted = model.visual.fast_pos_embed_interpolate(given).detach().numpy()
+        np.testing.assert_allclose(placed, wanted, atol=1e-6)
     if hasattr(model.visual, "get_window_index"):
         order, ends = model.visual.get_window_index(given)
         sizes = np.diff(np.unique(ends))

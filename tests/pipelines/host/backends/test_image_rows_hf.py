@@ -19,7 +19,7 @@ pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimu
 import tiny_gemma3
 import tiny_llava
 from openvino._offline_transformations import paged_attention_transformation
-from tiny_llava import picture
+from tiny_seeing import picture
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings

@@ -1,0 +1,58 @@
+"""A model of images and text → a folder that Braid serves, compared with transformers first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.repository.vision_graph import DECODER
+from tools.export.decoder import DTYPES
+from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside
+from tools.export.seeing.parts import write_image_settings, write_parts
+from tools.export.tokenizer_files import write_tokenizer
+
+ALONE = "; --task text exports its language model alone, which reads text"
+
+
+def export_seeing(source: str, folder: Path, weights: str, stage: Stage) -> None:
+    """Write `source` (a local folder or a hub id) to `folder`, which is complete or untouched.
+
+    `weights`: int8, int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
+    Raises `ExportError`.
+    """
+    try:
+        _export(source, folder, weights, stage)
+    except ExportError as error:
+        raise refuse(str(error)) from error
+
+
+def refuse(fault: str) -> ExportError:
+    return ExportError(f"{fault}{ALONE}")
+
+
+def _export(source: str, folder: Path, weights: str, stage: Stage) -> None:
+    from tools.export.dequantizing import dequantized
+    from tools.export.loading import load
+    from tools.export.logit_check import check_export, expected_logprobs, tolerance
+    from tools.export.openvino_decoder import import_optimum
+    from tools.export.seeing.image_check import show
+
+    import_optimum()
+    computed = "f16" if weights == "fp16" else "f32"
+    with quiet(), scratch_beside(folder) as scratch:
+        made = scratch / "model"
+        stage("reading the tokenizer")
+        tokenizer = write_tokenizer(source, made)
+        processor = write_image_settings(source, made)
+        source = dequantized(source, scratch / "plain", stage)
+        stage("reading the model")
+        model = load(source, DTYPES[computed])
+        model.config.save_pretrained(made)
+        stage("computing what transformers gives")
+        expected = expected_logprobs(model, tokenizer)
+        shown = show(model, tokenizer, processor, made)
+        model.to("meta")  # gives its weights back: optimum-intel loads them again
+        made = write_parts(source, made, weights, stage)
+        stage("comparing with transformers")
+        check_export(made / DECODER, [*expected, shown.expected(made)], tolerance(weights, computed))
+        stage("writing the folder")
+        put(made, folder)
