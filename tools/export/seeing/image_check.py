@@ -92,6 +92,7 @@ def _logprobs(
     text = torch.from_numpy(ids)[None]
     given = {
         "input_ids": text,
+        "attention_mask": torch.ones_like(text),  # without it Qwen3-VL counts positions as in text
         "token_type_ids": (text == token_id).long(),
         **processor([picture], return_tensors="pt"),
     }
