@@ -135,7 +135,7 @@ def _joined(embedding: ov.Model, merger: ov.Model, table: ov.Model | None = None
     for reader in between.output(0).get_target_inputs():
         reader.replace_source_output(embedded)
     between.output(0).set_names(set())
-    kept = [
+    others = [
         one for one in merger.get_parameters() if one is not between and PATCHES not in one.output(0).names
     ]
     rows = merger.get_results()[0].input_value(0)
@@ -144,4 +144,4 @@ def _joined(embedding: ov.Model, merger: ov.Model, table: ov.Model | None = None
         by_token = ops.transpose(deep[0], np.array([1, 0, 2]))
         flat = ops.reshape(by_token, np.array([0, -1]), True)
         rows = ops.concat([rows, flat], 1).output(0)
-    return ov.Model([rows], [*kept, *given])
+    return ov.Model([rows], [*others, *given])

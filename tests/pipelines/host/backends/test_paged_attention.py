@@ -14,6 +14,7 @@ from openvino import opset13 as ops
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.carried_attention import PAGED, WINDOW_INPUT
+from pipelines.host.backends.openvino.deep_rows import DEEP, MASK
 from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
 from pipelines.host.backends.openvino.token_kinds import KINDS
 
@@ -54,7 +55,7 @@ def test_a_paged_model_has_the_step_and_its_cache_as_inputs(llama):
         "block_indices_begins": (I32, 1),
         "max_context_len": (I32, 0),
     }
-    assert set(step) == STEP_INPUTS - {EMBEDDINGS, KINDS}
+    assert set(step) == STEP_INPUTS - {EMBEDDINGS, KINDS, DEEP, MASK}
     assert inputs(model) == step | dict.fromkeys(cache, (ov.Type.dynamic, 4))
     assert model.get_sinks() == []  # nothing writes state any more
 
