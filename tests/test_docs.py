@@ -26,7 +26,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 VARIABLES = set(re.findall(r"^([A-Z]+) \??:?=", MAKEFILE, re.MULTILINE)) | {"QUICK"}
 NOT_OURS = {
-    *("BRAID_SCHEMAS", "BRAID_MUTATED_FILES", "BRAID_HTTP_CASES", "BRAID_SOCKET_EVENTS"),
+    *("BRAID_SCHEMAS", "BRAID_MUTATED_FILES", "BRAID_HTTP_CASES", "BRAID_IMAGE_CASES", "BRAID_SOCKET_EVENTS"),
     "BRAID_API_KEY",
 }
 """Variables of tests and tools, not of the server."""

@@ -262,6 +262,14 @@ def test_models_of_code_of_their_own_are_refused_with_what_to_do(config, named, 
     assert "onnx/model.onnx" in said
 
 
+def test_a_decoder_that_sees_is_no_embedder_of_images(tmp_path):
+    config = {"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl"}
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "config.json").write_text(json.dumps(config | {"vision_config": {"depth": 2}}))
+    said = refusal(tmp_path / "source", tmp_path / "models", "--task", "embed")
+    assert "Qwen2VLForConditionalGeneration, a decoder that sees: its vectors of images are not" in said
+
+
 def test_answers_go_with_rankings_alone(tmp_path):
     source = write_whole(tmp_path / "source", "bert")
     arguments = [str(source), "--name", "m", "--models", str(tmp_path / "models")]

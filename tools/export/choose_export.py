@@ -148,10 +148,23 @@ def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> 
 
     if task not in SCORING:
         check_types(source)
+        _check_reading(source, config)
     answers, template = _scoring(source, task, config, options)
     form = "openvino" if options.form == AUTO else options.form
     wanted = EncoderOptions(task, form, options.weights, options.activations, answers, template)
     return lambda folder, stage: export_encoder(source, folder, wanted, stage)
+
+
+def _check_reading(source: str, config: dict[str, Any]) -> None:
+    """Raise `ExportError` for a decoder that sees, unless its modules.json says how it embeds texts."""
+    from tools.export.sentence_files import read_types
+
+    if config.get("vision_config") and not read_types(source):
+        raise ExportError(
+            f"{source} is {', '.join(config.get('architectures') or ['a model'])}, a decoder that sees: its "
+            "vectors of images are not exported; those of CLIP and SigLIP are, and a decoder with a "
+            "modules.json of sentence-transformers is exported to embed texts"
+        )
 
 
 def _scoring(

@@ -76,6 +76,8 @@ def _write_model(
     answers = _answer_ids(tokenizer, wanted.answers) if wanted.answers else None
     plain = dequantized(source, folder.with_name("plain"), stage)
     model = read_model(plain, wanted.task, dtype, answers)
+    if getattr(model.config, "vision_config", None) is not None:
+        stage(f"taking the language model of {model.config.model_type}: it will read text alone")
     copy_sentence_files(source, folder)
     if wanted.task == "token_embed":
         forget_pooling(folder)

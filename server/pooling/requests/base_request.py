@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
@@ -50,9 +51,13 @@ class BasePoolingRequest(BaseModel):
         """The input of the pipeline.  Raises RequestError."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def shows_images(self) -> bool:
         """Whether a part of the request shows an image, if it is valid."""
+        return self.find_image()
+
+    def find_image(self) -> bool:
+        """The same, read from the fields."""
         return False
 
     @property

@@ -68,8 +68,7 @@ class CohereEmbedRequest(BasePoolingRequest):
         for name, each in given.items():
             check_number(len(each), name)
 
-    @property
-    def shows_images(self) -> bool:
+    def find_image(self) -> bool:
         return bool(self.images) or any(each.shows_images for each in self.inputs or [])
 
     @property

@@ -26,12 +26,19 @@ def are_messages(value: Any) -> bool:
 
 
 def show_images(value: Any) -> bool:
-    """Whether messages, in lists of any depth, have a part that shows an image; they are not checked yet."""
-    if isinstance(value, list):
-        return any(map(show_images, value))
-    content = value.get("content") if isinstance(value, dict) else None
-    parts = content if isinstance(content, list) else []
-    return any(isinstance(part, dict) and part.get("type") in IMAGE_PARTS for part in parts)
+    """Whether one of several conversations has a part that shows an image; they are not checked yet."""
+    conversations = value if isinstance(value, list) else []
+    return any(
+        isinstance(part, dict) and part.get("type") in IMAGE_PARTS
+        for each in conversations
+        for message in (each if isinstance(each, list) else [each])
+        for part in _parts(message)
+    )
+
+
+def _parts(message: Any) -> list[Any]:
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, list) else []
 
 
 def read_conversations(value: Any, where: str, images: list[ImageInput]) -> list[Messages]:

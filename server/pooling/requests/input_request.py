@@ -43,8 +43,7 @@ class InputRequest(BasePoolingRequest):
         check_number(len(made.prompts) + len(made.conversations), self._where)
         return made
 
-    @property
-    def shows_images(self) -> bool:
+    def find_image(self) -> bool:
         return self._has_conversations and show_images(getattr(self, self._where))
 
     @property

@@ -82,8 +82,7 @@ class RerankRequest(ComparisonRequest):
     rank_fields: Items[StrictStr] | None = None
     chunk_documents: bool | None = None
 
-    @property
-    def shows_images(self) -> bool:
+    def find_image(self) -> bool:
         return any(each.shows_images for each in (self.query, *self.documents))
 
     def read_compared(self) -> Compared:

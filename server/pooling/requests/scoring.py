@@ -135,8 +135,7 @@ class ScoreRequest(ComparisonRequest):
     data_1: Texts | None = None
     data_2: Texts | None = None
 
-    @property
-    def shows_images(self) -> bool:
+    def find_image(self) -> bool:
         given = (getattr(self, name) or [] for pair in self.NAMES for name in pair)
         return any(each.shows_images for texts in given for each in texts)
 

@@ -19,7 +19,7 @@ from asgi_client import AsgiClient
 from patience import PATIENCE_S
 from test_live_models import num_loaded
 from tiny_dual import TEXTS
-from tiny_llava import picture
+from tiny_seeing import picture
 
 from pipelines.repository.new_graph import new_graph, recognise
 from server.app import create_app
@@ -176,6 +176,7 @@ BAD = [
         400,
         "`mm_processor_kwargs`: images are read as the model's own settings say",
     ),
+    ("/v1/embeddings", {"messages": [[[shown(URLS[0])]]]}, 400, "messages.0.0"),
     ("/v2/embed", {"images": URLS, "texts": TEXTS}, 400, "Exactly one of texts, images, or inputs"),
     ("/v1/score", {"data_1": "a", "data_2": content(shown("data:,x"))}, 400, "data_2.0.content.0"),
 ]
