@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 CUDA = "cuda"
 ENGINE_ADVICE = {
-    CUDA: "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16.",
+    CUDA: "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16. "
+    "Models that see images run on cpu alone, as OpenVINO IR.",
     "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
 }
 """Engine → what to do when it cannot open a file of this suffix."""

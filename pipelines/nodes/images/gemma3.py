@@ -34,7 +34,13 @@ def read_gemma3(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Gemma3:
     settings, side = read_pixel_settings(pixels), config["vision_config"]["image_size"]
     if settings.side != side or settings.shorter is not None:
         raise ValueError(f"the model reads whole images of {side} × {side} pixels")
+    num_tokens, text = int(config["mm_tokens_per_image"]), config.get("text_config") or {}
+    if (window := text.get("sliding_window")) and window < num_tokens:
+        raise ValueError(
+            f"sliding_window {window}: the {num_tokens} tokens of an image see one another at any distance, "
+            "which is not computed"
+        )
     token = config.get("image_token_id", config.get("image_token_index"))
     if not isinstance(token, int):
         raise ValueError("image_token_index is missing")
-    return Gemma3(token, int(config["mm_tokens_per_image"]), settings)
+    return Gemma3(token, num_tokens, settings)

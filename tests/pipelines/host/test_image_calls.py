@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import json
 import shutil
 import warnings
 from dataclasses import replace
@@ -27,7 +26,7 @@ from served_models import in_one_process
 from tiny_seeing import picture
 
 from pipelines.errors import RequestError
-from pipelines.repository.new_graph import new_graph, recognise
+from pipelines.repository.new_graph import new_graph
 from server.generation.requests.chat import ChatRequest
 from server.messages.request import MessagesRequest
 from server.responses.input_items import read_items
@@ -223,23 +222,3 @@ SHOWN = user("", SMALL)["content"][1:]
 NO_IMAGE = [{"type": "image_url", "image_url": "data:image/png;base64,aGVsbG8="}]
 REFUSED = [SHOWN * 9, NO_IMAGE]
 TYPED = "the mark @@ is text"
-
-
-@pytest.mark.parametrize(
-    ("changed", "missing", "words"),
-    [
-        ({"model_type": "mllama"}, None, "models of type mllama with images are not served yet"),
-        ({"vision_config": {"model_type": "pixtral"}}, None, "a vision model of type pixtral is not served"),
-        ({}, "preprocessor_config.json", "preprocessor_config.json is missing"),
-    ],
-)
-def test_models_that_are_not_served_are_refused_by_name(llava, tmp_path, changed, missing, words):
-    folder = tmp_path / "model"
-    shutil.copytree(llava[1], folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changed))
-    if missing:
-        (folder / missing).unlink()
-    assert recognise(folder) == "openvino"
-    with pytest.raises(ValueError, match=words):
-        new_graph(folder)

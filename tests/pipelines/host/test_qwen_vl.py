@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import json
 import warnings
 
 import numpy as np
@@ -307,23 +306,3 @@ def test_rows_that_are_added_after_the_first_layers_change_the_text(session, row
     found = tokens_of(session, others)
     assert found[0] == wanted[0]
     assert (found == wanted) == (size == session.row_size)
-
-
-# Folders
-
-
-@pytest.mark.parametrize(
-    ("changed", "missing", "words"),
-    [
-        ({"vision_config": {"model_type": "other"}}, None, "a vision model of type other is not served"),
-        ({}, "openvino_vision_embeddings_merger_model.xml", "merger_model.xml is missing"),
-    ],
-)
-def test_folders_that_are_not_whole_are_refused(exported, tmp_path, changed, missing, words):
-    for file in exported[1].iterdir():
-        if file.name not in (missing, "graph.yaml", "config.json"):
-            (tmp_path / file.name).symlink_to(file)
-    config = json.loads((exported[1] / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | changed))
-    with pytest.raises(ValueError, match=words):
-        new_graph(tmp_path)

@@ -117,7 +117,11 @@ def test_a_file_no_engine_opens_is_refused(tmp_path):
         (tmp_path / "model.gguf", EncoderSettings(), r"opened from \.xml, \.onnx"),
         (tmp_path / "gone.onnx", EncoderSettings(), "does not exist"),
         (ir, EncoderSettings(engine="onnxruntime"), "onnxruntime runs model.onnx"),
-        (ir, EncoderSettings("cuda:0"), "NVIDIA GPUs run model.onnx"),
+        (
+            ir,
+            EncoderSettings("cuda:0"),
+            "NVIDIA GPUs run model.onnx.*Models that see images run on cpu alone",
+        ),
         (onnx, EncoderSettings("cuda:0", "openvino"), "remove `engine: openvino`"),
         (onnx, EncoderSettings("gpu"), "device gpu is not available"),
         (onnx, EncoderSettings(engine="onnxruntime", precision="bf16"), "has no precision"),

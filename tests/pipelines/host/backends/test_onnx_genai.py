@@ -91,6 +91,14 @@ def test_config_json_goes_before_genai_config(copied):
     assert read_decoder(folder / "model.onnx").max_context == 48
 
 
+def test_a_decoder_that_reads_embeddings_is_refused_with_what_to_do(copied):
+    def rename(graph, node):
+        graph.inputs[0].name = "inputs_embeds"
+
+    with pytest.raises(ModelError, match="reads inputs_embeds: it is a part of a model that sees"):
+        read_decoder(respell(copied("qwen3"), rename))
+
+
 def test_a_folder_without_any_config(copied):
     folder = copied("qwen3")
     (folder / "genai_config.json").unlink()

@@ -110,6 +110,7 @@ def test_internvl_reads_one_tile_where_its_size_is_fixed():
     [
         ("gemma3", {}, {"do_pan_and_scan": True}, "do_pan_and_scan: true"),
         ("gemma3", {}, {"size": {"height": 42, "width": 42}}, "whole images of 56 × 56 pixels"),
+        ("gemma3", {"text_config": {"sliding_window": 3}}, {}, "sliding_window 3: the 4 tokens of an image"),
         ("gemma3", {"image_token_index": None}, {}, "image_token_index is missing"),
         ("idefics3", {}, {"image_processor_type": "CLIPImageProcessor"}, "image_processor_type"),
         ("idefics3", {"vision_config": {**VISION, "image_size": 28}}, {}, "not of 56"),
