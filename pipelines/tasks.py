@@ -60,12 +60,34 @@ class ImageInput:
 
 
 @dataclass(frozen=True, slots=True)
+class SoundInput:
+    """A sound of a conversation: a part of type `kind` with its URL; `where` is its place in the request.
+
+    `data` is the file, where the URL led out of the request and it was fetched.
+    """
+
+    url: str
+    kind: str
+    where: str
+    data: bytes | None = None
+
+    @property
+    def source(self) -> tuple[str | None, str | None]:
+        """What leads to `data`; as of images."""
+        return self.url, None
+
+
+MediaInput = ImageInput | SoundInput
+
+
+@dataclass(frozen=True, slots=True)
 class PromptInput:
     """The input of every request: a conversation or raw prompts, and how they become tokens."""
 
     messages: list[dict[str, Any]] | None = None
     prompts: list[Prompt] = field(default_factory=list)
     images: list[ImageInput] = field(default_factory=list)  # those of the conversations, in order
+    sounds: list[SoundInput] = field(default_factory=list)  # the same
     tools: list[dict[str, Any]] = field(default_factory=list)
     add_generation_prompt: bool = True
     continue_final_message: bool = False

@@ -159,6 +159,12 @@ class Images:
     named: list[tuple[str, tuple[int, int], bytes]] = field(default_factory=list)
 
 
+class Sounds(Images):
+    """What an encoder of sounds in conversations reads: float32[windows, size, frames], all of the model's
+    length; a sound may be several windows.  The rest is as of images.
+    """
+
+
 class Alternative(NamedTuple):
     """A token that could have been chosen instead."""
 
@@ -392,6 +398,7 @@ __all__ = [
     "Scores",
     "Segment",
     "Series",
+    "Sounds",
     "SpeechUpdate",
     "SpokenSound",
     "SpokenWord",

@@ -130,15 +130,16 @@ class Settings(BaseModel):
     )
     allowed_media_domains: ValueList = Field(
         default=(),
-        description="hosts from which images of requests are fetched, each with its public addresses: `host` "
-        "on the usual ports, `host:port` on another; empty: nothing is fetched",
+        description="hosts from which images and sounds of requests are fetched, each with its public "
+        "addresses: `host` on the usual ports, `host:port` on another; empty: nothing is fetched",
     )
     private_media_domains: ValueList = Field(
         default=(),
         description="further hosts, which may have addresses within a network: private, loopback, link-local",
     )
     allowed_local_media_path: Folder | None = Field(
-        default=None, description="folder below which `file:` URLs of images are read; default: none are"
+        default=None,
+        description="folder below which `file:` URLs of images and sounds are read; default: none are",
     )
     max_audio_mb: float = Field(
         default=25, gt=0, description="largest sound file in MB; a larger one is a 400"

@@ -15,6 +15,7 @@ NODE_TYPES = {
     "detokenize": "text.replies.detokenize:Detokenize",
     "parse_reply": "text.replies.parse_reply:ParseReply",
     "images": "images.images:ReadImages",
+    "sounds": "audio.sounds:ReadSounds",
     "log_mel": "audio.log_mel:LogMel",
     "texts": "pooling.texts:PlainTexts",
     "merge": "pooling.merge:Merge",

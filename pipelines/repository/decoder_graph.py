@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.repository.exports import Export, find_chat_template
 from pipelines.repository.template_markers import find_parsers
@@ -39,19 +39,33 @@ def draft_of(folder: Path) -> DecoderSettings:
     return DecoderSettings(draft={"path": file, "device": "cpu"} if file else None)
 
 
-def generation_lines(export: Export, said: DecoderSettings, images: Sequence[str] = ()) -> list[str]:
-    """The lines of graph.yaml from the task on; `images` are those for the images of a model that sees."""
+class MediaLines(NamedTuple):
+    """Lines for the images of a model that sees, or the sounds of one that hears; `given` and `rows` are the
+    names of those that read and encode them.
+    """
+
+    lines: Sequence[str]
+    given: str
+    rows: str
+
+
+def generation_lines(export: Export, said: DecoderSettings, media: MediaLines | None = None) -> list[str]:
+    """The lines of graph.yaml from the task on."""
     template_file, template = find_chat_template(export)
     tokenizer = settings_text({"tokenizer": export.tokenizer})
-    lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:", *images]
-    special = {"add_special_tokens": True} if images else {}
+    lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
+    lines += media.lines if media else []
+    special = {"add_special_tokens": True} if media else {}
     if template_file:
         settings = settings_text({"template": template_file, **special})
         lines.append(f"  prompt: {{type: chat_template{settings}}}")
     source = "prompt" if template_file else "request.prompts"
     read = "tokens"
-    if images:
-        source, read = f"{{prompts: {source}, images: images}}", "{tokens: tokens, images: seen}"
+    if media:
+        source, read = (
+            f"{{prompts: {source}, images: {media.given}}}",
+            f"{{tokens: tokens, images: {media.rows}}}",
+        )
     lines.append(f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}")
     lines += _generation(export, said, tokenizer, read)
     lines.append(f"  text: {{type: detokenize, from: generated{tokenizer}}}")

@@ -8,9 +8,10 @@ from typing import Any
 
 from graphs.errors import GraphError
 from graphs.read import without_places
-from pipelines.repository.decoder_graph import DecoderSettings, draft_of, generation_lines
+from pipelines.repository.decoder_graph import DecoderSettings, MediaLines, draft_of, generation_lines
 from pipelines.repository.dual_graph import dual_fault, dual_lines, find_dual
 from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOKENIZER, Export, find_export
+from pipelines.repository.hearing_graph import find_hearing, hearing_fault, sound_lines
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
@@ -65,10 +66,17 @@ def new_graph(folder: Path) -> str:
         return "\n".join([HEADER + "version: 1", *text_pair_lines(prefix)]) + "\n"
     if voices := find_voices(folder):
         return "\n".join([HEADER + "version: 1", *voice_lines(folder, voices)]) + "\n"
+    if (hearing := find_hearing(folder)) is not None:
+        if fault := hearing_fault(hearing):
+            raise ValueError(f"{folder}: {fault}")
+        media = MediaLines(sound_lines(hearing), "sounds", "heard")
+        lines = generation_lines(hearing, DecoderSettings(scheduler=STEP), media)
+        return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (seeing := find_vision(folder)) is not None:
         if fault := vision_fault(seeing):
             raise ValueError(f"{folder}: {fault}")
-        lines = generation_lines(seeing, DecoderSettings(scheduler=STEP), image_lines(seeing))
+        media = MediaLines(image_lines(seeing), "images", "seen")
+        lines = generation_lines(seeing, DecoderSettings(scheduler=STEP), media)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (at := find_dual(folder)) is not None:
         if fault := dual_fault(folder, at):

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 from pipelines.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PURPOSES, GenerationInput, ImageInput, PoolingInput, PromptInput
+from pipelines.tasks import PURPOSES, GenerationInput, MediaInput, PoolingInput, PromptInput
+
+MEDIA = ("images", "sounds")
+"""Fields of a request that a node of the graph handles."""
 
 
 def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
     """Raise RequestError for a field that no node of the model's graph handles."""
-    if isinstance(request, PromptInput) and request.images and "images" not in plan.handled:
-        refuse_image(model, request.images[0])
+    if isinstance(request, PromptInput):
+        _check_media(model, request, plan)
     if isinstance(request, GenerationInput):
         _check_generation(model, request, plan)
     elif isinstance(request, PoolingInput):
         _check_pooling(model, request, plan)
+
+
+def _check_media(model: str, request: PromptInput, plan: RequestPlan) -> None:
+    if request.images and "images" not in plan.handled:
+        refuse_media(model, request.images[0], plan.handled)
+    if request.sounds and "sounds" not in plan.handled:
+        refuse_media(model, request.sounds[0], plan.handled)
 
 
 def _check_generation(model: str, request: GenerationInput, plan: RequestPlan) -> None:
@@ -29,12 +40,16 @@ def _check_generation(model: str, request: GenerationInput, plan: RequestPlan) -
         )
 
 
-def refuse_image(model: str, image: ImageInput) -> NoReturn:
-    """Raises RequestError, with vLLM's text."""
+def refuse_media(model: str, given: MediaInput, handled: Collection[str] = ()) -> NoReturn:
+    """Raises RequestError for a part of a message, of a model of text with vLLM's text; `handled` are those
+    of `MEDIA` that the model takes.
+    """
+    taken = [each for each in MEDIA if each in handled]
+    takes = "takes" if taken else "is not a multimodal model: it takes"
     raise RequestError(
-        f"`{image.where}`: {model} is not a multimodal model: it takes text only, so `{image.kind}` parts "
+        f"`{given.where}`: {model} {takes} {' and '.join(['text', *taken])} only, so `{given.kind}` parts "
         "are refused",
-        image.where,
+        given.where,
     )
 
 

@@ -48,7 +48,10 @@ PARTS: list[Rule] = [
 ]
 
 WORDS: tuple[tuple[str, str], ...] = (
-    ("is not a multimodal model", "This servable supports only text input, but image_url has been provided"),
+    (
+        "text only, so `image_url` parts",
+        "This servable supports only text input, but image_url has been provided",
+    ),
     ("Invalid base64 data", "Invalid base64 string in request"),
     ("Only base64 data URLs are supported", "Invalid base64 string in request"),
     ("this is no image", "Image parsing failed"),

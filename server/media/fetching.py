@@ -1,6 +1,6 @@
-"""Fetches the images that a request names by URL, before it is prepared, within bounds of time and bytes.
+"""Fetches what a request names by URL, before it is prepared, within bounds of time and bytes.
 
-Nothing here decodes an image.  A host is looked up once, and the address that was checked is the one that is
+Nothing here decodes a file.  A host is looked up once, and the address that was checked is the one that is
 dialled, after a redirect too.
 """
 
@@ -13,13 +13,13 @@ from functools import cache
 from urllib.parse import urljoin
 
 from pipelines.errors import FetchFailed, Overloaded, RequestError
-from pipelines.tasks import ImageInput
+from pipelines.tasks import MediaInput
 from server.media.addresses import is_public, look_up
 from server.media.http_file import BadReply, HttpFile, get
 from server.media.sources import MediaSources, Place
 
 TIMEOUT_S = 5.0
-"""For all images of a request together, as vLLM's for an image."""
+"""For all files of a request together, as vLLM's for an image."""
 MAX_REDIRECTS = 5
 MAX_REQUESTS = 8
 """Requests of a worker that fetch at a time; others wait for at most the same time."""
@@ -34,8 +34,8 @@ def scheme_of(url: str) -> str:
     return url[:8].partition(":")[0].lower()
 
 
-def named_elsewhere(images: Sequence[ImageInput]) -> list[ImageInput]:
-    """The images that are not in the request itself; each URL once."""
+def named_elsewhere(images: Sequence[MediaInput]) -> list[MediaInput]:
+    """Those that are not in the request itself; each URL once."""
     found = {each.url: each for each in images if each.url is not None and scheme_of(each.url) in SCHEMES}
     return list(found.values())
 
@@ -70,8 +70,8 @@ class MediaFetcher:
         self._timeout_s = timeout_s
         self._places = asyncio.Semaphore(MAX_REQUESTS)
 
-    async def fetch(self, images: Sequence[ImageInput], max_bytes: int) -> dict[str, bytes]:
-        """URL → bytes, at most `max_bytes` of each image.
+    async def fetch(self, images: Sequence[MediaInput], max_bytes: int) -> dict[str, bytes]:
+        """URL → bytes, at most `max_bytes` of each file.
 
         Raises RequestError for what is not allowed, FetchFailed for what did not come, and Overloaded where
         too many requests fetch.
@@ -86,7 +86,7 @@ class MediaFetcher:
         finally:
             self._places.release()
 
-    async def _all(self, images: Sequence[ImageInput], max_bytes: int) -> dict[str, bytes]:
+    async def _all(self, images: Sequence[MediaInput], max_bytes: int) -> dict[str, bytes]:
         """One after another, so that the bound for all holds as bytes arrive."""
         found: dict[str, bytes] = {}
         left = self._max_bytes

@@ -1,6 +1,6 @@
-"""The images of a request that are not in it: found before it is prepared, and put into its input.
+"""The images and sounds of a request that are not in it: found before it is prepared, and put into its input.
 
-One with a URL is fetched; of one with a uuid alone the engine host is asked.
+One with a URL is fetched; of an image with a uuid alone the engine host is asked.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.image_tensors import wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.pooling.batcher import Batcher
-from pipelines.tasks import ImageInput, PromptInput
+from pipelines.tasks import ImageInput, MediaInput, PromptInput, SoundInput
 from pipelines.wire.client import EngineClient
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.submissions import TensorSubmission
@@ -27,7 +28,7 @@ Files = Mapping[tuple[str | None, str | None], bytes]
 
 
 class Showing(Protocol):
-    """A request that may show images; `images` raises RequestError for a part that is not valid."""
+    """A request that may show images or have sounds; both raise RequestError for a part that is not valid."""
 
     @property
     def shows_images(self) -> bool: ...
@@ -35,33 +36,43 @@ class Showing(Protocol):
     @property
     def images(self) -> list[ImageInput]: ...
 
+    @property
+    def sounds(self) -> list[SoundInput]: ...
+
 
 async def fetch_images(
     services: Services, pipeline: Pipeline, exchange: Exchange, request: Showing, num_bytes: int
 ) -> Files:
-    """What a request's images lead to, where these are not in it; its body has `num_bytes`.
+    """What a request's images and sounds lead to, where these are not in it; its body has `num_bytes`.
 
-    Nothing is fetched for a request that will be refused: for a model that does not see, or with more images
-    than it takes.  Raises RequestError, FetchFailed, Overloaded, and ClientGone.
+    Nothing is fetched for a request that will be refused: for a model that takes none, or with more than it
+    takes.  Raises RequestError, FetchFailed, Overloaded, and ClientGone.
     """
     if not request.shows_images:
         return {}
-    images = await exchange.off_loop(lambda: request.images, num_bytes)
-    linked, known = named_elsewhere(images), [each for each in images if each.url is None]
-    if not linked and not known:
-        return {}
-    reader = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
-    if reader is None or len(images) > reader.config.max_images:
-        return {}
-    files: Files = {}
-    if known:
-        salt = getattr(request, "cache_salt", None) or ""
-        asked = known_images(services.client, pipeline, exchange.tenant, known, salt)
-        files = await exchange.while_here(asked)
-    if linked:
-        fetched = await exchange.while_here(services.media.fetch(linked, reader.limits.max_bytes))
-        files = {**files, **{(url, None): data for url, data in fetched.items()}}
+    images, sounds = await exchange.off_loop(lambda: (request.images, request.sounds), num_bytes)
+    files: dict[tuple[str | None, str | None], bytes] = {}
+    seeing = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
+    if images and seeing and len(images) <= seeing.config.max_images:
+        if known := [each for each in images if each.url is None]:
+            salt = getattr(request, "cache_salt", None) or ""
+            asked = known_images(services.client, pipeline, exchange.tenant, known, salt)
+            files |= await exchange.while_here(asked)
+        files |= await _linked(services, exchange, images, seeing.limits.max_bytes)
+    hearing = next((node for node in nodes(pipeline) if isinstance(node, ReadSounds)), None)
+    if sounds and hearing and len(sounds) <= hearing.config.max_sounds:
+        files |= await _linked(services, exchange, sounds, hearing.max_bytes)
     return files
+
+
+async def _linked(
+    services: Services, exchange: Exchange, media: Sequence[MediaInput], max_bytes: int
+) -> Files:
+    """Those with URLs that lead out of the request."""
+    if not (linked := named_elsewhere(media)):
+        return {}
+    fetched = await exchange.while_here(services.media.fetch(linked, max_bytes))
+    return {(url, None): data for url, data in fetched.items()}
 
 
 async def known_images(
@@ -85,10 +96,12 @@ async def known_images(
 
 
 def with_files(given: Input, files: Files) -> Input:
-    """The input with the bytes of its images that were fetched, and what is known of others."""
+    """The input with the bytes of its images and sounds that were fetched, and what is known of others."""
     if not files:
         return given
-    return replace(given, images=[replace(each, data=files.get(each.source)) for each in given.images])
+    images = [replace(each, data=files.get(each.source)) for each in given.images]
+    sounds = [replace(each, data=files.get(each.source)) for each in given.sounds]
+    return replace(given, images=images, sounds=sounds)
 
 
 def size_of(files: Files) -> int:

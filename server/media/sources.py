@@ -15,7 +15,7 @@ from pipelines.errors import RequestError
 PORTS = {"http": 80, "https": 443}
 NO_HOSTS = (
     "this server fetches nothing from the network (BRAID_ALLOWED_MEDIA_DOMAINS names no host); send the "
-    "image itself as a `data:` URL in base64"
+    "file itself as a `data:` URL in base64"
 )
 NO_FOLDER = "Cannot load local files without BRAID_ALLOWED_LOCAL_MEDIA_PATH."
 OUTSIDE = "The file path must be a subpath of BRAID_ALLOWED_LOCAL_MEDIA_PATH."

@@ -10,14 +10,15 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pipelines.errors import RequestError
+from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import GenerationInput
-from pipelines.values import Prompt
+from pipelines.values import Images, Prompt
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.request_checks import refuse_image
+from pipelines.worker.request_checks import refuse_media
 from server.generation.requests.required_nodes import nodes
 
 MAX_CHARS = 4 << 20
@@ -56,13 +57,22 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
     check_chars([prompt.text or ""], "messages")
     special = prompt.add_special_tokens or add_special_tokens
     prompt = replace(prompt, add_special_tokens=special)
-    reader, node = _first(pipeline, ReadImages), tokenize_node(pipeline)
-    if reader is not None:
-        images = reader.read(generation.images)
-        return place_images(node.ids(write_images(prompt, images, "messages")), images, "messages")[0]
-    if generation.images:
-        refuse_image(pipeline.name, generation.images[0])
-    return node.ids(prompt)
+    node, media = tokenize_node(pipeline), _media(pipeline, generation)
+    if media is None:
+        return node.ids(prompt)
+    return place_images(node.ids(write_images(prompt, media, "messages")), media, "messages")[0]
+
+
+def _media(pipeline: Pipeline, generation: GenerationInput) -> Images | None:
+    """The images or sounds of a conversation; None for a model of text.  Raises RequestError."""
+    seeing, hearing = _first(pipeline, ReadImages), _first(pipeline, ReadSounds)
+    if generation.images and seeing is None:
+        refuse_media(pipeline.name, generation.images[0], {"sounds"} if hearing else ())
+    if generation.sounds and hearing is None:
+        refuse_media(pipeline.name, generation.sounds[0], {"images"} if seeing else ())
+    if seeing is not None:
+        return seeing.read(generation.images)
+    return None if hearing is None else hearing.read(generation.sounds)
 
 
 def check_chars(texts: list[str], field: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from pipelines.tasks import ImageInput
+from pipelines.tasks import ImageInput, SoundInput
 from pipelines.worker.pipeline import Pipeline
 from server.dialects.rules import Rule, boolean, check, unsigned
 from server.generation.requests.chat import ChatRequest
@@ -56,6 +56,11 @@ class TokenizerRequest(BaseModel):
         """The images that the request shows.  Raises RequestError for a part that is not valid."""
         return []
 
+    @property
+    def sounds(self) -> list[SoundInput]:
+        """The sounds of the request; the same."""
+        return []
+
     def reply(self, pipeline: Pipeline, files: Files) -> BaseModel:
         """The reply for a model; `files` are the images that were fetched.  Raises
         RequestError when its graph lacks a node for it.
@@ -97,6 +102,10 @@ class TokenizeChat(TokenizerRequest):
     @property
     def images(self) -> list[ImageInput]:
         return self.chat.images
+
+    @property
+    def sounds(self) -> list[SoundInput]:
+        return self.chat.sounds
 
     @property
     def chat(self) -> ChatRequest:

@@ -17,7 +17,7 @@ from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, T
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import ModelCard
-from pipelines.worker.request_checks import refuse_image
+from pipelines.worker.request_checks import refuse_media
 from server.http.admission import Admission
 from server.services import Services
 from server.settings import Settings
@@ -123,8 +123,8 @@ class ScriptedPipeline:
         self.calls: list[ScriptedCall] = []
 
     def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> ScriptedCall:
-        for image in getattr(generation, "images", []):
-            refuse_image(self.name, image)
+        for each in [*getattr(generation, "images", []), *getattr(generation, "sounds", [])]:
+            refuse_media(self.name, each)
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
         call.tenant, call.earlier = tenant, earlier
         self.calls.append(call)

@@ -64,7 +64,7 @@ def test_parts_may_be_strings(rig):
 
 @pytest.mark.parametrize("kind", ["image_url", "input_audio", "video_url", "file"])
 def test_media_is_refused_by_its_name_and_place(rig, kind):
-    parts = [{"type": "text", "text": "a"}, {"type": kind, kind: {"url": "x"}}]
+    parts = [{"type": "text", "text": "a"}, {"type": kind, kind: {"url": "x", "data": "x"}}]
     param, message = refused(rig, {"role": "user", "content": parts})
     assert param == "messages.0.content.1"
     assert kind in message

@@ -17,6 +17,7 @@ from pipelines.repository.new_graph import new_graph
 from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
+from tools.export.hearing.export_voxtral import check_alone, export_voxtral, is_voxtral
 from tools.export.served_once import run_exported
 from tools.export.speech.export_whisper import export_whisper
 from tools.export.speech.whisper_folder import is_whisper
@@ -143,6 +144,9 @@ def _choose(source: str, options: Options, console: Console) -> Export:
         check_pair_options(click.get_current_context(), "an encoder-decoder")
         return lambda folder, stage: export_text(Path(source), folder, options.weights, stage)
     _check_extra(console)
+    if options.task == AUTO and is_voxtral(source):
+        check_alone(options)
+        return lambda folder, stage: export_voxtral(Path(source), folder, options.weights, stage)
     return choose(source, options)
 
 

@@ -35,7 +35,7 @@ def write_openvino(
     model.outputs[0].get_tensor().set_names({output})
     if texts is not None:
         model = _quantized(model, [_feed(model, ids) for ids in texts])
-    ov.save_model(_compressed(model, weights), folder / MODEL, compress_to_fp16=weights == "fp16")
+    ov.save_model(compressed(model, weights), folder / MODEL, compress_to_fp16=weights == "fp16")
 
 
 def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
@@ -75,7 +75,7 @@ def _feed(model: Any, ids: list[int]) -> dict[str, np.ndarray]:
     return {port.any_name: named[port.any_name] for port in model.inputs}
 
 
-def _compressed(model: Any, weights: str) -> Any:
+def compressed(model: Any, weights: str) -> Any:
     import nncf
 
     modes = {"int8": nncf.CompressWeightsMode.INT8_ASYM, "int4": nncf.CompressWeightsMode.INT4_SYM}

@@ -36,6 +36,10 @@ OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": 
 Samples = NDArray[np.float32]
 
 
+class AudioTooLong(RequestError):
+    """A file with more seconds of sound than its limits allow."""
+
+
 @dataclass(frozen=True, slots=True)
 class AudioLimits:
     """Bounds on one file: seconds of sound, and seconds that decoding it may take."""
@@ -58,7 +62,7 @@ def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) 
             for part in _converted(libraries, file):
                 samples += part.data
                 if len(samples) > max_bytes:
-                    raise RequestError(
+                    raise AudioTooLong(
                         f"The audio is longer than {limits.max_seconds:g} seconds; send it in parts.", FIELD
                     )
                 if time.monotonic() > ends_s:

@@ -19,7 +19,10 @@ from pipelines.values import Features
 EXTRACTOR = "WhisperFeatureExtractor"
 FLOOR, RANGE = 1e-10, 8.0
 """The least power, and how many powers of ten below its loudest the quietest part of a window may be."""
+PART = 3000
+"""Frames that are computed at a time: those of 30 seconds."""
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ def read_settings(path: Path) -> MelSettings:
 
 
 def write_log_mel(sound: Floats, settings: MelSettings, into: Floats) -> None:
-    """Write float32[num_mels, num_frames] of float32[samples]; the silence behind its end is not computed."""
+    """Write float32[num_mels, num_frames] of float32[samples]; the silence behind its end is not computed.
+
+    Of a long sound a part is computed at a time: spectra take many times the memory of samples.
+    """
     half, hop = settings.window // 2, settings.hop
     padded = np.zeros(settings.num_samples + 2 * half, np.float64)
     inner = padded[half : half + settings.num_samples]
@@ -94,10 +100,18 @@ def write_log_mel(sound: Floats, settings: MelSettings, into: Floats) -> None:
     padded[half + settings.num_samples :] = inner[-2 : -half - 2 : -1]
     heard = min(settings.num_frames, -(-(half + len(sound)) // hop))
     frames = np.lib.stride_tricks.sliding_window_view(padded, settings.window)[::hop][:heard]
+    parts = {begin: _levels(frames[begin : begin + PART], settings) for begin in range(0, heard, PART)}
+    loudest = max(float(levels.max()) for levels in parts.values())
+    least = max(loudest - RANGE, float(np.log10(FLOOR)))
+    for begin, levels in parts.items():
+        into[:, begin : begin + len(levels)] = (np.maximum(levels, least).T + 4) / 4
+    into[:, heard:] = (least + 4) / 4
+
+
+def _levels(frames: Doubles, settings: MelSettings) -> Doubles:
+    """float64[frames, num_mels]: powers of ten."""
     spectrum = np.fft.rfft(frames * np.hanning(settings.window + 1)[:-1], axis=1)
     power = spectrum.real**2 + spectrum.imag**2
-    filters = mel_filters(settings.num_mels, half + 1, settings.rate)
-    levels = np.log10(np.maximum(power @ filters, FLOOR))
-    least = max(float(levels.max()) - RANGE, float(np.log10(FLOOR)))
-    into[:, :heard] = (np.maximum(levels, least).T + 4) / 4
-    into[:, heard:] = (least + 4) / 4
+    filters = mel_filters(settings.num_mels, settings.window // 2 + 1, settings.rate)
+    levels: Doubles = np.log10(np.maximum(power @ filters, FLOOR))
+    return levels

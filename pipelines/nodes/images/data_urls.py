@@ -1,4 +1,4 @@
-"""The bytes of an image in a `data:` URL."""
+"""The bytes of an image or a sound in a `data:` URL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_data_url(url: str, max_bytes: int, where: str) -> bytes:
     num_bytes = len(text) // 4 * 3
     if num_bytes > max_bytes:
         size, most = num_bytes / 1e6, max_bytes / 1e6
-        raise RequestError(f"`{where}`: the image has {size:.1f} MB; at most {most:g} MB are read", where)
+        raise RequestError(f"`{where}`: the file has {size:.1f} MB; at most {most:g} MB are read", where)
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -1,7 +1,7 @@
-"""The places of images in a prompt: what is written there, and the tokens that it becomes.
+"""The places of images or sounds in a prompt: what is written there, and the tokens that it becomes.
 
-A chat template writes the family's mark where a message shows an image.  The same characters in what a user
-typed are text: the prompt is tokenized in pieces there, none of which has the whole mark.
+A chat template writes the family's mark where a message shows an image or has a sound.  The same characters
+in what a user typed are text: the prompt is tokenized in pieces there, none of which has the whole mark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.values import Grid, Images, PlacedImage, Prompt
+from pipelines.values import Grid, Images, PlacedImage, Prompt, Sounds
 
 BREAK = f"|{token_hex(16)}|"
 """Stands in a conversation where a prompt is cut into pieces; known in this process alone."""
@@ -48,7 +48,7 @@ def write_images(prompt: Prompt, images: Images, field: str) -> Prompt:
         return in_pieces(replace(prompt, text=with_breaks(prompt.text, images.marks)))
     mark, texts = images.marks[0], iter(images.texts)
     pieces = [piece.split(mark) for piece in prompt.pieces or (prompt.text,)]
-    _check_number(sum(map(len, pieces)) - len(pieces), len(images.texts), field)
+    _check_number(sum(map(len, pieces)) - len(pieces), len(images.texts), images, field)
     if not images.texts:
         return prompt
     written = tuple(
@@ -64,7 +64,7 @@ def place_images(ids: list[int], images: Images, field: str) -> tuple[list[int],
     `ids` have one token for each.  Raises RequestError for ids of a client that have others.
     """
     found = ids.count(images.token_id)
-    _check_number(found, len(images.lengths), field)
+    _check_number(found, len(images.lengths), images, field)
     if not found:
         return ids, []
     whole: list[int] = []
@@ -79,10 +79,11 @@ def place_images(ids: list[int], images: Images, field: str) -> tuple[list[int],
     return whole + ids[begin:], placed
 
 
-def _check_number(found: int, given: int, field: str) -> None:
+def _check_number(found: int, given: int, images: Images, field: str) -> None:
     if found != given:
+        noun = "sounds" if isinstance(images, Sounds) else "images"
         raise RequestError(
-            f"the prompt has {found} places for images, and the request has {given} images: the chat "
+            f"the prompt has {found} places for {noun}, and the request has {given} {noun}: the chat "
             "template must show them all, and a prompt in token ids must have none",
             field,
         )

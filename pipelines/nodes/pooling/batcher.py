@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 CACHE_MB = 256
-SOUND_COLUMNS = 2
-"""A window of sound is frames of mel bands; an image has its colours too, or is read patch by patch."""
 
 
 class Batcher(Node):
@@ -57,8 +55,8 @@ class Batcher(Node):
         cache_mb: float | None = Field(
             default=None,
             ge=0,
-            description="MB of rows of images that stay for requests with the same image; default: 256; "
-            "only for images",
+            description="MB of rows of images, or of sounds in conversations, that stay for requests with "
+            "the same one; default: 256; only for these",
         )
 
     def load(self, resources: Loading) -> None:
@@ -101,13 +99,13 @@ class Batcher(Node):
         return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
 
     def _cache(self, body: Body) -> RowCache | None:
-        """Of a body that gives rows for images."""
+        """Of a body that gives rows for images, or for sounds; sounds to transcribe have no names there."""
         from pipelines.host.engine.batching.row_cache import RowCache
 
         columns = body.encoders[0].columns
-        if columns is None or len(columns) == SOUND_COLUMNS or not self._shape(body).per_token:
+        if columns is None or not self._shape(body).per_token:
             if self.config.cache_mb is not None:
-                raise ValueError("cache_mb: only rows of images are stored; remove it")
+                raise ValueError("cache_mb: only rows of images and sounds are stored; remove it")
             return None
         most = CACHE_MB if self.config.cache_mb is None else self.config.cache_mb
         return RowCache(int(most * 1e6))

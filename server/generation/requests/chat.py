@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import StrictStr
 
 from pipelines.errors import MissingField, RequestError
-from pipelines.tasks import Constraint, ImageInput
+from pipelines.tasks import Constraint, ImageInput, SoundInput
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
 from server.generation.requests.field_types import (
@@ -66,11 +66,20 @@ class ChatRequest(BaseGenerationRequest):
 
     @property
     def images(self) -> list[ImageInput]:
-        found: list[ImageInput] = []
+        return named(self._media[0], self.mm_hashes or [])
+
+    @property
+    def sounds(self) -> list[SoundInput]:
+        return self._media[1]
+
+    @property
+    def _media(self) -> tuple[list[ImageInput], list[SoundInput]]:
+        images: list[ImageInput] = []
+        sounds: list[SoundInput] = []
         for i, message in enumerate(self.conversation):
             if message.shows_images:
-                message.plain(f"messages.{i}", found)
-        return named(found, self.mm_hashes or [])
+                message.plain(f"messages.{i}", images, sounds)
+        return images, sounds
 
     @property
     def num_tokens(self) -> int | None:
@@ -121,7 +130,7 @@ class ChatRequest(BaseGenerationRequest):
         last = self.conversation[-1] if self.echo and self.conversation else None
         if last is None or last.role != self.role:
             return ""
-        content = last.plain("messages", [])["content"]
+        content = last.plain("messages", [], [])["content"]
         return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
     @property
@@ -177,7 +186,7 @@ class ChatRequest(BaseGenerationRequest):
         for name in ("prompt_token_ids", "disable_chat_template"):
             if getattr(self, name):
                 raise RequestError(
-                    f"`{name}`: images have their places by the chat template of `messages`; leave it out",
+                    f"`{name}`: images and sounds have their places by the chat template; leave it out",
                     field=name,
                 )
 
@@ -208,12 +217,15 @@ class ChatRequest(BaseGenerationRequest):
     def own(self) -> dict[str, Any]:
         prompts, choice = self._prompts(), self.choice
         images: list[ImageInput] | None = None if prompts else []
-        messages = [message.plain(f"messages.{i}", images) for i, message in enumerate(self.conversation)]
+        sounds: list[SoundInput] | None = None if prompts else []
+        given = enumerate(self.conversation)
+        messages = [message.plain(f"messages.{i}", images, sounds) for i, message in given]
         tools = [tool for tool in self.declared if choice.shows(tool.function.name)]
         return {
             "messages": None if prompts else messages,
             "prompts": prompts,
             "images": named(images or [], self.mm_hashes or []),
+            "sounds": sounds or [],
             "completion_ids": self.completion_token_ids or [],
             "tools": [tool.model_dump(exclude_unset=True) for tool in tools],
             "parse_tools": choice.parses,

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
-from pipelines.tasks import ImageInput
+from pipelines.tasks import ImageInput, SoundInput
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
 from server.generation.requests.image_parts import IMAGE_PARTS, GivenImage, image_of
 from server.generation.requests.known_fields import (
@@ -27,6 +27,12 @@ from server.generation.requests.known_fields import (
     IGNORED_IN_PARTS,
     check_fields,
 )
+from server.generation.requests.sound_parts import (
+    SOUND_PARTS,
+    GivenSound,
+    SoundFile,
+    sound_of,
+)
 from server.http.error_text import quoted
 
 TEXT_PARTS = ("text", "input_text", "output_text")
@@ -34,8 +40,7 @@ MEDIA_PARTS = (
     *IMAGE_PARTS,
     "image_embeds",
     "image",
-    "audio_url",
-    "input_audio",
+    *SOUND_PARTS,
     "video_url",
     "video",
     "file",
@@ -44,7 +49,7 @@ MEDIA_PARTS = (
 
 
 class ContentPart(BaseModel):
-    """One part of a message's content: text, or an image for a model that sees."""
+    """One part of a message's content: text, or an image or a sound for a model that takes them."""
 
     model_config = ConfigDict(extra="allow")
     type: StrictStr = "text"
@@ -52,20 +57,29 @@ class ContentPart(BaseModel):
     refusal: StrictStr | None = None
     image_url: GivenImage = None
     uuid: StrictStr | None = None
+    audio_url: GivenSound = None
+    input_audio: SoundFile | None = None
 
-    def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, str]:
-        """The part for a chat template; an image is put into `images`, if that is given.
+    def plain(
+        self, where: str, images: list[ImageInput] | None = None, sounds: list[SoundInput] | None = None
+    ) -> dict[str, str]:
+        """The part for a chat template; an image is put into `images` and a sound into `sounds`, if these are
+        given.
 
         Raises RequestError naming `where`.
         """
+        others = self.model_extra or {}
+        if self.type in SOUND_PARTS and sounds is not None:
+            sound = {"audio_url": self.audio_url, "input_audio": self.input_audio}[self.type]
+            sounds.append(sound_of(self.type, sound, others, where))
+            return {"type": "audio"}
         if self.type in IMAGE_PARTS and images is not None:
-            others = self.model_extra or {}
             images.append(image_of(self.type, self.image_url, self.uuid, others, where))
             return {"type": "image"}
         if self.type in MEDIA_PARTS and images is not None:
             raise RequestError(
-                f"`{where}`: `{self.type}` parts are refused; allowed: {', '.join(TEXT_PARTS)}, and for a "
-                f"model that sees {', '.join(IMAGE_PARTS)}",
+                f"`{where}`: `{self.type}` parts are refused; allowed: {', '.join(TEXT_PARTS)}, for a model "
+                f"that sees {', '.join(IMAGE_PARTS)}, and for one that hears {', '.join(SOUND_PARTS)}",
                 field=where,
             )
         return {"type": "text", "text": self._text(where)}
@@ -160,12 +174,14 @@ class Message(BaseModel):
     tool_call_id: StrictStr | None = None
     function_call: FunctionCall | None = None
 
-    def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, Any]:
+    def plain(
+        self, where: str, images: list[ImageInput] | None = None, sounds: list[SoundInput] | None = None
+    ) -> dict[str, Any]:
         """The message for a chat template, with reasoning under both names.
 
-        `content` is text, or a list of parts where the client sent one.  Its images are put into `images`;
-        None refuses them.  Calls of deprecated functions become tool calls.  Raises RequestError naming the
-        place when content is missing or is not text.
+        `content` is text, or a list of parts where the client sent one.  Its images are put into `images` and
+        its sounds into `sounds`; None refuses them.  Calls of deprecated functions become tool calls.  Raises
+        RequestError naming the place when content is missing or is not text.
         """
         if self.model_extra:
             known = type(self).model_fields
@@ -177,7 +193,7 @@ class Message(BaseModel):
             )
         message: dict[str, Any] = {
             "role": self.role,
-            "content": self._plain_content(where, images),
+            "content": self._plain_content(where, images, sounds),
         }
         reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
         if reasoning is not None:
@@ -199,12 +215,17 @@ class Message(BaseModel):
 
     @property
     def shows_images(self) -> bool:
-        return isinstance(self.content, list) and any(part.type in IMAGE_PARTS for part in self.content)
+        """Whether it shows images, or has sounds."""
+        parts = self.content if isinstance(self.content, list) else []
+        return any(part.type in (*IMAGE_PARTS, *SOUND_PARTS) for part in parts)
 
-    def _plain_content(self, where: str, images: list[ImageInput] | None) -> str | list[dict[str, str]]:
+    def _plain_content(
+        self, where: str, images: list[ImageInput] | None, sounds: list[SoundInput] | None
+    ) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):
             return self.content
-        parts = [part.plain(f"{where}.content.{i}", images) for i, part in enumerate(self.content or [])]
+        given = enumerate(self.content or [])
+        parts = [part.plain(f"{where}.content.{i}", images, sounds) for i, part in given]
         return parts or self.refusal or ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.tasks import GenerationInput, ImageInput
+from pipelines.tasks import GenerationInput, ImageInput, SoundInput
 from server.generation.requests import checks
 from server.generation.requests.generation_fields import GenerationFields
 from server.generation.requests.sampling import sampling
@@ -40,6 +40,11 @@ class BaseGenerationRequest(GenerationFields):
     @property
     def images(self) -> list[ImageInput]:
         """The images that the request shows.  Raises RequestError for a part that is not valid."""
+        return []
+
+    @property
+    def sounds(self) -> list[SoundInput]:
+        """The sounds of the request; the same."""
         return []
 
     def own(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ IMAGE_PARTS = ("image_url", "input_image")
 """Types of parts that show an image; both have it in the field `image_url`."""
 MEDIA_SETTINGS = ("media_io_kwargs", "mm_processor_kwargs")
 """Fields of a request without effect, except beside images."""
-PART_FIELDS = ("type", "text", "refusal", "image_url", "uuid")
+PART_FIELDS = ("type", "text", "refusal", "image_url", "audio_url", "input_audio", "uuid")
 
 
 def _image_url(value: Any) -> Any:

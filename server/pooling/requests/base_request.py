@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
 
-from pipelines.tasks import ImageInput, PoolingInput
+from pipelines.tasks import ImageInput, PoolingInput, SoundInput
 from server.generation.requests.field_types import CacheSalt, KeptTokens, Priority, RequestId
 from server.generation.requests.known_fields import Refused, check_fields
 from server.pooling.requests.unsupported_fields import IGNORED, REFUSED
@@ -94,3 +94,8 @@ class ShownBy:
     @property
     def images(self) -> list[ImageInput]:
         return self.request.shown_images
+
+    @property
+    def sounds(self) -> list[SoundInput]:
+        """None: these requests refuse them."""
+        return []

@@ -31,7 +31,9 @@ def tiny_export(name: str) -> Any:
     return exported
 
 
-llava, gemma3, idefics3, internvl = map(tiny_export, ("llava", "gemma3", "idefics3", "internvl"))
+llava, gemma3, idefics3, internvl, voxtral = map(
+    tiny_export, ("llava", "gemma3", "idefics3", "internvl", "voxtral")
+)
 
 
 @pytest.fixture

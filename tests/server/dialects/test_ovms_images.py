@@ -12,7 +12,7 @@ from pipelines.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
 from pipelines.tasks import ImageInput
-from pipelines.worker.request_checks import refuse_image
+from pipelines.worker.request_checks import refuse_media
 from server.dialects.ovms_images import translate_error
 from server.media.sources import MediaSources
 
@@ -56,7 +56,7 @@ def of_data(text):
 NO_HOST = "Given url does not match any allowed domain from allowed_media_domains"
 WORDS = [
     (
-        lambda: refuse_image("tiny", ImageInput("data:,x", "image_url", "x")),
+        lambda: refuse_media("tiny", ImageInput("data:,x", "image_url", "x")),
         TEXT_ONLY,
     ),
     (of_data("data:image/png;base64,a*b="), "Invalid base64 string in request"),

@@ -13,6 +13,7 @@ from pooled_calls import PooledPipeline
 from scripted import ScriptedPipeline
 from test_fetching import reply, server_of
 
+from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.decoding import ImageLimits
 from pipelines.nodes.images.images import ReadImages
 from server.media.fetching import MediaFetcher
@@ -114,4 +115,44 @@ def test_nothing_is_fetched_for_a_request_that_is_refused(make_rig):
             lambda at, images=images: chat(*(f"{at}/{i}" for i in range(images))),
             reply(b"x"),
         )
+        assert requests == []
+
+
+class HearingPipeline(ScriptedPipeline):
+    """Takes sounds and lets the test see them."""
+
+    def __init__(self):
+        super().__init__()
+        reader = ReadSounds(
+            ReadSounds.Config(model="config.json", settings="config.json", max_sounds=1, max_mb=0.001), None
+        )
+        self.lines = [*self.lines, SimpleNamespace(node=reader)]
+
+    def prepare(self, generation, client, tenant="", earlier=None):
+        self.heard = [each.data for each in generation.sounds]
+        generation.sounds.clear()
+        return super().prepare(generation, client, tenant, earlier)
+
+
+def spoken(*urls):
+    parts = [{"type": "audio_url", "audio_url": {"url": url}} for url in urls]
+    return {"model": "tiny", "messages": [{"role": "user", "content": parts}]}
+
+
+def test_sounds_are_fetched_too_within_their_own_bounds(make_rig):
+    pipeline = HearingPipeline()
+    answer, requests = ask(
+        make_rig(pipeline), "/v1/chat/completions", lambda at: spoken(f"{at}/a"), reply(b"sound")
+    )
+    assert (answer.status, pipeline.heard, len(requests)) == (200, [b"sound"], 1), answer.body
+    answer, _ = ask(
+        make_rig(pipeline), "/v1/chat/completions", lambda at: spoken(f"{at}/a"), reply(bytes(2_000))
+    )
+    assert (answer.status, answer.error["param"]) == (422, "messages.0.content.0"), answer.body
+    for pipeline, body_of in (
+        (HearingPipeline(), lambda at: spoken(f"{at}/a", f"{at}/b")),
+        (HearingPipeline(), lambda at: chat(f"{at}/a")),
+        (ScriptedPipeline(), lambda at: spoken(f"{at}/a")),
+    ):
+        _, requests = ask(make_rig(pipeline), "/v1/chat/completions", body_of, reply(b"x"))
         assert requests == []

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, Running
@@ -80,7 +81,7 @@ def special_tokens(config: dict[str, Any]) -> dict[str, str]:
 class ChatTemplate(Node):
     """Renders the conversation into one prompt; raw prompts pass through unchanged.
 
-    With an `images` line above, the model's mark for an image is text where a user typed it.
+    With a line of `images` or `sounds` above, the model's mark for one is text where a user typed it.
     """
 
     class Config(NodeConfig):
@@ -103,11 +104,11 @@ class ChatTemplate(Node):
         path = self.folder / self.config.template
         self.templates = resources.shared(read_templates, path, self.config.content_format)
         self.template = self.templates[DEFAULT]
-        seeing = [node for node in resources.above.values() if isinstance(node, ReadImages)]
-        self.marks = [mark for node in seeing for mark in node.family.marks]
+        media = [node for node in resources.above.values() if isinstance(node, ReadImages | ReadSounds)]
+        self.marks = [mark for node in media for mark in node.family.marks]
 
     def typed(self, value: Any) -> Any:
-        """A part of a request, whose texts make no mark for an image."""
+        """A part of a request, whose texts make no mark for an image or a sound."""
         return with_breaks(value, self.marks) if self.marks else value
 
     def run(self, call: Running, request: PromptInput) -> list[Prompt]:

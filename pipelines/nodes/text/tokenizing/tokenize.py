@@ -84,7 +84,7 @@ PROMPT_TAIL_TOKENS = 64
 class Tokenize(TokenizerNode):
     """Turns prompts into token ids; ids that the client made pass through.
 
-    With `images` each mark for an image in a prompt becomes all tokens of the image.
+    With `images` each mark for an image, or a sound, in a prompt becomes all its tokens.
     """
 
     class Config(TokenizerNode.Config):
@@ -144,7 +144,7 @@ class Tokenize(TokenizerNode):
     def with_images(self, prompt: Tokens, images: Images, request: GenerationInput) -> Tokens:
         """The prompt with all tokens of its images.  Raises RequestError."""
         if images.lengths and request.truncate_prompt_tokens is not None:
-            raise RequestError("a prompt with images is not cut", "truncate_prompt_tokens")
+            raise RequestError("a prompt with images or sounds is not cut", "truncate_prompt_tokens")
         ids, placed = place_images(prompt.ids, images, field_of(request))
         return replace(prompt, ids=ids, images=placed)
 
