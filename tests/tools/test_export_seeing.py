@@ -134,6 +134,38 @@ def test_a_vision_model_that_is_not_served_is_refused_before_anything_is_compute
     assert "a vision model of type pixtral is not served; those of type clip_vision_model" in result.output
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"model_type": "qwen3_vl", "vision_config": {"model_type": "qwen3_vl"}},
+            "qwen3_vl needs optimum-intel 2.2, and 1.27.0 is installed",
+        ),
+        (
+            {
+                "model_type": "internvl_chat",
+                "architectures": ["InternVLChatModel"],
+                "auto_map": {"AutoModel": "x.Y"},
+            },
+            "--trust-remote-code does, and Braid serves the folder",
+        ),
+    ],
+)
+def test_what_this_optimum_intel_or_no_export_of_braid_writes_is_refused_with_what_does(
+    config_alone, changes, words, monkeypatch
+):
+    from tools.export import openvino_decoder
+    from tools.export.seeing import export_seeing
+
+    monkeypatch.setattr(openvino_decoder, "import_optimum", lambda: None)
+    monkeypatch.setattr(export_seeing, "version", lambda _: "1.27.0")
+    config = json.loads((config_alone / "config.json").read_text())
+    (config_alone / "config.json").write_text(json.dumps(config | changes))
+    result = export(config_alone, config_alone / "models")
+    assert result.exit_code == 1
+    assert words in result.output
+
+
 def test_the_language_model_alone_is_exported_where_that_is_asked(config_alone, monkeypatch):
     from tools.export import decoder
 

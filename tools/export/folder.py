@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from pipelines.repository.exports import architectures
+from pipelines.repository.vision_graph import sees
 
 Stage = Callable[[str], None]
 """Called with each stage of the work."""
@@ -30,6 +31,15 @@ SETTINGS = (
 )
 """Optional files of a served model, written by transformers if the model has them."""
 
+READY = (
+    "where the repository has an onnx/model.onnx, `braid new-graph` serves its folder as it is, else take a "
+    "model that transformers itself has"
+)
+SEEING = (
+    "optimum-cli export openvino --task image-text-to-text --trust-remote-code does, and Braid serves the "
+    "folder that it writes"
+)
+"""What to do with a model whose code is in its repository."""
 LOGGERS = ("transformers", "optimum", "nncf", "torch", "onnxscript", "onnx_ir")
 
 
@@ -62,11 +72,10 @@ def check_code(source: str, config: dict[str, Any]) -> None:
     names = [*architectures(config), *([name] if name else [])]
     foreign = [name for name in names if not hasattr(transformers, name)]
     if own and (foreign or config.get("is_causal") is False):
+        advice = SEEING if sees(config) else READY
         raise ExportError(
             f"{source}: {(foreign or names)[0]} is code of its repository (auto_map in config.json"
-            f"{f': {place}.py' if place else ''}), which Braid does not run; where the repository has an "
-            "onnx/model.onnx, `braid new-graph` serves its folder as it is, else take a model that "
-            "transformers itself has"
+            f"{f': {place}.py' if place else ''}), which Braid does not run; {advice}"
         )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.repository.vision_graph import DECODER
 from tools.export.decoder import DTYPES
-from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside
+from tools.export.folder import ExportError, Stage, put, quiet, read_config, scratch_beside
 from tools.export.seeing.parts import write_image_settings, write_parts
 from tools.export.tokenizer_files import write_tokenizer
 
+OPTIMUM = "optimum-intel"
+SINCE = {"qwen3_vl": (2, 2)}
+"""`model_type` → the first version of optimum-intel that exports it, where others are served too."""
 ALONE = "; --task text exports its language model alone, which reads text"
 
 
@@ -25,6 +29,17 @@ def export_seeing(source: str, folder: Path, weights: str, stage: Stage) -> None
         raise refuse(str(error)) from error
 
 
+def _check_version(source: str) -> None:
+    """Raise `ExportError` for a family that the installed optimum-intel does not have."""
+    kind, installed = read_config(source).get("model_type"), version(OPTIMUM)
+    needed = SINCE.get(str(kind), (0,))
+    if tuple(int(number) for number in installed.split(".")[:2]) < needed:
+        raise ExportError(
+            f"{kind} needs {OPTIMUM} {'.'.join(map(str, needed))}, and {installed} is installed; "
+            "docs/vision.md has the environment"
+        )
+
+
 def refuse(fault: str) -> ExportError:
     return ExportError(f"{fault}{ALONE}")
 
@@ -37,6 +52,7 @@ def _export(source: str, folder: Path, weights: str, stage: Stage) -> None:
     from tools.export.seeing.image_check import show
 
     import_optimum()
+    _check_version(source)
     computed = "f16" if weights == "fp16" else "f32"
     with quiet(), scratch_beside(folder) as scratch:
         made = scratch / "model"
