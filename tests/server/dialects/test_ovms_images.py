@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
@@ -13,7 +14,9 @@ from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
 from pipelines.tasks import ImageInput
 from pipelines.worker.request_checks import refuse_media
+from server.dialects import OVMS
 from server.dialects.ovms_images import translate_error
+from server.generation.requests.chat import ChatRequest
 from server.media.sources import MediaSources
 
 PIECE = {"type": "text", "text": "hi"}
@@ -90,3 +93,26 @@ def test_a_file_outside_of_the_folder_and_other_errors(tmp_path):
     assert translate_error(ours.value).message == outside
     other = RequestError("anything else", "x")
     assert translate_error(other) is other
+
+
+QUESTION = {"type": "text", "text": "Describe what is on the picture."}
+ZEBRA = "http://raw.githubusercontent.com/a/zebra.jpeg"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [QUESTION, {"type": "image_url", "image_url": {"url": ZEBRA}}],
+        [QUESTION, {"type": "image_url", "image_url": ZEBRA}],
+        [{"type": "image_url", "image_url": {"url": ZEBRA, "detail": "low"}}, QUESTION],
+    ],
+)
+def test_bodies_of_its_examples_show_their_images(content):
+    body = {
+        "model": "OpenVINO/InternVL2-2B-int4-ov",
+        "messages": [{"role": "user", "content": content}],
+        "max_completion_tokens": 100,
+        "stream": False,
+    }
+    request = ChatRequest.model_validate_json(OVMS.transform_body("chat", json.dumps(body).encode()))
+    assert [(each.url, each.kind) for each in request.generation(1000).images] == [(ZEBRA, "image_url")]
