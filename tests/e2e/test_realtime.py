@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -13,6 +15,7 @@ from ctranslate2_files import write_folder
 from openai import OpenAI
 from patience import PATIENCE_S
 from server_process import ServerProcess
+from sound_files import sound_file, tone
 from tiny_whisper import SIZES, make_whisper, weights_of
 
 from tools.export.__main__ import main
@@ -69,19 +72,35 @@ def test_openais_client(server):
     assert events[-1].usage.seconds == pytest.approx(2.5, abs=0.01)
 
 
+def opened(server):
+    socket = connect(f"{server.url.replace('http', 'ws')}/v1/realtime", proxy=None)
+    assert json.loads(socket.recv(PATIENCE_S))["type"] == "session.created"
+    return socket
+
+
+def say(socket, sound):
+    """What the client of vLLM's documentation sends for an utterance."""
+    socket.send(json.dumps({"type": "session.update", "model": "heard"}))
+    socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+    for at in range(0, len(sound), 4096):
+        audio = encoded(sound[at : at + 4096])
+        socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+    socket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
+
+
+def after_deltas(socket):
+    """The event that ends the deltas, and their text."""
+    deltas = ""
+    while (event := json.loads(socket.recv(PATIENCE_S)))["type"] == "transcription.delta":
+        deltas += event["delta"]
+    return event, deltas
+
+
 def sample_of_vllm(server, sound):
-    """What the client of vLLM's documentation sends and reads; the text of `transcription.done`."""
-    with connect(f"{server.url.replace('http', 'ws')}/v1/realtime", proxy=None) as socket:
-        assert json.loads(socket.recv(PATIENCE_S))["type"] == "session.created"
-        socket.send(json.dumps({"type": "session.update", "model": "heard"}))
-        socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
-        for at in range(0, len(sound), 4096):
-            audio = encoded(sound[at : at + 4096])
-            socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
-        socket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
-        deltas = ""
-        while (event := json.loads(socket.recv(PATIENCE_S)))["type"] == "transcription.delta":
-            deltas += event["delta"]
+    """The event `transcription.done` of an utterance on a socket of its own."""
+    with opened(server) as socket:
+        say(socket, sound)
+        event, deltas = after_deltas(socket)
     assert event["type"] == "transcription.done", event
     assert event["text"] == deltas
     return event
@@ -104,6 +123,34 @@ def test_a_client_that_hangs_up_leaves_nothing(server):
     server.wait_for(lambda: "braid:open_sockets 0.0" in httpx.get(f"{server.url}/metrics").text)
     server.wait_for(lambda: server.metric(running, "heard") == 0)
     assert sample_of_vllm(server, pcm(1, 16_000))["usage"]["total_tokens"] > 0
+
+
+def transcribed(server):
+    """The reply to a recording of two seconds."""
+    file = ("sound.wav", sound_file(tone(2), "wav", "pcm_s16le"))
+    return httpx.post(f"{server.url}/v1/audio/transcriptions", files={"file": file}, timeout=PATIENCE_S)
+
+
+def test_a_killed_engine_fails_what_it_reads_and_comes_back(server):
+    """A transcription and an utterance are in the engine host when it is killed; the socket stays open."""
+    with opened(server) as socket, ThreadPoolExecutor() as threads:
+        host = server.host()
+        host.suspend()
+        recording = threads.submit(transcribed, server)
+        say(socket, pcm(2, 16_000))
+        time.sleep(0.5)  # until both have sent their windows; where one has not, it fails all the same
+        host.kill()
+        refused = recording.result()
+        event, _ = after_deltas(socket)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        assert (event["type"], event["code"]) == ("error", "processing_error"), event
+        server.wait_for(lambda: transcribed(server).status_code == 200)
+        assert server.host().pid != host.pid
+        say(socket, pcm(2, 16_000))
+        event, deltas = after_deltas(socket)
+        assert (event["type"], event["text"]) == ("transcription.done", deltas)
+    assert server.metric("vllm:num_requests_running", "heard") == 0
 
 
 def test_a_worker_that_is_replaced_closes_its_sockets(server):
