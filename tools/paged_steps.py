@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,9 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.packing import Chunk, rows_of
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Step
+
+MAX_FRAMES = 50
+"""Of an encoder, that prompts attend to."""
 
 
 class Part(NamedTuple):
@@ -81,18 +85,39 @@ def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
     )
 
 
+def frames_in(step: Step, frames: NDArray[np.float32], first_block: int, block_tokens: int) -> Step:
+    """The step with the same frames for each of its parts, in the blocks from `first_block` on.
+
+    The first of the steps over them writes their keys and values.
+    """
+    blocks = first_block + np.arange(-(-len(frames) // block_tokens), dtype=np.int32)
+    slots = first_block * block_tokens + np.arange(len(frames), dtype=np.int32)
+    num_parts, is_first = len(step.num_past), not step.num_past.any()
+    return replace(
+        step,
+        frame_table=np.tile(blocks, (num_parts, 1)),
+        num_frames=np.full(num_parts, len(frames), np.int32),
+        new_frames=frames if is_first else frames[:0],
+        frame_slots=slots if is_first else slots[:0],
+    )
+
+
 def prompt_logits(
     session: DecoderSession, prompts: Sequence[Prompt], step_tokens: int
 ) -> list[NDArray[np.float32]]:
     """The logits float32[len(rows), vocab] of each prompt.
 
     The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates cache and states.
+    A decoder that attends to frames of an encoder is given noise for them.
     """
-    sizes = [-(-len(prompt.ids) // session.block_tokens) for prompt in prompts]
+    size = session.block_tokens
+    sizes = [-(-len(prompt.ids) // size) for prompt in prompts]
     ends = [prompt.ends(step_tokens) for prompt in prompts]
     widest = max(int(np.diff([0, *each]).max()) for each in ends)
+    num_frames = min(session.max_frames, MAX_FRAMES) if session.frame_size else 0
+    frames = np.random.default_rng(0).standard_normal((num_frames, session.frame_size)).astype(np.float32)
     session.reserve(widest * len(prompts), len(prompts))
-    session.allocate(sum(sizes), num_states=len(prompts))
+    session.allocate(sum(sizes) - (-num_frames // size), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
     found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
     for turn in range(max(map(len, ends))):
@@ -100,7 +125,8 @@ def prompt_logits(
         parts = [
             _part(prompts[number], [0, *ends[number]][turn:][:2], blocks[number], number) for number in live
         ]
-        logits = session.run(packed_step(parts, session.block_tokens))
+        step = packed_step(parts, size)
+        logits = session.run(frames_in(step, frames, sum(sizes), size) if num_frames else step)
         for number, rows in zip(
             live, np.split(logits, np.cumsum([len(each.rows) for each in parts])), strict=False
         ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncod
 from pipelines.host.engine.encoder_batch import TokenBatch
 from tools.export.folder import ExportError, quiet
 from tools.logit_distance import log_softmax
-from tools.paged_steps import Part, packed_step
+from tools.paged_steps import Part, frames_in, packed_step
 
 TOLERANCES = {"fp32": 1e-3, "int8": 0.3}
 """Weights → the root mean square of the difference, over the spread of the log-probabilities."""
@@ -61,18 +60,10 @@ def _of_export(folder: Path, read: NDArray[np.int64], written: NDArray[np.int64]
     encoder.close()
     decoder = OnnxCpuSession(folder / "decoder.onnx")
     size = decoder.block_tokens
-    blocks = -(-len(rows) // size)
     own = -(-len(written) // size)
     decoder.reserve(len(written), 1)
-    decoder.allocate(blocks + own)
-    part = Part(written, 0, np.arange(blocks, blocks + own, dtype=np.int32), np.arange(len(written)))
-    step = replace(
-        packed_step([part], size),
-        frame_table=np.arange(blocks, dtype=np.int32)[None],
-        num_frames=np.array([len(rows)], np.int32),
-        new_frames=rows,
-        frame_slots=np.arange(len(rows), dtype=np.int32),
-    )
-    found = log_softmax(decoder.run(step))
+    decoder.allocate(own - (-len(rows) // size))
+    part = Part(written, 0, np.arange(own, dtype=np.int32), np.arange(len(written)))
+    found = log_softmax(decoder.run(frames_in(packed_step([part], size), rows, own, size)))
     decoder.close()
     return found

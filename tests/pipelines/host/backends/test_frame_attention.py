@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import onnx_ir as ir
 import pytest
-from engine_invariants import snapshot, violations
-from whisper_decoders import WIDTH, generate_from, some_frames, tiny_whisper, write_tiny_whisper
+from frame_requests import Case, engine_over, generated, run_together
+from whisper_decoders import WIDTH, some_frames, tiny_whisper, write_tiny_whisper
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.onnxruntime.cuda.lowering import lower
+from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step_context import Logits, StepContext
-from pipelines.host.sampling.stages import sample
-from pipelines.wire.sampling_params import Beams, SamplingParams
+from tools.paged_steps import Prompt, prompt_logits
 
 pytest.importorskip("transformers", reason="needs the export extra")
 
-NUM_TOKENS = 16
-CASES = [  # frames, prompt, beams, choices
-    (50, [3, 7, 9], 1, 1),
-    (37, [3, 50, 51, 52, 53, 54, 55, 1, 7, 9, 11, 60, 61], 1, 3),
-    (64, [3, 9], 3, 3),
-    (50, [3, 7, 9, 20], 1, 1),
-    (1, [3], 1, 1),
+CASES = [
+    Case(some_frames(50, 0), [3, 7, 9]),
+    Case(some_frames(37, 1), [3, 50, 51, 52, 53, 54, 55, 1, 7, 9, 11, 60, 61], n=3),
+    Case(some_frames(64, 2), [3, 9], beams=3, n=3),
+    Case(some_frames(50, 3), [3, 7, 9, 20]),
+    Case(some_frames(1, 4), [3]),
 ]
 ENGINES = {
     "onnxruntime": lambda path: OnnxCpuSession(path, OnnxCpuSettings(threads=1)),
@@ -48,61 +44,14 @@ def decoder(whisper, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wanted(whisper):
-    return {
-        (key, choice): tokens
-        for key, (num_frames, prompt, beams, n) in enumerate(CASES)
-        for choice, tokens in enumerate(
-            generate_from(whisper, some_frames(num_frames, key), prompt, NUM_TOKENS, beams) * (n // beams)
-        )
-    }
-
-
-def engine_over(session):
-    """With room for the largest request and little more, so that sequences are preempted."""
-
-    def body(context: StepContext):
-        return sample(Logits(session.run(context.step), context))
-
-    num_blocks = 11 if session.block_tokens == 16 else 8
-    settings = EngineSettings(max_sequences=6, max_step_tokens=11)
-    session.reserve(settings.max_step_tokens, settings.max_sequences)
-    session.allocate(num_blocks)
-    return GenerationEngine(
-        body,
-        settings,
-        num_blocks,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
-        frozenset(),
-        frame_size=session.frame_size,
-    )
-
-
-def run_together(engine):
-    """Requests join one by one, and now and then a sequence is set back."""
-    found, arriving = {}, list(enumerate(CASES))
-    while arriving or engine.has_work:
-        if arriving:
-            key, (num_frames, prompt, beams, n) = arriving.pop(0)
-            search = Beams(beams) if beams > 1 else None
-            params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, beams=search, ignore_eos=True)
-            frames = [some_frames(num_frames, key)]
-            engine.submit(key, GenerationRequest([prompt], params, n, frames=frames))
-        if engine.scheduler.running and engine.counts().steps % 4 == 3:
-            engine.scheduler._preempt(engine.scheduler.running[-1])
-        for output in engine.step():
-            assert output.error is None
-            found.setdefault((output.key, output.choice), []).extend(output.piece.token_ids)
-        assert violations(snapshot(engine)) == []
-    return found
+    return generated(whisper, CASES)
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_tokens_equal_transformers(name, decoder, wanted):
     session = ENGINES[name](decoder)
-    engine = engine_over(session)
-    found, counts = run_together(engine), engine.counts()
+    engine = engine_over(session, 11 if session.block_tokens == 16 else 8)
+    found, counts = run_together(engine, CASES), engine.counts()
     session.close()
     assert found == wanted
     assert (session.frame_size, session.max_frames) == (WIDTH, 50)
@@ -112,11 +61,23 @@ def test_tokens_equal_transformers(name, decoder, wanted):
     assert len(set(map(tuple, wanted.values()))) > 5
 
 
-def test_a_gpu_refuses_it_by_name(decoder):
+def test_chunks_of_prompts_over_the_same_frames_are_those_of_whole_ones(decoder):
+    """As `braid check --run` computes them."""
+    prompts = [
+        Prompt(np.random.default_rng(size).integers(0, 150, size), np.arange(size)) for size in (7, 30)
+    ]
+    session = ENGINES["onnxruntime"](decoder)
+    whole = [prompt_logits(session, [prompt], len(prompt.ids))[0] for prompt in prompts]
+    for own, chunks in zip(whole, prompt_logits(session, prompts, 5), strict=True):
+        np.testing.assert_allclose(own, chunks, atol=1e-4)
+    session.close()
+
+
+def test_a_gpu_refuses_it_by_name_whatever_is_installed(decoder):
     with pytest.raises(
-        ModelError, match="attends to the frames of an encoder, which is not computed on cuda"
+        ModelError, match="attends to the frames of an encoder, which is not computed on cuda yet; write"
     ):
-        lower(read_decoder(decoder))
+        open_decoder(decoder, 0, None)
 
 
 def test_a_quantized_cache_is_refused(decoder):
@@ -157,7 +118,5 @@ def test_a_wrong_attention_to_frames_is_refused(attribute, value, message, tmp_p
 
 
 def _constant(value):
-    import numpy as np
-
     value.const_value = ir.tensor(np.zeros((1, 4, 1, 16), np.float32), name=value.name)
     return value

@@ -77,17 +77,23 @@ def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
     return kv_cache
 
 
-def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
-    """Lower the decoder for a session.  Raises `ModelError`."""
+def check_computed(decoder: DecoderModel) -> None:
+    """Raise `ModelError` for a decoder that no GPU computes, whatever is installed."""
     if decoder.frame_size:
         raise ModelError(
-            "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`."
+            "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`, "
+            "and serve without --device and BRAID_DEVICE."
         )
     if any(layer.has_bias for layer in decoder.layers):
         raise ModelError(
             "its attention adds a bias by distance to scores, which is not computed on cuda; write "
             "`device: cpu`."
         )
+
+
+def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
+    """Lower the decoder for a session.  Raises `ModelError`."""
+    check_computed(decoder)
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)
