@@ -6,6 +6,7 @@ The model of its body reads a finished text once more, and gives what each token
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from graphs.node import BodyContract, FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.speech.alignment import first_frames
+from pipelines.nodes.speech.pauses import TimedWord, cut_at_ends, cut_at_sentences, usual_length
 from pipelines.nodes.speech.segments import SAMPLES_PER_S
 from pipelines.nodes.speech.whisper_tokens import SECONDS_PER_ID, WhisperTokens, read_whisper_tokens
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 
 FRAMES = "context_frames"
 """The model's input that the engine host holds; its others are `input_ids` and `position_ids`."""
-USUAL_S = 0.7
-"""The usual length of a word, at most."""
 WEIGHTS = "weights"
 """The model's output: float32[heads, tokens, frames]."""
 
@@ -106,7 +106,7 @@ class WordTimes(Node, Planning):
 
         def times(given: Tensors) -> list[list[SpokenWord]]:
             frames = first_frames(given[WEIGHTS][..., :num_frames], len(opening))
-            return with_times(words, (frames * SECONDS_PER_ID).tolist())
+            return with_times(words, heard, (frames * SECONDS_PER_ID).tolist())
 
         def asked(rows: PooledOutputs) -> Deferred[list[list[SpokenWord]]]:
             assert rows.held is not None, "the plan says so"
@@ -156,32 +156,28 @@ class _Listener:
         return update
 
 
-def with_times(segments: list[list[TokenWord]], starts_s: Sequence[float]) -> list[list[SpokenWord]]:
-    """The words of each segment; `starts_s` are the times of the tokens that were read, and of the end."""
-
-    def at_s(index: int) -> float:
-        return round(starts_s[min(index, len(starts_s) - 1)], 2)
-
-    lengths_s = [at_s(word.end) - at_s(word.first) for words in segments for word in words]
-    usual_s = float(np.median([each for each in lengths_s if each] or [0.0]))
-    return [
-        without_pauses(
-            [
-                SpokenWord(text, at_s(word.first), at_s(word.end))
-                for word in with_punctuation(words)
-                if (text := word.text.strip())
-            ],
-            2 * min(USUAL_S, usual_s),
-        )
-        for words in segments
-    ]
-
-
-def without_pauses(words: list[SpokenWord], longest_s: float) -> list[SpokenWord]:
-    """The words of a segment; its first and last one take no longer than this, the rest is silence."""
-    if words:
-        first = words[0]
-        words[0] = first._replace(start_s=round(max(first.start_s, first.end_s - longest_s), 2))
-        last = words[-1]
-        words[-1] = last._replace(end_s=round(min(last.end_s, last.start_s + longest_s), 2))
-    return words
+def with_times(
+    words: Sequence[list[TokenWord]], heard: Sequence[Segment], starts_s: list[float]
+) -> list[list[SpokenWord]]:
+    """The words of each segment that was heard; `starts_s` are the times of the tokens that were read, and of
+    the end.
+    """
+    starts_s = [*starts_s, *starts_s[-1:] * sum(len(segment.token_ids) for segment in heard)]
+    timed = {
+        word.first: TimedWord(word.text, starts_s[word.first], starts_s[word.end])
+        for each in words
+        for word in each
+    }
+    usual_s = usual_length([*timed.values()])
+    cut_at_sentences([*timed.values()], usual_s)
+    found, said_until_s = [], 0.0
+    for each, segment in zip(words, heard, strict=True):
+        whole = [
+            replace(timed[word.first], text=text)
+            for word in with_punctuation(each)
+            if (text := word.text.strip())
+        ]
+        if whole:
+            said_until_s = cut_at_ends(whole, segment, said_until_s, usual_s)
+        found.append([SpokenWord(word.text, round(word.start_s, 2), round(word.end_s, 2)) for word in whole])
+    return found

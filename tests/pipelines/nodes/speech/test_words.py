@@ -1,6 +1,8 @@
 """Tokens as words, and the frames with which they begin: beside what transformers makes of the same."""
 
 import json
+import re
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +15,7 @@ from transformers.models.whisper import generation_whisper, tokenization_whisper
 from pipelines.nodes.speech.alignment import cheapest_path, first_frames, median_filtered
 from pipelines.nodes.speech.word_times import with_times
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
+from pipelines.values import Segment
 
 TOKENIZER = Tokenizer.from_str(json.dumps(whisper_tokenizer()))
 
@@ -69,12 +72,52 @@ def test_tokens_begin_where_they_attend_to():
     assert first_frames(np.zeros_like(weights), 3).tolist() == sorted(first_frames(weights * 0, 3))
 
 
-def test_the_ends_of_a_segment_are_not_silence():
-    first = [TokenWord(" a", 0, [1]), TokenWord(" bc", 1, [2, 3]), TokenWord(",", 3, [4])]
-    starts_s = [0.0, 2.0, 2.2, 2.4, 2.5, 3.0]
-    found, rest = with_times([first, [TokenWord(" d", 4, [5, 6])]], starts_s)
-    assert [word.text for word in found] == ["a", "bc,"]
-    usual_s = 0.45  # of 2, 0.4, 0.1 and 0.5 seconds
-    assert found[0][1:] == (pytest.approx(2.0 - 2 * usual_s), 2.0)
-    assert found[1][1:] == (2.0, 2.4)
-    assert rest == [("d", 2.5, 3.0)]  # of the last token no time is known
+def timed(text, starts_s, *segments):
+    """What `with_times` makes of words of one token each, spoken from `starts_s`; segments: words, from, to."""
+    words = [TokenWord(word, at, [at]) for at, word in enumerate(re.findall(r" ?\w+|\W", text))]
+    ends = np.cumsum([0, *(count for count, *_ in segments)]).tolist()
+    heard = [Segment(begin, end, "", [0] * count, []) for count, begin, end in segments]
+    return with_times([words[at:to] for at, to in pairwise(ends)], heard, starts_s)
+
+
+def test_words_end_where_the_next_one_begins():
+    starts_s = [0.1, 0.3, 0.6, 0.6, 0.9]
+    assert timed(" a b, c", starts_s, (4, 0, 0.9)) == [[("a", 0.1, 0.3), ("b,", 0.3, 0.6), ("c", 0.6, 0.9)]]
+    assert timed(" a b c", [0.1, 0.3], (2, 0, 1), (1, 1, 1)) == [
+        [("a", 0.1, 0.3), ("b", 0.3, 0.3)],  # of the last token no time is known
+        [("c", 0.3, 0.3)],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "starts_s", "segments", "found"),
+    [
+        pytest.param(  # 0.2 s are the usual length
+            *(" a b. c d", [0, 0.2, 0.4, 0.6, 2.4, 2.6], [(5, 0, 2.6)]),
+            [("a", 0, 0.2), ("b.", 0.2, 0.4), ("c", 2.0, 2.4), ("d", 2.4, 2.6)],
+            id="after a sentence",
+        ),
+        pytest.param(
+            *(" a b c", [0, 2.0, 2.2, 2.4], [(3, 0, 2.4)]),
+            [("a", 1.6, 2.0), ("b", 2.0, 2.2), ("c", 2.2, 2.4)],
+            id="at the beginning",
+        ),
+        pytest.param(
+            *(" a b c d", [0, 0.2, 2.0, 2.2, 2.4], [(4, 0, 2.4)]),
+            [("a", 0, 0.2), ("b", 0.2, 2.0), ("c", 2.0, 2.2), ("d", 2.2, 2.4)],
+            id="in the middle, where a word may be long",
+        ),
+        pytest.param(
+            *(" a b c", [0, 1.1, 1.4, 1.7], [(3, 0.8, 1.7)]),
+            [("a", 0.8, 1.1), ("b", 1.1, 1.4), ("c", 1.4, 1.7)],
+            id="before the segment",
+        ),
+        pytest.param(
+            *(" a b c", [0, 0.2, 0.4, 2.0], [(3, 0, 0.7)]),
+            [("a", 0, 0.2), ("b", 0.2, 0.4), ("c", 0.4, 0.7)],
+            id="after the segment",
+        ),
+    ],
+)
+def test_a_pause_is_no_part_of_a_word(text, starts_s, segments, found):
+    assert timed(text, starts_s, *segments) == [found]
