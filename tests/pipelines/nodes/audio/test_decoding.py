@@ -98,6 +98,29 @@ def test_a_file_names_no_other_file(tmp_path):
             decode_audio(text.encode())
 
 
+def test_an_mp4_whose_samples_are_elsewhere_is_refused(tmp_path):
+    other = tmp_path / "other.mp4"
+    other.write_bytes(sound_file(tone(0.5), "mp4", "aac"))
+    with pytest.raises(RequestError, match="Invalid"):
+        decode_audio(referring_to(str(other), other.read_bytes()))
+
+
+def referring_to(path: str, data: bytes) -> bytes:
+    """An mp4 file whose sound is in another one: the reference to itself (`url `) names that one (`alis`)."""
+    own, name = b"\0\0\0\x0curl \0\0\0\x01", f"v{path.replace('/', ':')}".encode()
+    head = b"alis" + bytes(14) + b"\1v".ljust(40, b"\0") + b"\1o".ljust(64, b"\0") + bytes(36)
+    named = (2).to_bytes(2, "big") + len(name).to_bytes(2, "big") + name + bytes(len(name) % 2)
+    new = head + named + b"\xff\xff\0\0"
+    new = (len(new) + 4).to_bytes(4, "big") + new
+    at = data.index(own)
+    file = bytearray(data[:at] + new + data[at + len(own) :])
+    for box in (b"dref", b"dinf", b"minf", b"mdia", b"trak", b"moov"):  # those around it have grown
+        begin = file.rindex(box, 0, at) - 4
+        size = int.from_bytes(file[begin : begin + 4], "big") + len(new) - len(own)
+        file[begin : begin + 4] = size.to_bytes(4, "big")
+    return bytes(file)
+
+
 @pytest.mark.parametrize(("at", "value"), [(22, 4000), (24, 0x7FFFFFFF), (24, 1)], ids=str)
 def test_absurd_headers(at, value):
     """Channels are at byte 22 of a WAV file, the rate is at 24."""
