@@ -25,7 +25,7 @@ APART_S = 0.5
 
 
 @dataclass(slots=True)
-class TimedWord:
+class HeardWord:
     """A word, or punctuation, in seconds from the beginning of its window."""
 
     text: str
@@ -37,12 +37,12 @@ class TimedWord:
         return self.end_s - self.start_s
 
 
-def usual_length(words: Sequence[TimedWord]) -> float:
+def usual_length(words: Sequence[HeardWord]) -> float:
     """Seconds; 0 where no word takes time."""
     return min(MOST_USUAL_S, float(np.median([each.length_s for each in words if each.length_s] or [0.0])))
 
 
-def cut_at_sentences(words: Sequence[TimedWord], usual_s: float) -> None:
+def cut_at_sentences(words: Sequence[HeardWord], usual_s: float) -> None:
     """Shorten the end of a sentence, and what comes after it.  `words` have punctuation as words."""
     for before, word in pairwise(words):
         if word.length_s > LONG * usual_s:
@@ -52,7 +52,7 @@ def cut_at_sentences(words: Sequence[TimedWord], usual_s: float) -> None:
                 word.start_s = word.end_s - LONG * usual_s
 
 
-def cut_at_ends(words: Sequence[TimedWord], segment: Segment, said_until_s: float, usual_s: float) -> float:
+def cut_at_ends(words: Sequence[HeardWord], segment: Segment, said_until_s: float, usual_s: float) -> float:
     """Shorten the first and last words of a segment; returns when the last one ends.
 
     `said_until_s`: the end of what was said before it.
@@ -67,7 +67,7 @@ def cut_at_ends(words: Sequence[TimedWord], segment: Segment, said_until_s: floa
     return last.end_s
 
 
-def _cut_after_pause(words: Sequence[TimedWord], longest_s: float) -> None:
+def _cut_after_pause(words: Sequence[HeardWord], longest_s: float) -> None:
     """`words`: the first word after a pause, and the second if there is one."""
     first, *after = words
     if first.length_s <= longest_s and all(each.end_s - first.start_s <= 2 * longest_s for each in after):

@@ -16,7 +16,7 @@ from graphs.node import BodyContract, FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.speech.alignment import first_frames
-from pipelines.nodes.speech.pauses import TimedWord, cut_at_ends, cut_at_sentences, usual_length
+from pipelines.nodes.speech.pauses import HeardWord, cut_at_ends, cut_at_sentences, usual_length
 from pipelines.nodes.speech.segments import SAMPLES_PER_S
 from pipelines.nodes.speech.whisper_tokens import SECONDS_PER_ID, WhisperTokens, read_whisper_tokens
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
@@ -164,7 +164,7 @@ def with_times(
     """
     starts_s = [*starts_s, *starts_s[-1:] * sum(len(segment.token_ids) for segment in heard)]
     timed = {
-        word.first: TimedWord(word.text, starts_s[word.first], starts_s[word.end])
+        word.first: HeardWord(word.text, starts_s[word.first], starts_s[word.end])
         for each in words
         for word in each
     }
