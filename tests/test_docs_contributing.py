@@ -79,6 +79,7 @@ def test_the_tests_of_the_examples_pass(changed: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
+@pytest.mark.breadth
 def test_the_examples_stay_within_the_borders(changed: Path) -> None:
     done = run(
         changed, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_borders.py", "-k", "stays_within"

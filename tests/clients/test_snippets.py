@@ -27,6 +27,8 @@ OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b"
 RECORDING, LISTENER, VOICE, TRANSLATOR = "speech.mp3", '"whisper"', '"joe"', '"flan-t5"'
 SMALL = re.compile("|".join((RECORDING, LISTENER, VOICE, TRANSLATOR)))
 """What stands in the blocks that are sent to the server of small random models."""
+TOO_LARGE = '"voxtral"'
+"""The model of blocks that are not run: it has no small form of which the snippets could ask."""
 SHOWN = [block for block in all_blocks() if not SMALL.search(block.text)]
 PROGRAMS = [block for block in SHOWN if block.language == "python" and SHOWN_URL in block.text]
 CURLS = [block for block in SHOWN if block.language == "" and "curl http" in block.text]
@@ -34,7 +36,9 @@ SPOKEN = [block for block in all_blocks() if VOICE in block.text and SHOWN_URL i
 HEARD = [
     block
     for block in all_blocks()
-    if (RECORDING in block.text or LISTENER in block.text) and SHOWN_URL in block.text
+    if (RECORDING in block.text or LISTENER in block.text)
+    and SHOWN_URL in block.text
+    and TOO_LARGE not in block.text
 ]
 TRANSLATED = [block for block in all_blocks() if TRANSLATOR in block.text and SHOWN_URL in block.text]
 

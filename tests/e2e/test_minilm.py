@@ -9,14 +9,13 @@ import numpy as np
 import openai
 import pytest
 import yaml
-from breadth import after
 from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
 from server_process import ServerProcess
 
 from tools.bench.pooling.texts import make_texts
 from tools.retrieval.__main__ import QUESTIONS, embed, nearest
 
-pytestmark = [needs_minilm, pytest.mark.slow]
+pytestmark = [needs_minilm, pytest.mark.slow, pytest.mark.breadth]
 
 NEAR = {"exact": 0.999999, "plain": 0.9999, "int8": 0.995}
 """Model → the least cosine of its vectors with those of sentence-transformers."""
@@ -132,7 +131,7 @@ def padded(server, model):
     return server.metric("braid:padding_tokens_total", model)
 
 
-@pytest.mark.parametrize("count", after(1, [250, 1000]))
+@pytest.mark.parametrize("count", [250, 1000])
 def test_padding_of_many_texts_is_less_than_a_tenth(server, count):
     before, padding = computed(server, "int8"), padded(server, "int8")
     answer = httpx.post(

@@ -150,7 +150,7 @@ def test_a_killed_engine_fails_what_it_reads_and_comes_back(server):
         say(socket, pcm(2, 16_000))
         event, deltas = after_deltas(socket)
         assert (event["type"], event["text"]) == ("transcription.done", deltas)
-    assert server.metric("vllm:num_requests_running", "heard") == 0
+    server.wait_for(lambda: server.metric("vllm:num_requests_running", "heard") == 0)
 
 
 def test_a_worker_that_is_replaced_closes_its_sockets(server):

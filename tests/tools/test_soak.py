@@ -163,6 +163,7 @@ def test_a_server_that_is_gone_is_an_error_of_each_request():
     assert ["ConnectionRefusedError" in outcome.error for outcome in found] == [True] * 3
 
 
+@pytest.mark.breadth
 def test_a_short_soak_of_a_real_server(tmp_path):
     arguments = ["--requests", "60", "--connections", "8", "--workers", "1", "--slope-kb", "1e9"]
     run = CliRunner().invoke(command.main, [*arguments, "--json", str(tmp_path / "soak.json")])

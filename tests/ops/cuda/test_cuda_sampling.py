@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from breadth import after
 from host_device import HostDevice
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -122,7 +123,7 @@ def test_rows_of_all_lengths_in_all_orders_of_threads(device, vocab):
     expect_plain(choose(device, *batch), *batch)
 
 
-@pytest.mark.parametrize(("vocab", "num"), [(50, 400), (257, 300), (2000, 300)])
+@pytest.mark.parametrize(("vocab", "num"), after(1, [(257, 300), (50, 400), (2000, 300)]))
 def test_hundreds_of_rows_draw_what_numpy_draws(one_device, vocab, num):
     """Where numpy's exponential or its sums round otherwise near a border, one in thousands may differ."""
     random = np.random.default_rng(vocab)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_onnx_decoders import write_small
 
 from ops import numpy_ops
 from pipelines.host.backends.device_errors import ModelError, Unsupported
@@ -99,7 +100,7 @@ def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, wo
 
 def test_without_a_gpu_the_error_says_what_is_missing(tmp_path):
     with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
-        open_session(tmp_path / "model.onnx", Model.Config(path="model.onnx", device="cuda:0"))
+        open_session(write_small(tmp_path, rotary=True), Model.Config(path="model.onnx", device="cuda:0"))
 
 
 def test_on_cpu_the_first_engine_that_can_opens_the_file(monkeypatch):

@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+from breadth import after
 from guide_rig import ENDS, VOCAB_SIZE, GuidedRig, allowed, grammar, grammar_node, text_of, tokens
 from jsonschema import validate
 
@@ -135,7 +136,7 @@ def node():
 
 
 @pytest.mark.parametrize("num_draft_tokens", [0, 4])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", after(1, [1.0, 0.0]))
 def test_every_call_of_a_random_model_is_valid(node, temperature, num_draft_tokens):
     """Its outputs are noise, and a bias makes it open a call soon; alone and with draft tokens it is the same."""
     params = {"temperature": temperature, "max_tokens": 200, "seed": 3, "n": 3, "logit_bias": {MARK: 9.0}}
