@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,9 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     from pipelines.repository.new_graph import new_graph
 
-    models = write_llava(tmp_path_factory.mktemp("seeing"))[1].parent
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch and transformers
+        models = write_llava(tmp_path_factory.mktemp("seeing"))[1].parent
     shutil.rmtree(models / "source")
     (models / "llava" / "graph.yaml").write_text(new_graph(models / "llava"))
     with ServerProcess(models) as running:

@@ -10,6 +10,7 @@ import openai
 import pytest
 import yaml
 from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
+from patience import PATIENCE_S
 from server_process import ServerProcess
 
 from tools.bench.pooling.texts import make_texts
@@ -135,7 +136,7 @@ def padded(server, model):
 def test_padding_of_many_texts_is_less_than_a_tenth(server, count):
     before, padding = computed(server, "int8"), padded(server, "int8")
     answer = httpx.post(
-        f"{server.url}/v1/embeddings", json=body("int8", make_texts(count, seed=5)), timeout=60
+        f"{server.url}/v1/embeddings", json=body("int8", make_texts(count, seed=5)), timeout=2 * PATIENCE_S
     )
     num_tokens = answer.json()["usage"]["prompt_tokens"]
     server.wait_for(lambda: computed(server, "int8") - before == num_tokens)
