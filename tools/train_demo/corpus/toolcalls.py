@@ -10,24 +10,12 @@ from ..conversation import Conversation, Expectation, Message, Tool, Turn, conta
 from ..split import Draw, phrasings, words
 from .invention import made_up_word
 from .responses import unusual_response
-from .strange_tools import VERBS as STRANGE_VERBS
 from .strange_tools import strange_family
 from .toolbox import FAMILIES, Family, Slot, Value, Values
 
 ANSWERING = "The tool has answered. I tell the user."
 NEEDED_BY_TURNS = ("translate", "search", "calculator")  # kinds of tools that ordinary turns may need
 NO_TOOL = "I do not have a tool for that."
-ALIKE = (  # kinds that are easily taken for one another
-    ("weather", "time", "date"),
-    ("email", "user"),
-    ("stock", "convert", "order"),
-    ("search", "music", "translate"),
-    ("timer", "event", "date"),
-    ("light", "music", "timer"),
-    ("user", "order"),
-    ("calculator", "convert"),
-    ("time", "timer", "event"),
-)
 UNITS = ["celsius", "fahrenheit"]
 WRAPPERS = words("input, params, request, options, data, args, body, filter, location", "payload, settings")
 DIALECTS = ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema")
@@ -48,8 +36,7 @@ class Declared(NamedTuple):
     """A family as one conversation declares it.
 
     `parameters` maps each slot to its drawn name, `options` some slots to the values that an enum
-    allows; all parameters may stand inside an object called `wrapper`. Neither the name nor a description
-    tells what an `obscure` one does.
+    allows; all parameters may stand inside an object called `wrapper`.
     """
 
     family: Family
@@ -58,7 +45,6 @@ class Declared(NamedTuple):
     options: dict[str, list[Value]]
     wrapper: str | None
     schema: Tool
-    obscure: bool = False
 
 
 class Request(NamedTuple):
@@ -148,8 +134,7 @@ def tool_missing(draw: Draw) -> Conversation:
     """A request for something that none of the declared tools can do."""
     most = 3 if draw.held_out else 5
     wanted, *others = draw.some([kind for kind in FAMILIES if kind != "search"], draw.number(2, most))
-    declared = _declared(draw, others)
-    return tool_missing(draw) if any(tool.obscure for tool in declared) else _missing(draw, wanted, declared)
+    return _missing(draw, wanted, _declared(draw, others))
 
 
 def _missing(draw: Draw, wanted: str, declared: list[Declared]) -> Conversation:
@@ -167,8 +152,7 @@ def with_the_same_tools(draw: Draw, ordinary: Callable[[Draw], Turn]) -> list[Co
     kinds = _choose_families(draw)
     declared = _declared(draw, kinds)
     others = [kind for kind in FAMILIES if kind not in {*kinds, "search"}]
-    clear = "search" not in kinds and not any(tool.obscure for tool in declared)
-    weights = {"call": 7.0, "answer": 1.0, "missing": 3.0 * clear}
+    weights = {"call": 7.0, "answer": 1.0, "missing": 3.0 * ("search" not in kinds)}
     weights["declined"] = 1.5 * (not {*kinds} & {*NEEDED_BY_TURNS})
     make: dict[str, Callable[[], Conversation]] = {
         "call": lambda: _called(draw, declared),
@@ -182,29 +166,24 @@ def with_the_same_tools(draw: Draw, ordinary: Callable[[Draw], Turn]) -> list[Co
 def _choose_families(draw: Draw, never: tuple[str, ...] = ()) -> list[str]:
     """One to five kinds of tool, mostly one; the weather more often than others."""
     kinds = [kind for kind in FAMILIES if kind not in never]
-    if not draw.held_out and draw.chance(0.3):
-        return draw.some(alike := [kind for kind in draw.any(ALIKE) if kind not in never], len(alike))
-    many = {1: 8, 2: 4, 3: 3, 4: 1, 5: 1} if draw.held_out else {1: 6, 2: 4, 3: 4, 4: 1.5, 5: 1.5}
-    chosen = draw.some(kinds, draw.weighted(many))
+    chosen = draw.some(kinds, draw.weighted({1: 8, 2: 4, 3: 3, 4: 1, 5: 1}))
     if "weather" not in chosen and draw.chance(0.15):
         chosen[0] = "weather"
     return chosen
 
 
 def _declared(draw: Draw, kinds: list[str]) -> list[Declared]:
-    """The kinds' tools; in training some exist nowhere, and at most one is obscure."""
+    """The kinds' tools; in training some are tools that exist nowhere."""
     families = [FAMILIES[kind] for kind in kinds]
-    if draw.held_out:
-        return [_declare(draw, family) for family in families]
-    families = [strange_family(draw) if draw.chance(0.2) else family for family in families]
-    obscure = draw.any(families) if draw.chance(0.15) else None
-    return [_declare(draw, family, family is obscure) for family in families]
+    if not draw.held_out:
+        families = [strange_family(draw) if draw.chance(0.2) else family for family in families]
+    return [_declare(draw, family) for family in families]
 
 
-def _declare(draw: Draw, family: Family, obscure: bool = False) -> Declared:
+def _declare(draw: Draw, family: Family) -> Declared:
     parameters = {key: _parameter_name(draw, slot) for key, slot in family.slots.items()}
     if len(set(parameters.values())) < len(parameters):
-        return _declare(draw, family, obscure)  # two parameters drew one name
+        return _declare(draw, family)  # two parameters drew one name
     options = {key: _options(draw, slot) for key, slot in family.slots.items() if draw.chance(0.1)}
     properties: dict[str, Any] = {
         parameters[key]: _property(draw, slot, options.get(key)) for key, slot in family.slots.items()
@@ -217,22 +196,16 @@ def _declare(draw: Draw, family: Family, obscure: bool = False) -> Declared:
         inner: dict[str, Any] = {"type": "object", "properties": properties}
         properties = {wrapper: inner | ({"required": required} if required else {})}
         required = [wrapper]
-    nameless = not draw.held_out and draw.chance(0.2)  # then only the description tells what it does
-    name = _name_without_sense(draw) if nameless or obscure else _tool_name(draw, family)
+    nameless = not draw.held_out and draw.chance(0.12)  # then only the description tells what it does
+    name = f"{made_up_word(draw)}_{made_up_word(draw)}" if nameless else _tool_name(draw, family)
     function: dict[str, Any] = {"name": name}
-    if not obscure and (nameless or draw.chance(0.85)):
+    if nameless or draw.chance(0.85):
         function["description"] = draw.any(family.purposes) + draw.any(["", "."])
     function["parameters"] = schema_of(draw, properties, required)
     if draw.chance(0.1):
         function["strict"] = True
     schema = {"type": "function", "function": function}
-    return Declared(family, function["name"], parameters, options, wrapper, schema, obscure)
-
-
-def _name_without_sense(draw: Draw) -> str:
-    verb = draw.any(STRANGE_VERBS) if draw.chance(0.5) else made_up_word(draw)
-    words_ = [verb, *(made_up_word(draw) for _ in range(draw.number(1, 2)))]
-    return "_".join(words_[draw.chance(0.15) :])
+    return Declared(family, function["name"], parameters, options, wrapper, schema)
 
 
 def _options(draw: Draw, slot: Slot) -> list[Value]:
