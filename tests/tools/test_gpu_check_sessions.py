@@ -152,6 +152,7 @@ def on_host(packed, tmp_path, monkeypatch):
     return SimpleNamespace(setting=setting, spoil=lambda graphs: setattr(spoiled, "graphs", graphs))
 
 
+@pytest.mark.breadth
 def test_the_end_to_end_check_passes(on_host, capsys):
     end_to_end.check_end_to_end(on_host.setting)
     said = capsys.readouterr().out

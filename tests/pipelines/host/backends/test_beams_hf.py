@@ -133,6 +133,7 @@ def cut(row: list[int], ends: list[int], max_tokens: int) -> tuple[list[int], st
     return (row, "length") if at is None else (row[: at + 1], "stop")
 
 
+@pytest.mark.breadth
 def test_hypotheses_equal_those_of_transformers(engine, source):
     found, want = search_together(engine), search_alone(source(FAMILY))
     assert found == want
