@@ -2,7 +2,9 @@
 
 Neighbouring pieces overlap.  They are joined where both give the same run of tokens for the same characters,
 away from the cuts: there a token depends on neither cut, so that the ids are those of the whole text.  Where
-they never agree, one word covers the overlap, and a longer piece is read.
+they never agree, one word covers the overlap, and a longer piece is read.  Within a word without end, a
+unigram model may choose another of several equally likely readings: it compares sums of scores, rounded since
+the word's start.
 """
 
 from __future__ import annotations
