@@ -57,6 +57,7 @@ OVMS = Dialect(
             (*ovms.GENERATION, *ovms_responses.RESPONSES),
             (*ovms_responses.RESPONSES_TOGETHER, *ovms.GENERATION_TOGETHER),
             _transform_generation_body,
+            ovms_images.translate_error,
         ),
         "embeddings": BodyRules(
             tuple(ovms_embeddings.EMBEDDINGS),

@@ -48,9 +48,12 @@ PARTS: list[Rule] = [
 ]
 
 WORDS: tuple[tuple[str, str], ...] = (
-    (
-        "text only, so `image_url` parts",
-        "This servable supports only text input, but image_url has been provided",
+    *(
+        (
+            f"text only, so `{kind}` parts",
+            "This servable supports only text input, but image_url has been provided",
+        )
+        for kind in ("image_url", "input_image")
     ),
     ("Invalid base64 data", "Invalid base64 string in request"),
     ("Only base64 data URLs are supported", "Invalid base64 string in request"),

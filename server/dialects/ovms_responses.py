@@ -26,6 +26,11 @@ def _parts(holds: Any) -> Any:
     )
 
 
+def _shows(part: Any) -> bool:
+    """Whether a part has its image in itself."""
+    return bool(part["type"] == "input_image" and not (part.get("uuid") or part.get("file_id")))
+
+
 def _is_call(item: Any) -> bool:
     return bool(item.get("type") == "function_call")
 
@@ -63,6 +68,16 @@ RESPONSES: list[Rule] = [
         "input",
         _parts(lambda part: part["type"] != "input_text" or text(part.get("text"))),
         "input_text requires a valid text field",
+    ),
+    Rule(
+        "input",
+        _parts(lambda part: not _shows(part) or part.get("image_url") is not None),
+        "input_image requires image_url field",
+    ),
+    Rule(
+        "input",
+        _parts(lambda part: not _shows(part) or isinstance(part["image_url"], str | dict)),
+        "input_image.image_url must be a string or object",
     ),
     Rule(
         "input",

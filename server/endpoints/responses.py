@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 import falcon
@@ -51,11 +50,18 @@ class _ResponsesEndpoint:
         check_chat(pipeline, prepared.translation.chat.calls_tools)
         return request, pipeline, prepared
 
-    def call_maker(self, req: falcon.asgi.Request) -> Callable[[Pipeline, GenerationInput], Call]:
-        """A function that makes a pipeline's call with the defaults of the request's dialect."""
-        transform, client = dialect_of(req.path).transform_generation, self._services.client
-        tenant = req.scope["braid.exchange"].tenant
-        return lambda pipeline, generation: pipeline.prepare(transform(generation), client, tenant)
+    async def call(self, req: falcon.asgi.Request, pipeline: Pipeline, prepared: PreparedRequest) -> Call:
+        """The model's call, with the defaults and the error texts of the request's dialect."""
+        dialect, exchange = dialect_of(req.path), req.scope["braid.exchange"]
+        client, transform = self._services.client, dialect.transform_generation
+
+        def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:
+            return pipeline.prepare(transform(generation), client, exchange.tenant)
+
+        try:
+            return await prepared.call(self._services, pipeline, exchange, make_call)
+        except RequestError as error:
+            raise dialect.translate_error(self.kind, error) from None
 
 
 class ResponsesEndpoint(_ResponsesEndpoint):
@@ -72,7 +78,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
                 field="background",
             )
         await self._check_id(request.request_id)
-        call = await prepared.call(self._services, pipeline, exchange, self.call_maker(req))
+        call = await self.call(req, pipeline, prepared)
         call.count_tool_calls("responses", bool(request.stream))
         response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
@@ -142,8 +148,7 @@ class CountInputTokensEndpoint(_ResponsesEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         _, pipeline, prepared = await self.prepare(req, CountInputTokensRequest)
-        exchange = req.scope["braid.exchange"]
-        call = await prepared.call(self._services, pipeline, exchange, self.call_maker(req))
+        call = await self.call(req, pipeline, prepared)
         call.close()
         resp.content_type = falcon.MEDIA_JSON
         resp.data = InputTokenCount(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()

@@ -52,6 +52,22 @@ def test_parts_that_are_whole_reach_the_model_which_takes_text_only(rig):
     assert (answer.status, answer.json) == (400, {"error": TEXT_ONLY})
 
 
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ({}, "input_image requires image_url field"),
+        ({"image_url": None}, "input_image requires image_url field"),
+        ({"image_url": 5}, "input_image.image_url must be a string or object"),
+        ({"image_url": {"url": "data:image/png;base64,AAAA"}}, TEXT_ONLY),
+        ({"image_url": "data:image/png;base64,AAAA"}, TEXT_ONLY),
+    ],
+)
+def test_images_of_responses_are_refused_in_its_words(part, fault, rig):
+    content = [{"type": "input_text", "text": "hi"}, {"type": "input_image", **part}]
+    answer = rig.post("/v3/responses", {"model": "tiny", "input": [{"role": "user", "content": content}]})
+    assert (answer.status, answer.json) == (400, {"error": fault})
+
+
 def of_data(text):
     return lambda: read_data_url(text, 1000, "x")
 
