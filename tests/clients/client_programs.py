@@ -102,6 +102,7 @@ PROGRAMS = [
     Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
     Program("lm_eval_tasks.py", "lm-eval", "lm_eval"),
     Program("nemo_gym_rollouts.py", "nemo-gym", "nemo_gym"),
+    Program("nemo_gym_images.py", "nemo-gym", "nemo_gym", SEEING),
     Program("kserve_inference.py", "kserve", "kserve", TENSORS),
     Program("rapidocr_pages.py", "rapidocr-onnxruntime", REAL_TENSORS, REAL_TENSORS),
     Program("silero_vad_frames.py", "silero-vad", REAL_TENSORS, REAL_TENSORS),

@@ -1,33 +1,19 @@
 """Questions about images with five clients, and their answers beside one another.  Argument: the server's address."""
 
-import base64
-import struct
 import sys
-import zlib
 from typing import Any
 
 import litellm
 import openai
 from anthropic import Anthropic
 from cases import run
+from images import png
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 
 URL = sys.argv[1]
 MODEL, MAX_TOKENS = "llava", 8
 client = openai.OpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
-
-
-def png(*colours: tuple[int, int, int]) -> str:
-    """32 × 32 pixels in vertical stripes, in base64."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    row = b"\0" + b"".join(bytes(colour) * (32 // len(colours)) for colour in colours)
-    head = struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)
-    file = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(row * 32)) + chunk(b"IEND", b"")
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + file).decode()
 
 
 FLAG, NIGHT = png((250, 10, 20), (255, 255, 255)), png((0, 0, 40))

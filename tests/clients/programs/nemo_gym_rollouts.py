@@ -4,13 +4,10 @@ Argument: the server's address.
 """
 
 import sys
-from unittest.mock import MagicMock
 
-import nemo_gym.server_utils
 from cases import named, run
 from fastapi.testclient import TestClient
-from nemo_gym.server_utils import ServerClient
-from responses_api_models.vllm_model.app import VLLMModel, VLLMModelConfig
+from gym_models import model_server, rollout, trained_on
 
 URL = sys.argv[1]
 TOOL = {
@@ -21,39 +18,6 @@ TOOL = {
     "strict": False,
 }
 WEATHER = {"Oslo": (7, "rain"), "Paris": (21, "sun")}
-nemo_gym.server_utils.get_global_config_dict = lambda **_: {}
-
-
-def model() -> TestClient:
-    """A web server with a VLLMModel that asks Braid."""
-    config = VLLMModelConfig(
-        host="127.0.0.1",
-        port=1,
-        base_url=f"{URL}/v1",
-        api_key="none",
-        model="braid-demo",
-        entrypoint="",
-        name="braid",
-        return_token_id_information=True,
-        uses_reasoning_parser=True,
-    )
-    return TestClient(VLLMModel(config=config, server_client=MagicMock(spec=ServerClient)).setup_webserver())
-
-
-def rollout(client: TestClient, messages: list[object], **options: object) -> dict[str, object]:
-    reply = client.post("/v1/responses", json={"input": messages, "temperature": 0, **options})
-    assert reply.status_code == 200, reply.text
-    return reply.json()
-
-
-def trained_on(response: dict[str, object]) -> dict[str, object]:
-    """The last item of a reply, which has the ids; as many of them, and of log-probabilities, as its usage."""
-    item = response["output"][-1]
-    count = response["usage"]["output_tokens"]
-    assert len(item["generation_token_ids"]) == len(item["generation_log_probs"]) == count
-    assert len(item["prompt_token_ids"]) == response["usage"]["input_tokens"]
-    assert all(log_prob <= 0 for log_prob in item["generation_log_probs"])
-    return item
 
 
 def one_turn(client: TestClient) -> None:
@@ -98,7 +62,7 @@ def of_its_template(client: TestClient) -> None:
     assert plain["prompt_token_ids"] != thinking["prompt_token_ids"]
 
 
-with model() as client:
+with model_server(URL, "braid-demo") as client:
     run(
         [named(case.__name__, case, client) for case in (one_turn, tool_loop, cut, too_long, of_its_template)]
     )
