@@ -13,6 +13,7 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 # folder or module → what of ours it may import; a longer name wins over a shorter one
 SHARED = {
     "graphs",
+    "pipelines.adapters",
     "pipelines.cancellation",
     "pipelines.element_types",
     "pipelines.errors",
@@ -30,6 +31,7 @@ MAY_IMPORT = {
     "ops": {"ops"},
     # both processes
     "pipelines": {"graphs", "pipelines"},
+    "pipelines.adapters": {"pipelines.adapters"},
     "pipelines.errors": set(),
     "pipelines.element_types": set(),
     "pipelines.cancellation": {"pipelines.errors"},
@@ -86,14 +88,14 @@ MAY_IMPORT = {
     | {"pipelines.nodes", "pipelines.repository", "pipelines.telemetry"},
     "pipelines.host.engine.tensor_engine": SHARED
     | {"pipelines.host.engine", "pipelines.host.backends.tensor_contract", "pipelines.telemetry"},
-    "pipelines.host.engine": {"ops", "pipelines.errors", "pipelines.host.engine", "pipelines.host.sampling"}
-    | {"pipelines.telemetry", "pipelines.wire"},
+    "pipelines.host.engine": {"ops", "pipelines.adapters", "pipelines.errors", "pipelines.host.engine"}
+    | {"pipelines.host.sampling", "pipelines.telemetry", "pipelines.wire"},
     "pipelines.host.sampling": {"ops", "pipelines.errors", "pipelines.host.engine.step"}
     | {"pipelines.host.engine.step_context"}
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},
-    "pipelines.host.backends": {"ops", "pipelines.element_types", "pipelines.errors"}
+    "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.element_types", "pipelines.errors"}
     | {"pipelines.host.backends", *STEP_CONTRACTS},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},

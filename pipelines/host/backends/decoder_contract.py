@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from ops.contract import SamplingOps
+from pipelines.adapters.weights import HoldsAdapters
 from pipelines.host.engine.step import Step
 
 NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
 """`step_times_s` of a session that measures nothing."""
 
 
-class DecoderSession(Protocol):
+class DecoderSession(HoldsAdapters, Protocol):
     """A loaded decoder with a paged key-value cache.
 
     `block_tokens`: tokens in a block.  `block_bytes`: bytes of one block over all layers, keys, values and

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,14 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
+from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.engine.step import NO_STATE, Step
 
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
 LOGIT_RANGE = 12.0
+FAKE_SHAPE = ProductShape(8, 8)
 FIRST_FRAME = 1 << 20  # the place of the first frame of a context, behind those of all its tokens
 
 
@@ -34,12 +37,12 @@ class FakeSession:
     `frame_size` the next token also depends on the frames that a sequence attends to.  With `row_size` the
     first number of a row counts in the place of the token that it stands for, and with several
     `position_axes` the place of a token on each of them; with `whole_images` so does the sum of those of its
-    image, as far as the step has them.  Each
-    step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
-    RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
-    `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
-    process, as a fault of an engine would.  After the share `dissent` of all contexts the token differs from
-    that of a session without it, as a draft model's.
+    image, as far as the step has them. With `num_products` it holds adapters, whose weights count in the
+    places of the tokens of their sequences. Each step takes at least `step_s` seconds, with the GIL released.
+    A step with the token `poison` raises RuntimeError after it has written to the cache, as a lost device
+    would. A token depends on the last `sight_tokens` of its context; None: on the whole context. A step with
+    the token `deadly` ends the process, as a fault of an engine would. After the share `dissent` of all
+    contexts the token differs from that of a session without it, as a draft model's.
     """
 
     vocab_size: int = 97
@@ -53,6 +56,7 @@ class FakeSession:
     num_steps: int = 0
     keeps_states: bool = False
     can_swap: bool = True
+    num_products: int = 0
     frame_size: int = 0
     max_frames: int = 0
     row_size: int = 0
@@ -63,6 +67,7 @@ class FakeSession:
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     states: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    adapters: dict[int, int] = field(default_factory=dict)
 
     @property
     def state_bytes(self) -> int:
@@ -86,6 +91,8 @@ class FakeSession:
         if self.step_s:
             time.sleep(self.step_s)
         self._move_blocks(step)
+        if len(step.adapters):
+            step = self._adapted(step)
         if len(step.given_places):
             step = _with_rows(step, self.whole_images)
         if self.position_axes > 1:
@@ -107,6 +114,22 @@ class FakeSession:
             other = _mix(digests ^ GOLDEN)
             digests = np.where((other >> np.uint64(40)) < self.dissent * 2**24, other, digests)
         return _logits(digests, self.vocab_size)
+
+    @property
+    def products(self) -> Mapping[str, ProductShape]:
+        """One in each layer."""
+        return {f"layers.{layer}.self_attn.q_proj": FAKE_SHAPE for layer in range(self.num_products)}
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self.adapters[number] = fake_adapter(weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self.adapters.pop(number, None)
+
+    def _adapted(self, step: Step) -> Step:
+        """The step whose token ids are others where a sequence has an adapter."""
+        own = [self.adapters[number] if number else 0 for number in step.adapters.tolist()]
+        return replace(step, token_ids=step.token_ids + np.repeat(own, np.diff(step.starts)))
 
     def warm(self) -> bool:
         return False
@@ -155,6 +178,13 @@ class FakeSession:
         blocks = step.block_table[np.repeat(owners, counts), places // self.block_tokens]
         hashed = _hashed(self.cache[blocks, places % self.block_tokens], places)
         return np.add.reduceat(hashed, begins) if len(begins) else hashed
+
+
+def fake_adapter(weights: AdapterWeights) -> int:
+    """What an adapter adds to the ids of its sequences' tokens: a number above those of all vocabularies."""
+    products = [weights.products[name] for name in sorted(weights.products)]
+    content = b"".join(each.a.tobytes() + each.b.tobytes() for each in products)
+    return (crc32(content) | 1) << 24
 
 
 def _with_rows(step: Step, whole_images: bool) -> Step:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.adapters.weights import BASE, HoldsAdapters
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.sampling.guide import GuideMaker
@@ -36,7 +37,8 @@ class GenerationRequest:
     the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
     shared only between requests of equal `cache_salt`.  Tenants take turns.  `frames` are what each prompt's
     choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without them.  `images`
-    are those of each prompt, None for one without any; [] where no prompt has any.
+    are those of each prompt, None for one without any; [] where no prompt has any.  `adapter` is the load
+    number of one that the engine holds.
     """
 
     prompts: list[list[int]]
@@ -47,6 +49,7 @@ class GenerationRequest:
     tenant: str = ""
     frames: list[NDArray[np.float32]] = field(default_factory=list)
     images: list[PromptRows | None] = field(default_factory=list)
+    adapter: int = BASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Engine(Protocol[Request]):
         """Drop all requests and close the body, at once or when the run in progress has ended."""
 
 
-class SteppedEngine(Engine[GenerationRequest], Protocol):
+class SteppedEngine(Engine[GenerationRequest], HoldsAdapters, Protocol):
     """An engine that the host steps while it has work."""
 
     @property

@@ -8,6 +8,8 @@ from itertools import count
 from time import perf_counter
 from typing import ClassVar, Literal
 
+from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
+from pipelines.errors import EngineError
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
@@ -42,6 +44,7 @@ class GenerationEngine:
     `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
     `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens,
     which have positions on `position_axes`.  `whole_images`: a step has all tokens of an image or none.
+    `adapters` holds those that sequences name: the session of the body's last decoder.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -61,6 +64,7 @@ class GenerationEngine:
         row_size: int = 0,
         position_axes: int = 1,
         whole_images: bool = False,
+        adapters: HoldsAdapters | None = None,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
@@ -90,6 +94,8 @@ class GenerationEngine:
         self.scheduler = StepScheduler(
             settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
         )
+        self._adapters = adapters or WithoutAdapters()
+        self._numbers = {BASE}  # of the adapters held
         self._body = body
         self._close_body = close_body
         self.profile = profile or StepProfile()  # shared with a body that marks its lines
@@ -105,6 +111,8 @@ class GenerationEngine:
         """
         if key in self._active:
             raise ValueError(f"request {key!r} is already running")
+        if request.adapter not in self._numbers:
+            raise EngineError(f"adapter {request.adapter} is not loaded")
         limits = check_frames(request, self.limits)
         check(request, limits)
         check_images(request, limits)
@@ -121,6 +129,21 @@ class GenerationEngine:
         What is unknown or finished already is no error: the client may have disconnected while it finished.
         """
         self._active.cancel(key, choice)
+
+    @property
+    def products(self) -> Mapping[str, ProductShape]:
+        """The products that adapters may change; {} where none may."""
+        return self._adapters.products
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        """Hold an adapter for requests that name `number`."""
+        self._adapters.put_adapter(number, weights)
+        self._numbers.add(number)
+
+    def drop_adapter(self, number: int) -> None:
+        """Free an adapter that no request in the engine names."""
+        self._numbers.discard(number)
+        self._adapters.drop_adapter(number)
 
     def reset_prefix_cache(self) -> None:
         """No later prompt reuses what is cached now; running sequences keep their blocks."""

@@ -102,6 +102,7 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         given_places=given.places,
         given_positions=given.positions,
         position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else no_ids(),
+        adapters=_adapters(slots, slot_of),
         slots=slot_of,
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
@@ -109,6 +110,11 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
 
 def _frame_table(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:
     return slots.frame_table[slot_of, : slots.num_frame_blocks[slot_of].max()]
+
+
+def _adapters(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:
+    adapters = slots.adapter[slot_of]
+    return adapters if adapters.any() else no_slots()
 
 
 def _draft_budget(plan: Plan) -> NDArray[np.int32]:

@@ -223,7 +223,7 @@ class StepScheduler:
         self.waiting.remove(sequence)
         try:
             for member in sequence.group:
-                member.slot = self.slots.take(member.token_ids[-1], member.shift)
+                member.slot = self.slots.take(member.token_ids[-1], member.shift, member.adapter)
                 self._set_sampling(member)
         except BaseException:
             for member in sequence.group:

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from pipelines.adapters.weights import BASE
 from pipelines.host.engine.beam.beam_group import Beam, Ending
 from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.prompt_rows import PromptRows
@@ -74,6 +75,7 @@ class Sequence:
     root: bytes  # start of its chain of block digests
     tenant: str = ""  # whose it is: tenants take turns
     frames: EncoderFrames | None = None  # what it attends to beside its own tokens
+    adapter: int = BASE  # the load number of what changes the model for it
     images: PromptRows | None = None  # what some tokens of its prompt stand for
     uncut: PromptRows | None = None  # the same, where a step has all tokens of an image or none
     num_cached: int = 0

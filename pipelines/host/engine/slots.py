@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.adapters.weights import BASE
+
 
 class SequenceSlots:
     """One slot for each of at most `num_slots` running sequences.
@@ -17,7 +19,8 @@ class SequenceSlots:
     `num_cached`, last_token[slot] its last token id.  Where sequences attend to frames of `frame_size`
     numbers, num_frames[slot] is how many, and frame_table[slot, :num_frame_blocks[slot]] are their blocks,
     `frame_columns` at most.  With `has_shifts`, shift[slot] is what is added to the places of the tokens
-    after its prompt for their positions.  Other entries are undefined.
+    after its prompt for their positions.  adapter[slot] is the load number of its adapter.  Other entries are
+    undefined.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class SequenceSlots:
         self.last_token: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.has_shifts = has_shifts
         self.shift: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.adapter: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.frame_size = frame_size
         self.frame_table: NDArray[np.int32] = np.zeros((num_slots, frame_columns), np.int32)
         self.num_frame_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
@@ -44,11 +48,12 @@ class SequenceSlots:
     def num_taken(self) -> int:
         return len(self.num_blocks) - len(self.free)
 
-    def take(self, last_token: int, shift: int = 0) -> int:
+    def take(self, last_token: int, shift: int = 0, adapter: int = BASE) -> int:
         """Take a free slot; its blocks are not set yet. IndexError when none is free."""
         slot = self.free.pop()
         self.last_token[slot] = last_token
         self.shift[slot] = shift
+        self.adapter[slot] = adapter
         return slot
 
     def release(self, slot: int) -> None:

@@ -76,6 +76,8 @@ class Step:
     model that turns each token by several numbers (M-RoPE) takes those from `given_positions` for these
     tokens; for others all are the token's position with its part of `position_shifts` added.
 
+    Where a sequence has an adapter, `adapters` has the load number of each one's, BASE for those without.
+
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
     sequence are then a run: one row for its last own token and one for each draft token.  `draft_offset[j]`
@@ -137,6 +139,8 @@ class Step:
     """int64[axes, k]: time, row and column of the same tokens; int64[0, 0] for a model of one axis."""
     position_shifts: NDArray[np.int64] = field(default_factory=no_ids)
     """int64[num_tokens]; int64[0] where all are 0."""
+    adapters: NDArray[np.int32] = field(default_factory=no_slots)
+    """int32[num_seqs]: load numbers; int32[0] where all sequences are of the base."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)

@@ -178,6 +178,7 @@ class Scheduler(Node, Checking, Planning):
             vocab_size=target.vocab_size,
             max_context=max_context,
             eos_token_ids=ends,
+            adapters=target,
             profile=body.profile,
             close_body=body.close,
         )

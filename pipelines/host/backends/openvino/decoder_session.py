@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
@@ -74,7 +75,7 @@ TOKENS_PER_READ = 16
 """Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
 
 
-class OpenVINOSession:
+class OpenVINOSession(WithoutAdapters):
     """One compiled decoder and its cache (`DecoderSession`).
 
     `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation exports it, or a model.onnx,

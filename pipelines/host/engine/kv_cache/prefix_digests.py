@@ -7,18 +7,20 @@ from __future__ import annotations
 from array import array
 from hashlib import blake2b
 
+from pipelines.adapters.weights import BASE
 from pipelines.host.engine.prompt_rows import PromptRows
 
 DIGEST_BYTES = 16
 
 
-def root(cache_salt: str, frames: bytes = b"") -> bytes:
+def root(cache_salt: str, frames: bytes = b"", adapter: int = BASE) -> bytes:
     """Where a chain begins: prefixes are shared only among requests with the same salt.
 
     `frames` is the digest of the frames that the sequence attends to: the values of its own tokens depend on
-    them.
+    them.  So they do on the `adapter`: two loads of one name have two numbers.
     """
-    return blake2b(cache_salt.encode(), key=frames, digest_size=DIGEST_BYTES).digest()
+    person = adapter.to_bytes(8, "little")
+    return blake2b(cache_salt.encode(), key=frames, person=person, digest_size=DIGEST_BYTES).digest()
 
 
 def extend(

@@ -119,6 +119,7 @@ def draft_step(step: Step, feed: DraftInput, block_tokens: int, moves: bool) -> 
         scored_top_counts=no_ids(),
         state_table=no_table(),
         state_interval=no_slots(),
+        adapters=no_slots(),
         slots=step.slots[feed.seqs],
         draft_budget=step.draft_budget[feed.seqs],
     )

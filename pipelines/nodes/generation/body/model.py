@@ -16,6 +16,7 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.nodes.generation.body.adapters import AdaptersConfig
 from pipelines.nodes.interface import Loading
 
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
@@ -44,6 +45,7 @@ class Model(Node):
             default=None, description="type of activations; default: the device's choice"
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
+        adapters: AdaptersConfig | None = Field(default=None, description="LoRA adapters; default: none")
 
     def load(self, resources: Loading) -> None:
         config = on_device(self.config, resources)

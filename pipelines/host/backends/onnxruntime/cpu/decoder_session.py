@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
@@ -68,7 +69,7 @@ class OnnxCpuSettings:
     block_tokens: int = 16
 
 
-class OnnxCpuSession:
+class OnnxCpuSession(WithoutAdapters):
     """One decoder and its cache (`DecoderSession`).  Raises `ModelError`.
 
     The cache has one more block than requested.  No sequence uses it: unused entries of block tables point to

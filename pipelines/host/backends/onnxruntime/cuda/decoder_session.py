@@ -16,6 +16,7 @@ import onnxruntime as ort
 from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.sampling import CudaSamplingOps
 from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
@@ -46,7 +47,7 @@ fragmentation.
 """
 
 
-class OnnxCudaSession:
+class OnnxCudaSession(WithoutAdapters):
     """One decoder, its cache and its CUDA graphs (`DecoderSession`).  Raises `ModelError`.
 
     A step that only decodes is padded to a bucket; once the bucket's graph is captured, the step replays it.

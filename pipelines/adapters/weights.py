@@ -1,0 +1,83 @@
+"""What an adapter is to an engine: two small matrices for each product of the model that it changes.
+
+Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021: y = W·x + B·(A·x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+BASE = 0
+"""The load number of the model without an adapter; those of adapters begin at 1, and none is used twice."""
+
+
+class AdapterError(ValueError):
+    """An adapter that cannot be used: one sentence that names the tensor or the field, and what to do."""
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """A product of the model: from rows of `size_in` numbers to rows of `size_out`."""
+
+    size_in: int
+    size_out: int
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """What an adapter adds to a product: b · (a · x).
+
+    `a`: float32[rank, size_in]; `b`: float32[size_out, rank], in which the adapter's scale is contained.
+    """
+
+    a: NDArray[np.float32]
+    b: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class AdapterWeights:
+    """An adapter in memory.  `rank` is the largest of its products, which are named as the model's:
+    `layers.3.self_attn.q_proj`.
+    """
+
+    rank: int
+    products: Mapping[str, LowRank]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(each.a.nbytes + each.b.nbytes for each in self.products.values())
+
+
+class HoldsAdapters(Protocol):
+    """What computes with adapters, by their load numbers.
+
+    `products`: those that an adapter may change; {} where none may.  All calls come between steps, from the
+    thread that runs them.
+    """
+
+    @property
+    def products(self) -> Mapping[str, ProductShape]: ...
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        """Hold an adapter for the steps that name `number`; short, it copies no weight."""
+
+    def drop_adapter(self, number: int) -> None:
+        """Free an adapter that no later step names; an unknown number is no error."""
+
+
+class WithoutAdapters:
+    """What can hold none (`HoldsAdapters`)."""
+
+    products: Mapping[str, ProductShape] = MappingProxyType({})
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        raise ValueError("this model's graph has no `adapters`")
+
+    def drop_adapter(self, number: int) -> None:
+        """There is none."""

@@ -1,0 +1,19 @@
+"""The setting `adapters` of a model line: low-rank adapters that are served beside the model."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from graphs.node import FilePath, NodeConfig
+
+
+class AdaptersConfig(NodeConfig):
+    """Low-rank adapters (LoRA) of the model, each in a folder as PEFT writes it."""
+
+    folder: FilePath = Field(description="a folder of adapters' folders; each is a model of its own name")
+    max_loaded: int = Field(default=8, ge=1, le=256, description="adapters in memory; more take turns")
+    max_rank: int = Field(default=64, ge=1, le=512, description="the largest rank of one")
+    targets: tuple[str, ...] = Field(
+        default=(),
+        description="what adapters may change, as q_proj; default: what those in the folder do, or all",
+    )
