@@ -17,6 +17,7 @@ SHARED = {
     "pipelines.cancellation",
     "pipelines.element_types",
     "pipelines.errors",
+    "pipelines.float_tensors",
     "pipelines.tasks",
     "pipelines.values",
     "pipelines.wire",
@@ -31,7 +32,8 @@ MAY_IMPORT = {
     "ops": {"ops"},
     # both processes
     "pipelines": {"graphs", "pipelines"},
-    "pipelines.adapters": {"pipelines.adapters"},
+    "pipelines.adapters": {"pipelines.adapters", "pipelines.float_tensors"},
+    "pipelines.float_tensors": set(),
     "pipelines.errors": set(),
     "pipelines.element_types": set(),
     "pipelines.cancellation": {"pipelines.errors"},

@@ -1,13 +1,30 @@
-"""Reads an adapter's folder as PEFT writes it."""
+"""Reads an adapter's folder as PEFT writes it: adapter_config.json and adapter_model.safetensors.
+
+A pickled adapter_model.bin is never read: it may run code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pipelines.adapters.weights import AdapterWeights, ProductShape
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+from pipelines.adapters.adapter_config import CONFIG, AdapterConfig, read_adapter_config
+from pipelines.adapters.fused_products import fuse
+from pipelines.adapters.product_names import last_name, parts_of, product_name
+from pipelines.adapters.weights import AdapterError, AdapterWeights, LowRank, ProductShape
+from pipelines.float_tensors import read_float_tensors
+
+WEIGHTS = "adapter_model.safetensors"
+MODULE = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])\.weight")
+HEADER_BYTES = 1 << 24
+"""Room for names in a file of weights."""
+
+Tensors = dict[str, NDArray[np.float32]]
 
 
 def adapter_folders(folder: Path) -> list[Path]:
@@ -15,6 +32,111 @@ def adapter_folders(folder: Path) -> list[Path]:
     return sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
 
 
+def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
+    """What the adapters of these folders change, as q_proj; one that cannot be read changes nothing."""
+    found: set[str] = set()
+    for folder in folders:
+        try:
+            with safe_open(folder / WEIGHTS, "np") as tensors:
+                names: list[str] = tensors.keys()
+        except (OSError, SafetensorError):
+            continue
+        modules = [match[1] for name in names if (match := MODULE.fullmatch(name))]
+        found |= {last_name(product) for module in modules if (product := product_name(module))}
+    return frozenset(found)
+
+
 def read_adapter(folder: Path, products: Mapping[str, ProductShape], max_rank: int) -> AdapterWeights:
     """The adapter of a folder, for a model with these products.  Raises `AdapterError`."""
-    raise NotImplementedError
+    config = read_adapter_config(folder)
+    most = sum(4 * max_rank * (shape.size_in + shape.size_out) for shape in products.values())
+    tensors = _read_tensors(folder / WEIGHTS, 2 * most + HEADER_BYTES)
+    modules = _modules(tensors)
+    _check_complete(config, modules, products)
+    read = {product: _low_rank(module, config, tensors, max_rank) for product, module in modules.items()}
+    fitting = fuse(read, products)
+    for product, low_rank in fitting.items():
+        _check_fits(product, low_rank, products)
+    return AdapterWeights(max(len(each.a) for each in fitting.values()), fitting)
+
+
+def _read_tensors(file: Path, most_bytes: int) -> Tensors:
+    """The tensors of a file, which is no larger than an adapter of this model can be."""
+    if not file.is_file():
+        raise AdapterError(f"{WEIGHTS} is missing; PEFT's save_pretrained writes it, a .bin is not read")
+    size = file.stat().st_size
+    if size > most_bytes:
+        raise AdapterError(f"{WEIGHTS} has {size} bytes, and an adapter of this model at most {most_bytes}")
+    try:
+        return read_float_tensors(file)
+    except KeyError as error:
+        raise AdapterError(f"{WEIGHTS} has numbers of type {error}; floats are read") from error
+    except (OSError, SafetensorError) as error:
+        raise AdapterError(f"{WEIGHTS} cannot be read: {error}") from error
+
+
+def _modules(tensors: Tensors) -> dict[str, str]:
+    """Product → the beginning of its tensors' names.  Raises `AdapterError` for a tensor of anything else."""
+    modules: dict[str, str] = {}
+    for name in tensors:
+        found = MODULE.fullmatch(name)
+        product = None if found is None else product_name(found[1])
+        if found is None or product is None:
+            raise AdapterError(
+                f"tensor {name} belongs to no product in a layer of text, and only those are adapted"
+            )
+        begin, side = name.rsplit("lora_", 1)[0], found[2]
+        other = f"{begin}lora_{'B' if side == 'A' else 'A'}.weight"
+        if other not in tensors:
+            raise AdapterError(f"tensor {other} is missing beside {name}")
+        if modules.setdefault(product, begin) != begin:
+            raise AdapterError(f"tensor {name} is the second one of {product}")
+    if not modules:
+        raise AdapterError(f"{WEIGHTS} has no tensors")
+    return modules
+
+
+def _check_complete(
+    config: AdapterConfig, modules: Mapping[str, str], products: Mapping[str, ProductShape]
+) -> None:
+    """Raise `AdapterError` unless all products that the adapter names are in the model and in the file."""
+    known = {name for product in products for name in (product, *parts_of(product))}
+    for product, begin in modules.items():
+        if product not in known:
+            raise AdapterError(
+                f"tensor {begin}lora_A.weight: {product} is not prepared for adapters in this model; "
+                f"if the model has it, add {last_name(product)} to `targets` and reload"
+            )
+    product, begin = next(iter(modules.items()))
+    before = begin.removeprefix("base_model.model.")[: -len(product) - 1]
+    for product in products:
+        names = {product, *parts_of(product)}
+        if names.isdisjoint(modules) and config.names(before + product):
+            raise AdapterError(f"{product} has no tensors, but target_modules names it")
+
+
+def _low_rank(module: str, config: AdapterConfig, tensors: Tensors, max_rank: int) -> LowRank:
+    name = module.removeprefix("base_model.model.").removesuffix(".")
+    a, b, rank = tensors[f"{module}lora_A.weight"], tensors[f"{module}lora_B.weight"], config.rank(name)
+    if a.ndim != 2 or b.ndim != 2 or not len(a) == b.shape[1] == rank:
+        raise AdapterError(
+            f"tensor {module}lora_A.weight is {_shape(a)}, its lora_B {_shape(b)}; {CONFIG} says rank {rank}"
+        )
+    if rank > max_rank:
+        raise AdapterError(
+            f"{name} has rank {rank}, greater than max_rank {max_rank} of the model's `adapters`"
+        )
+    return LowRank(a, np.asarray(b * np.float32(config.scale(name)), np.float32))
+
+
+def _check_fits(product: str, low_rank: LowRank, products: Mapping[str, ProductShape]) -> None:
+    shape, own = products[product], (low_rank.a.shape[1], len(low_rank.b))
+    if own != (shape.size_in, shape.size_out):
+        raise AdapterError(
+            f"{product} is adapted from {own[0]} numbers to {own[1]}; the model's is from {shape.size_in} to "
+            f"{shape.size_out}: the adapter is of another model"
+        )
+
+
+def _shape(array: NDArray[np.float32]) -> str:
+    return " × ".join(map(str, array.shape))

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo
-from safetensors import SafetensorError, deserialize
+from safetensors import SafetensorError
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.activations import ACTIVATIONS
 from ops.contract import PoolingOps
+from pipelines.float_tensors import read_float_tensors
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.engine.encoder_batch import Encoded
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
 
 CONFIG, WEIGHTS, TORCH_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
-FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
-"""Types that numpy has, by safetensors' names."""
-_deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize  # has no types of its own
 
 
 class ModuleFolder(FilePath):
@@ -79,19 +76,10 @@ def read_weights(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]
     if not (folder / WEIGHTS).is_file() and (folder / TORCH_WEIGHTS).is_file():
         raise ModelError(f"{folder} has only {TORCH_WEIGHTS}; braid export makes {WEIGHTS} of it.")
     try:
-        tensors = dict(_deserialize((folder / WEIGHTS).read_bytes()))
-        weight, bias = tensors["linear.weight"], tensors.get("linear.bias")
-        return _floats(weight), None if bias is None else _floats(bias)
+        tensors = read_float_tensors(folder / WEIGHTS)
+        return tensors["linear.weight"], tensors.get("linear.bias")
     except (OSError, SafetensorError, KeyError) as error:
         raise ModelError(f"{folder / WEIGHTS} holds no dense layer of floats: {error}") from error
-
-
-def _floats(tensor: dict[str, Any]) -> NDArray[np.float32]:
-    """Raises KeyError for other numbers.  numpy has no bfloat16, the upper half of a float32."""
-    shape, data = tensor["shape"], tensor["data"]
-    if tensor["dtype"] == "BF16":
-        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
-    return np.frombuffer(data, FLOATS[tensor["dtype"]]).astype(np.float32).reshape(shape)
 
 
 def read_activation(folder: Path) -> str:

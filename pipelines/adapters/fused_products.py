@@ -1,0 +1,49 @@
+"""Adapters of q_proj, k_proj and v_proj for a model that computes the three as one product, and likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipelines.adapters.product_names import parts_of
+from pipelines.adapters.weights import AdapterError, LowRank, ProductShape
+
+
+def fuse(read: Mapping[str, LowRank], products: Mapping[str, ProductShape]) -> dict[str, LowRank]:
+    """The same sums for the products that the model has.  Raises `AdapterError` where sizes do not fit."""
+    fused, left = {}, dict(read)
+    for product, shape in products.items():
+        parts = parts_of(product)
+        if product not in left and any(part in left for part in parts):
+            own = [left.pop(part, None) for part in parts]
+            fused[product] = _side_by_side(product, own, shape)
+    return left | fused
+
+
+def _side_by_side(product: str, parts: list[LowRank | None], shape: ProductShape) -> LowRank:
+    """One product of which each part has its own rows of the output."""
+    sizes = _sizes(product, [None if part is None else len(part.b) for part in parts], shape.size_out)
+    given = [part for part in parts if part is not None]
+    if any(part.a.shape[1] != shape.size_in for part in given):
+        raise AdapterError(f"{product} reads {shape.size_in} numbers, its parts in the adapter others")
+    b = np.zeros((shape.size_out, sum(len(part.a) for part in given)), np.float32)
+    row = column = 0
+    for size, part in zip(sizes, parts, strict=True):
+        if part is not None:
+            b[row : row + size, column : column + len(part.a)] = part.b
+            column += len(part.a)
+        row += size
+    return LowRank(np.concatenate([part.a for part in given]), b)
+
+
+def _sizes(product: str, sizes: list[int | None], total: int) -> list[int]:
+    """The sizes of all parts: the last ones (k and v, gate and up) are equal, the first has the rest."""
+    same = next((size for size in sizes[-2:] if size is not None), None)
+    first = sizes[0] if len(sizes) == 3 else None
+    if same is None:
+        same = (total - (first or 0)) // 2
+    found = [same, same] if len(sizes) == 2 else [total - 2 * same, same, same]
+    if sum(found) != total or any(size not in (None, own) for size, own in zip(sizes, found, strict=True)):
+        raise AdapterError(f"{product} gives {total} numbers; its parts in the adapter are {sizes}")
+    return found

@@ -1,0 +1,47 @@
+"""Names of products, as checkpoints, exports and adapters call them → one, `layers.3.self_attn.q_proj`."""
+
+from __future__ import annotations
+
+import re
+
+_NAMED = re.compile(
+    r"(?:(?:base_model|model|language_model|text_model|transformer|decoder|encoder|gpt_neox|bert|roberta|"
+    r"distilbert|xlm_roberta|deberta|mpnet|electra|_orig_mod|__module|module)\.)*"
+    r"((?:layers|layer|h|blocks)\.\d+\.[\w.]*\w)"
+)
+"""What may stand before a layer of text; layers of images and sounds have other names before them."""
+
+PARTS = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+"""Last part of the name of a product that some exports compute at once → those of which it consists."""
+
+
+def product_name(module: str) -> str | None:
+    """The product that a module's name says, None where it says none of a layer of text.
+
+    Slashes count as dots; onnxruntime-genai's `attn` is what checkpoints call `self_attn`.
+    """
+    dotted = module.replace("/", ".").strip(".")
+    found = _NAMED.fullmatch(dotted)
+    return (
+        None if found is None else re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", found[1])
+    )
+
+
+def last_name(product: str) -> str:
+    """`q_proj` of `layers.3.self_attn.q_proj`."""
+    return product.rpartition(".")[2]
+
+
+def parts_of(product: str) -> tuple[str, ...]:
+    """The names of the products that one consists of; () where it is one."""
+    before, dot, last = product.rpartition(".")
+    return tuple(f"{before}{dot}{part}" for part in PARTS.get(last, ()))
+
+
+def is_wanted(product: str, targets: frozenset[str]) -> bool:
+    """Whether adapters of these targets (last parts of names; none: all) change a product or a part of it."""
+    names = {last_name(product), *PARTS.get(last_name(product), ())}
+    return not targets or not targets.isdisjoint(names)
