@@ -23,7 +23,7 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.model_config import read_config
 from pipelines.loading import BuildError, checked_graph
-from pipelines.nodes.generation.body.model import Model, open_session
+from pipelines.nodes.generation.body.model import DecoderConfig, Model, open_session
 from pipelines.repository.model_folders import ModelFolder, scan
 from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
@@ -92,7 +92,7 @@ def _is_right(model: ModelFolder, line: Binding, source: str | None) -> bool:
     return all(same)
 
 
-def _open(path: Path, config: Model.Config) -> DecoderSession:
+def _open(path: Path, config: DecoderConfig) -> DecoderSession:
     """In exact arithmetic where the engine has it, as small faults show there."""
     if config.device == "cpu" and config.engine != "onnxruntime":
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
-from pipelines.adapters.weights import WithoutAdapters
+from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
@@ -25,6 +27,7 @@ from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWrite
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
+from pipelines.host.backends.openvino.low_rank_products import add_low_rank
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import (
     STATE_INPUT,
@@ -52,6 +55,8 @@ class OpenVINOSettings:
     kv_cache: str | None = None
     precision: str | None = None
     threads: int | None = None
+    targets: frozenset[str] | None = None
+    """What adapters may change, as q_proj; none named: all products; None: nothing."""
 
     def properties(self) -> dict[str, Any]:
         """The settings as OpenVINO's properties.
@@ -75,7 +80,7 @@ TOKENS_PER_READ = 16
 """Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
 
 
-class OpenVINOSession(WithoutAdapters):
+class OpenVINOSession:
     """One compiled decoder and its cache (`DecoderSession`).
 
     `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation exports it, or a model.onnx,
@@ -97,7 +102,9 @@ class OpenVINOSession(WithoutAdapters):
         properties = checked_properties(settings)
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        read = _read(path)
+        read = _read(path, settings.targets)
+        if settings.targets is not None:
+            check_products(path, read.products)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
@@ -120,6 +127,8 @@ class OpenVINOSession(WithoutAdapters):
             self._compile_frames(read.frames, settings.device, properties)
             self._place_cache(0)
             self._place_states(0)
+            self.products = read.products
+            self._adapters = AdapterInputs(read.products, self._set_input)
             self._run_warmup(1, 1)
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
@@ -164,6 +173,11 @@ class OpenVINOSession(WithoutAdapters):
         for name, tensor in tensors.items():
             self._request.set_tensor(name, tensor)
 
+    def _set_input(self, name: str, array: NDArray[Any]) -> None:
+        """The request reads the array in place."""
+        assert self._request is not None
+        self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
+
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
@@ -171,6 +185,7 @@ class OpenVINOSession(WithoutAdapters):
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
         inputs = self._padded(step_inputs(step))
+        inputs |= self._adapters.of(step.adapters, np.diff(step.starts), len(inputs["input_ids"]))
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
         if self._frames is not None:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
@@ -194,7 +209,7 @@ class OpenVINOSession(WithoutAdapters):
         assert self._request is not None
         for name, array in inputs.items():
             if name in self._inputs:
-                self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
+                self._set_input(name, array)
         self._request.infer(share_outputs=True, decode_strings=False)
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return logits.reshape(-1, self.vocab_size)
@@ -227,11 +242,18 @@ class OpenVINOSession(WithoutAdapters):
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
+        inputs |= self._adapters.none()
         if self._frames is not None:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
         self._infer(inputs)
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._adapters.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._adapters.drop(number)
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
@@ -250,14 +272,15 @@ class OpenVINOSession(WithoutAdapters):
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._request = self._compiled = self._memory = self._frame_writer = self._frames = None
+        self._adapters = AdapterInputs({}, self._set_input)
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
 
 
 class ReadDecoder(NamedTuple):
     """The paged model with gathered logit rows, its longest context in tokens, the files that it reads, the
-    length of the frames that it attends to and their largest number, how it reads images, and what it
-    computes of frames.
+    length of the frames that it attends to and their largest number, how it reads images, what it
+    computes of frames, and which products adapters may change.
     """
 
     model: ov.Model
@@ -267,24 +290,28 @@ class ReadDecoder(NamedTuple):
     max_frames: int = 0
     embedded: Embedded = Embedded()
     frames: FrameModel | None = None
+    products: Mapping[str, ProductShape] = MappingProxyType({})
 
 
-def _read(path: Path) -> ReadDecoder:
+def _read(path: Path, targets: frozenset[str] | None) -> ReadDecoder:
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
-        read = read_onnx(path)
+        read = read_onnx(path, targets)
         files = list(read.weights.files.values())
         sizes = read.frame_size, read.max_frames
-        return ReadDecoder(read.model, read.max_context, files, *sizes, frames=read.frames)
+        return ReadDecoder(
+            *(read.model, read.max_context, files, *sizes), frames=read.frames, products=read.products
+        )
     weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
+    products = {} if targets is None else add_low_rank(model, targets)
     embedded = embed_tokens(model, path.parent)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
     files = [file for file in (weights, embedded.table) if file is not None]
-    return ReadDecoder(model, max_context, files, embedded=embedded)
+    return ReadDecoder(model, max_context, files, embedded=embedded, products=products)
 
 
 def _cache_for_frames(settings: OpenVINOSettings) -> str:

@@ -7,8 +7,9 @@ tests/pipelines/host/backends/test_openvino_from_onnx.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import openvino as ov
 from numpy.typing import ArrayLike, DTypeLike
 from openvino import opset13 as ops
 
+from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.device_errors import Unsupported
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
@@ -28,6 +30,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     AttentionLayer,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
 from pipelines.host.backends.openvino.frame_writer import FrameModel, split_frames
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
@@ -76,19 +79,22 @@ class PagedOnnx(NamedTuple):
     frame_size: int = 0
     max_frames: int = 0
     frames: FrameModel | None = None
+    products: Mapping[str, ProductShape] = MappingProxyType({})
 
 
-def read_onnx(path: Path) -> PagedOnnx:
-    """Read the model.onnx at `path`; weights stay in their files, which are mapped.
+def read_onnx(path: Path, targets: frozenset[str] | None = None) -> PagedOnnx:
+    """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
+    `targets` name.
 
     Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
     """
-    return page_decoder(read_decoder(path))
+    return page_decoder(read_decoder(path), targets)
 
 
-def page_decoder(decoder: DecoderModel) -> PagedOnnx:
+def page_decoder(decoder: DecoderModel, targets: frozenset[str] | None = None) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_scores(decoder)
+    products = {} if targets is None else add_low_rank(decoder.model.graph, targets)
     _declare_inputs(decoder)
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
@@ -102,7 +108,8 @@ def page_decoder(decoder: DecoderModel) -> PagedOnnx:
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
-    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size, decoder.max_frames, frames)
+    sizes = decoder.max_context, decoder.frame_size, decoder.max_frames
+    return PagedOnnx(model, weights, *sizes, frames, products)
 
 
 def _refuse_scores(decoder: DecoderModel) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from graphs.node import FilePath, NodeConfig
+from pipelines.adapters.read_adapter import adapter_folders, adapter_targets
 
 
 class AdaptersConfig(NodeConfig):
@@ -17,3 +20,8 @@ class AdaptersConfig(NodeConfig):
         default=(),
         description="what adapters may change, as q_proj; default: what those in the folder do, or all",
     )
+
+    def with_targets(self, folder: Path) -> AdaptersConfig:
+        """The settings with targets: where none are set, those of the adapters below `folder`."""
+        found = self.targets or tuple(sorted(adapter_targets(adapter_folders(folder / self.folder))))
+        return self.model_copy(update={"targets": found})

@@ -23,7 +23,7 @@ from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
-from pipelines.nodes.generation.body.model import Model, on_device, open_session
+from pipelines.nodes.generation.body.model import DecoderConfig, on_device, open_session
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.nodes.interface import Loading
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS
@@ -41,7 +41,7 @@ class Draft(Speculator):
 
     session: DecoderSession
 
-    class Config(Model.Config):
+    class Config(DecoderConfig):
         renamed = RENAMED
 
         num_draft_tokens: int = Field(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import Field
 
@@ -19,7 +19,32 @@ from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.adapters import AdaptersConfig
 from pipelines.nodes.interface import Loading
 
+Settings = TypeVar("Settings", bound="DecoderConfig")
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
+
+
+class DecoderConfig(NodeConfig):
+    """How a decoder is opened."""
+
+    path: FilePath = Field(description="an exported decoder: openvino_model.xml or model.onnx")
+    device: str = Field(
+        default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
+    )
+    engine: Literal["openvino", "onnxruntime"] | None = Field(
+        default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
+    )
+    kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
+        default=None, description="element type of the cache; default: the device's choice"
+    )
+    precision: Literal["f32", "bf16", "f16"] | None = Field(
+        default=None, description="type of activations; default: the device's choice"
+    )
+    threads: int | None = Field(default=None, ge=1, description="default: every core")
+
+    @property
+    def targets(self) -> frozenset[str] | None:
+        """What adapters may change, as q_proj; empty: every product; None: nothing."""
+        return None
 
 
 class Model(Node):
@@ -30,25 +55,18 @@ class Model(Node):
     place = "step"
     session: DecoderSession
 
-    class Config(NodeConfig):
-        path: FilePath = Field(description="an exported decoder: openvino_model.xml or model.onnx")
-        device: str = Field(
-            default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
-        )
-        engine: Literal["openvino", "onnxruntime"] | None = Field(
-            default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
-        )
-        kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
-            default=None, description="element type of the cache; default: the device's choice"
-        )
-        precision: Literal["f32", "bf16", "f16"] | None = Field(
-            default=None, description="type of activations; default: the device's choice"
-        )
-        threads: int | None = Field(default=None, ge=1, description="default: every core")
+    class Config(DecoderConfig):
         adapters: AdaptersConfig | None = Field(default=None, description="LoRA adapters; default: none")
+
+        @property
+        def targets(self) -> frozenset[str] | None:
+            return None if self.adapters is None else frozenset(self.adapters.targets)
 
     def load(self, resources: Loading) -> None:
         config = on_device(self.config, resources)
+        if config.adapters is not None:
+            adapters = config.adapters.with_targets(self.folder)
+            config = config.model_copy(update={"adapters": adapters})
         path = self.folder / config.path
         self.session = resources.shared(open_session, path, config)
         log_opened_model(path, self.session.describe())
@@ -60,14 +78,14 @@ class Model(Node):
         self.session.close()
 
 
-def on_device(config: Model.Config, resources: Loading) -> Model.Config:
+def on_device(config: Settings, resources: Loading) -> Settings:
     """The settings, with the device that replaces the graph's, if there is one."""
     if resources.device is None:
         return config
     return config.model_copy(update={"device": resources.device})
 
 
-def open_session(path: Path, config: Model.Config) -> DecoderSession:
+def open_session(path: Path, config: DecoderConfig) -> DecoderSession:
     """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
     if config.device == "fake":
         return _open_fake(path, config)
@@ -77,43 +95,47 @@ def open_session(path: Path, config: Model.Config) -> DecoderSession:
     return open_file(engines, path, config)
 
 
-def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
+def _open_openvino(path: Path, config: DecoderConfig) -> DecoderSession:
     from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 
-    settings = OpenVINOSettings(config.device, config.kv_cache, config.precision, config.threads)
+    settings = OpenVINOSettings(
+        config.device, config.kv_cache, config.precision, config.threads, config.targets
+    )
     return OpenVINOSession(path, settings)
 
 
-def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
+def _open_onnxruntime(path: Path, config: DecoderConfig) -> DecoderSession:
     _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision")
     from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
-    return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads))
+    return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads, targets=config.targets))
 
 
-def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
+def _open_cuda(path: Path, config: DecoderConfig) -> DecoderSession:
     _refuse(config, f"device {config.device}", "precision", "threads")
+    if config.targets is not None:
+        raise ModelError(f"device {config.device} has no adapters yet; serve them on cpu, or merge one.")
     from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 
     _, _, number = config.device.partition(":")
     return open_decoder(path, int(number or 0), config.kv_cache)
 
 
-def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
+def _open_fake(path: Path, config: DecoderConfig) -> DecoderSession:
     _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine")
     from pipelines.host.backends.fake_decoder import FakeSession
 
     return FakeSession(**json.loads(path.read_text()))
 
 
-def _refuse(config: Model.Config, what: str, *names: str) -> None:
+def _refuse(config: DecoderConfig, what: str, *names: str) -> None:
     """Raise `ModelError` when a setting is named that `what` does not have."""
     unused = [name for name in names if getattr(config, name) is not None]
     if unused:
         raise ModelError(f"{what} has no {', '.join(unused)}.")
 
 
-ENGINES: dict[str, dict[str, Opener[Model.Config, DecoderSession]]] = {
+ENGINES: dict[str, dict[str, Opener[DecoderConfig, DecoderSession]]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }

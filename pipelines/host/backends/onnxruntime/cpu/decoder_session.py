@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
-from pipelines.adapters.weights import WithoutAdapters
+from pipelines.adapters.weights import AdapterWeights
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
 from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
@@ -26,6 +27,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     POSITION_IDS,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -67,9 +69,11 @@ class OnnxCpuSettings:
 
     threads: int | None = None
     block_tokens: int = 16
+    targets: frozenset[str] | None = None
+    """What adapters may change, as q_proj; none named: all products; None: nothing."""
 
 
-class OnnxCpuSession(WithoutAdapters):
+class OnnxCpuSession:
     """One decoder and its cache (`DecoderSession`).  Raises `ModelError`.
 
     The cache has one more block than requested.  No sequence uses it: unused entries of block tables point to
@@ -92,6 +96,11 @@ class OnnxCpuSession(WithoutAdapters):
         self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
         self.block_bytes = self._layout.block_bytes
         self._costs = _costs(decoder)
+        self.products = {}
+        if settings.targets is not None:
+            self.products = add_low_rank(decoder.model.graph, settings.targets)
+            check_products(path, self.products)
+        self._adapters = AdapterInputs(self.products, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
         self._cache: OnnxCpuCache | None = None
         self._binding: ort.IOBinding | None = None
@@ -115,6 +124,8 @@ class OnnxCpuSession(WithoutAdapters):
         self._cache = OnnxCpuCache(self._layout, num_blocks + 1)
         self._binding = self._session.io_binding()
         self._cache.bind(self._binding)
+        self._adapters.forget()
+        self._adapters.none()
         self._logits = np.empty((1, self.vocab_size), np.float32)
         self._compute(_first_call(self._spare_block, self.frame_size))
 
@@ -126,6 +137,9 @@ class OnnxCpuSession(WithoutAdapters):
         if len(self._logits) <= step.num_logits:
             self._logits = np.empty((2 * step.num_logits, self.vocab_size), np.float32)
         for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
+            num_new = np.diff(call.inputs[CUMULATIVE])
+            adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
+            call.inputs.update(self._adapters.of(adapters, num_new, int(num_new.sum())))
             self._compute(call)
         return self._logits[: step.num_logits]
 
@@ -137,12 +151,22 @@ class OnnxCpuSession(WithoutAdapters):
         together = count and rows[-1] - rows[0] == count - 1
         into = self._logits[rows[0] :] if together else np.empty((max(count, 1), self.vocab_size), np.float32)
         for name, array in call.inputs.items():
-            self._binding.bind_cpu_input(name, array)
+            self._bind(name, array)
         shape = [max(count, 1), self.vocab_size]
         self._binding.bind_output(LOGITS, "cpu", 0, np.float32, shape, into.ctypes.data)
         self._session.run_with_iobinding(self._binding)
         if count and not together:
             self._logits[rows] = into
+
+    def _bind(self, name: str, array: NDArray[Any]) -> None:
+        assert self._binding is not None
+        self._binding.bind_cpu_input(name, array)
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._adapters.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._adapters.drop(number)
 
     def warm(self) -> bool:
         """Map more pages of the cache's memory; return whether more are left."""
@@ -197,4 +221,4 @@ def _first_call(spare_block: int, frame_size: int) -> ModelCall:
     if frame_size:
         inputs[FRAME_TABLE], inputs[NUM_FRAMES] = inputs[TABLE], nothing + 1
         inputs[FRAME_SLOTS], inputs[CONTEXT_FRAMES] = nothing[:0], np.zeros((1, 0, frame_size), np.float32)
-    return ModelCall(inputs, np.zeros(0, np.int64))
+    return ModelCall(inputs, np.zeros(0, np.int64), np.zeros(1, np.int64))

@@ -50,12 +50,14 @@ class CallCosts:
 @dataclass(frozen=True)
 class ModelCall:
     """`inputs`: input name → contiguous array.  `logits`: the step's logit rows that it computes, in order.
+    `sequences`: those of the step that it computes, in order.
 
     A call without logits computes one row, which is discarded: the graph cannot compute none.
     """
 
     inputs: dict[str, NDArray[Any]]
     logits: Indices
+    sequences: Indices
 
 
 def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts) -> list[ModelCall]:
@@ -145,7 +147,7 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
         SLOTS: slots,
         LOGITS_INDICES: step.logit_indices if step.num_logits else PLACEHOLDER_INDEX,
     }
-    return ModelCall(inputs, np.arange(step.num_logits))
+    return ModelCall(inputs, np.arange(step.num_logits), np.arange(step.num_seqs))
 
 
 def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Indices) -> ModelCall:
@@ -165,4 +167,4 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
         SLOTS: slots[tokens],
         LOGITS_INDICES: places[logits] if len(logits) else PLACEHOLDER_INDEX,
     }
-    return ModelCall(inputs, logits)
+    return ModelCall(inputs, logits, rows)

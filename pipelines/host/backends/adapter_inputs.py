@@ -1,0 +1,74 @@
+"""Gives a model the adapters of each step; a set of adapters is given once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.host.backends.adapter_stacks import AdapterStack, AdapterStacks
+from pipelines.host.backends.device_errors import ModelError
+
+NOBODY = np.zeros(0, np.int32)
+Give = Callable[[str, NDArray[np.float32]], None]
+"""Makes an array an input of the model until another one is; the array outlives that."""
+
+
+def check_products(path: Path, products: Mapping[str, ProductShape]) -> None:
+    """Raise `ModelError` for a model of which nothing can be adapted."""
+    if not products:
+        raise ModelError(
+            f"{path}: none of its products is named as the `targets` of its `adapters`, so no adapter fits; "
+            "correct these, or export the checkpoint again with braid export."
+        )
+
+
+class AdapterInputs:
+    """The inputs for adapters of a model with these products; without any it has none."""
+
+    def __init__(self, products: Mapping[str, ProductShape], give: Give) -> None:
+        self.products = products
+        self._stacks = AdapterStacks(products)
+        self._give = give
+        self._given: AdapterStack | None = None
+
+    def put(self, number: int, weights: AdapterWeights) -> None:
+        self._stacks.put(number, weights)
+
+    def drop(self, number: int) -> None:
+        self._stacks.drop(number)
+        if self._given is not None and number in self._given.numbers:
+            self._switch(self._stacks.base)
+
+    def forget(self) -> None:
+        """Nothing is given any more: the inputs are others."""
+        self._given = None
+
+    def of(
+        self, adapters: NDArray[np.int32], num_new: NDArray[np.int32], num_tokens: int
+    ) -> dict[str, NDArray[Any]]:
+        """The inputs of a step that change with its tokens, `num_new[i]` of the adapter `adapters[i]` and
+        padding up to `num_tokens`.
+        """
+        if not len(adapters):
+            return self.none()
+        stack = self._stacks.of(adapters)
+        if stack is not self._given:
+            self._switch(stack)
+        return stack.slot(adapters, num_new, num_tokens)
+
+    def none(self) -> dict[str, NDArray[Any]]:
+        """The same for a step of the base: nothing after the first one."""
+        if self.products and self._given is not self._stacks.base:
+            self._switch(self._stacks.base)
+        return {}
+
+    def _switch(self, stack: AdapterStack) -> None:
+        arrays = stack.arrays if stack.rank else stack.arrays | stack.slot(NOBODY, NOBODY, 1)
+        for name, array in arrays.items():
+            self._give(name, array)
+        self._given = stack

@@ -1,0 +1,47 @@
+"""Makes room for adapters behind the products of a decoder in Braid's ONNX form (`adapter_stacks`)."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from pipelines.adapters.product_names import is_wanted
+from pipelines.adapters.weights import ProductShape
+from pipelines.host.backends.adapter_stacks import SLOT, a_name, b_name
+from pipelines.host.backends.onnx.named_products import Product, find_products
+
+F32 = ir.DataType.FLOAT
+RANK = "adapters_rank"
+"""The one size that all inputs for adapters share, the sum of the ranks."""
+
+
+def add_low_rank(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductShape]:
+    """Add inputs for the adapters of all products that `targets` name, or of all; return these products."""
+    products = [each for each in find_products(graph) if is_wanted(each.name, targets)]
+    if products:
+        slot = ir.val(SLOT, F32, ["adapters_tokens", RANK])
+        graph.inputs.append(slot)
+        for product in products:
+            _add_behind(graph, product, slot)
+    return {product.name: product.shape for product in products}
+
+
+def _add_behind(graph: ir.Graph, product: Product, slot: ir.Value) -> None:
+    a = ir.val(a_name(product.name), F32, [product.shape.size_in, RANK])
+    b = ir.val(b_name(product.name), F32, [RANK, product.shape.size_out])
+    graph.inputs.extend([a, b])
+    out, readers = product.out, list(product.out.uses())
+    rows = [] if product.dtype == F32 else [ir.node("Cast", [product.rows], {"to": int(F32)})]
+    low = ir.node("MatMul", [rows[0].outputs[0] if rows else product.rows, a])
+    own = ir.node("Mul", [*low.outputs, slot])
+    more = ir.node("MatMul", [*own.outputs, b])
+    cast = [] if product.dtype == F32 else [ir.node("Cast", [*more.outputs], {"to": int(product.dtype)})]
+    total = ir.node("Add", [out, *(cast[0] if cast else more).outputs])
+    nodes = [*rows, low, own, more, *cast, total]
+    for number, node in enumerate(nodes):
+        node.outputs[0].name = f"adapters.{number}.{product.name}"
+    total.outputs[0].type, total.outputs[0].shape = out.type, out.shape
+    producer = out.producer()
+    assert producer is not None
+    graph.insert_after(producer, nodes)
+    for reader, place in readers:
+        reader.replace_input_with(place, total.outputs[0])

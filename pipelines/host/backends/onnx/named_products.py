@@ -1,0 +1,122 @@
+"""Finds the products of a graph in Braid's ONNX form by the names of their weights, or of their nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pipelines.adapters.product_names import parts_of, product_name
+from pipelines.adapters.weights import ProductShape
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
+
+PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
+"""Between a weight and its product."""
+_WEIGHT = re.compile(r"(.+?)(?:\.MatMul)?\.weight.*")
+_NODE = re.compile(r"(.+)/MatMul\w*")
+_GGUF = re.compile(r"blk\.(\d+)\.(\w+?)(\.and)?(?:\.int\d+)?")
+GGUF_NAMES = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_qkv": "self_attn.qkv_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""What GGUF files call them: products of the same rows may be one, named after the first."""
+
+
+class Product(NamedTuple):
+    """`out` = `rows` · weight, or a part of that; `dtype` is the type of both."""
+
+    name: str
+    rows: ir.Value
+    out: ir.Value
+    shape: ProductShape
+    dtype: ir.DataType
+
+
+def find_products(graph: ir.Graph) -> Iterator[Product]:
+    """The products that are named as in the checkpoint of the model."""
+    for node in graph:
+        weight = _weight(node)
+        if weight is None:
+            continue
+        (rows, out), size = (node.inputs[0], node.outputs[0]), _sizes(node, weight)
+        dtype = next(
+            (each.dtype for each in (rows, out, _numbers(node)) if each is not None and each.dtype), None
+        )
+        if rows is None or size is None or dtype is None:
+            continue
+        for name, part, size_out in _named(node, weight, out, size.size_out):
+            yield Product(name, rows, part, ProductShape(size.size_in, size_out), dtype)
+
+
+def _weight(node: ir.Node) -> ir.Value | None:
+    """The weight that the node multiplies its rows by."""
+    if (node.domain, node.op_type) not in {("", "MatMul"), ("", "Gemm"), (CONTRIB, "MatMulNBits")}:
+        return None
+    weight = node.inputs[1]
+    while weight is not None and (above := weight.producer()) is not None and above.op_type in PASSED_ON:
+        weight = above.inputs[0]
+    return weight if weight is not None and weight.is_initializer() else None
+
+
+def _numbers(node: ir.Node) -> ir.Value | None:
+    """What has the type of the product: its weight, or the scales of that."""
+    return node.inputs[2] if node.op_type == "MatMulNBits" else node.inputs[1]
+
+
+def _sizes(node: ir.Node, weight: ir.Value) -> ProductShape | None:
+    if node.op_type == "MatMulNBits":
+        return ProductShape(node.attributes["K"].as_int(), node.attributes["N"].as_int())
+    if weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
+        return None
+    first, second = (int(size) for size in weight.shape)
+    turns = [above for above in _above(node) if above.op_type == "Transpose"]
+    is_turned = len(turns) % 2 == 1
+    if node.op_type == "Gemm" and (how := node.attributes.get("transB")) is not None and how.as_int():
+        is_turned = not is_turned
+    return ProductShape(second, first) if is_turned else ProductShape(first, second)
+
+
+def _above(node: ir.Node) -> Iterator[ir.Node]:
+    value = node.inputs[1]
+    while value is not None and (above := value.producer()) is not None and above.op_type in PASSED_ON:
+        yield above
+        value = above.inputs[0]
+
+
+def _named(node: ir.Node, weight: ir.Value, out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
+    """The names of what the node computes, each with its value and size."""
+    found = _GGUF.fullmatch(weight.name or "")
+    if found is not None:
+        return _gguf_named(found, out, size_out)
+    for pattern, text in ((_WEIGHT, weight.name), (_NODE, node.name)):
+        match = pattern.fullmatch(text or "")
+        name = None if match is None else product_name(match[1])
+        if name is not None:
+            return [(name, out, size_out)]
+    return []
+
+
+def _gguf_named(found: re.Match[str], out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
+    """Those of a product that a converted GGUF file has; several that are one are found where it is split."""
+    layer, last = f"layers.{found[1]}.", GGUF_NAMES.get(found[2])
+    if last is None:
+        return []
+    splits = [user for user, _ in out.uses() if user.op_type == "Split"]
+    if not found[3]:
+        is_both = last == "mlp.up_proj" and bool(splits)
+        return [(layer + ("mlp.gate_up_proj" if is_both else last), out, size_out)]
+    sizes = constant(splits[0].inputs[1])
+    assert sizes is not None
+    whole = "self_attn.qkv_proj" if last.startswith("self_attn") else "mlp.gate_up_proj"
+    parts = parts_of(layer + whole)
+    first = parts.index(layer + last)
+    of_parts = zip(parts[first:], splits[0].outputs, sizes.numpy().tolist(), strict=False)
+    return [(name, part, int(size)) for name, part, size in of_parts]
