@@ -76,7 +76,7 @@ def _sizes(node: ir.Node, weight: ir.Value) -> ProductShape | None:
         return ProductShape(node.attributes["K"].as_int(), node.attributes["N"].as_int())
     if weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
         return None
-    first, second = (int(size) for size in weight.shape)
+    first, second = weight.shape.numpy()
     turns = [above for above in _above(node) if above.op_type == "Transpose"]
     is_turned = len(turns) % 2 == 1
     if node.op_type == "Gemm" and (how := node.attributes.get("transB")) is not None and how.as_int():
