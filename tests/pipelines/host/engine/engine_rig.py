@@ -61,6 +61,7 @@ class Rig:
         row_size: int = 0,
         position_axes: int = 1,
         whole_images: bool = False,
+        num_products: int = 0,
     ) -> None:
         self.session = FakeSession(
             *(VOCAB_SIZE, block_tokens, max_context),
@@ -70,6 +71,7 @@ class Rig:
             row_size=row_size,
             position_axes=position_axes,
             whole_images=whole_images,
+            num_products=num_products,
         )
         self.session.reserve(max_step_tokens, max_sequences)
         num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
@@ -101,6 +103,7 @@ class Rig:
             row_size,
             position_axes,
             whole_images,
+            adapters=self.session if num_products else None,
         )
 
     def _body(self, context: StepContext) -> Sampled:
@@ -122,10 +125,11 @@ class Rig:
         tenant: str = "",
         frames: Sequence[NDArray[np.float32]] = (),
         images: Sequence[PromptRows | None] = (),
+        adapter: int = 0,
         **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        given = {"frames": list(frames), "images": list(images)}
+        given = {"frames": list(frames), "images": list(images), "adapter": adapter}
         self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant, **given))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()

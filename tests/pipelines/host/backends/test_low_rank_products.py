@@ -1,0 +1,187 @@
+"""Room for adapters in graphs: which products get it, under which names, and what they compute then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+import openvino as ov
+import pytest
+from openvino import opset13 as ops
+
+from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
+from pipelines.host.backends.adapter_stacks import MAX_SETS, AdapterStacks
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx import low_rank_products as onnx_products
+from pipelines.host.backends.openvino import low_rank_products as openvino_products
+
+ALL: frozenset[str] = frozenset()
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((5, 8)).astype(np.float32)
+W = RNG.standard_normal((8, 12)).astype(np.float32)
+
+
+def adapter(product: str, rank: int, size_out: int) -> AdapterWeights:
+    a, b = RNG.standard_normal((rank, 8)), RNG.standard_normal((size_out, rank))
+    return AdapterWeights(rank, {product: LowRank(a.astype(np.float32), b.astype(np.float32))})
+
+
+def more(weights: AdapterWeights, product: str, rows: np.ndarray) -> np.ndarray:
+    return rows @ weights.products[product].a.T @ weights.products[product].b.T
+
+
+def openvino_model() -> ov.Model:
+    """[tokens, 1, 8] through two named products, an attention of the same name, and a head."""
+    rows = ops.parameter([-1, 1, 8], np.float32, name="rows")
+    layer = "__module.model.layers.3.self_attn"
+    q = ops.matmul(rows, ops.constant(W), False, False, name=f"{layer}.q_proj/aten::linear/MatMul")
+    scores = ops.matmul(q, q, False, True, name=f"{layer}/aten::matmul/MatMul")
+    turned = ops.constant(np.ascontiguousarray(W.T))
+    v = ops.matmul(rows, turned, False, True, name=f"{layer}.v_proj/aten::linear/MatMul")
+    head = ops.matmul(rows, ops.constant(W), False, False, name="__module.lm_head/aten::linear/MatMul")
+    return ov.Model(
+        [ops.result(each, name=name) for each, name in ((q, "q"), (v, "v"), (scores, "s"), (head, "h"))],
+        [rows],
+    )
+
+
+def onnx_graph(products: list[tuple[str, str]], split: bool = False) -> ir.Model:
+    """x [1, tokens, 8] through products with these names of weights and nodes; `split`: 4, 4, 4 of the first."""
+    x = ir.val("x", ir.DataType.FLOAT, [1, "tokens", 8])
+    nodes, outputs, weights = [], [], []
+    for weight_name, node_name in products:
+        weight = ir.val(weight_name, ir.DataType.FLOAT, [8, 12], const_value=ir.tensor(W, name=weight_name))
+        nodes.append(ir.node("MatMul", [x, weight], name=node_name))
+        weights.append(weight)
+        outputs.append(nodes[-1].outputs[0])
+    if split:
+        sizes = ir.val(
+            "sizes", ir.DataType.INT64, [3], const_value=ir.tensor(np.array([4, 4, 4]), name="sizes")
+        )
+        nodes.append(ir.node("Split", [outputs.pop(), sizes], {"axis": -1}, num_outputs=3))
+        weights.append(sizes)
+        outputs += nodes[-1].outputs
+    results = []
+    for number, out in enumerate(outputs):
+        nodes.append(ir.node("Identity", [out]))
+        result = nodes[-1].outputs[0]
+        result.name, result.dtype, result.shape = (
+            f"y{number}",
+            ir.DataType.FLOAT,
+            ir.Shape([1, "tokens", None]),
+        )
+        results.append(result)
+    graph = ir.Graph([x], results, nodes=nodes, initializers=weights, opset_imports={"": 23}, name="g")
+    return ir.Model(graph, ir_version=10)
+
+
+def feed(
+    shapes: dict[str, ProductShape], held: dict[int, AdapterWeights], adapters: list[int], num_new: list[int]
+):
+    given: dict[str, np.ndarray] = {}
+    inputs = AdapterInputs(shapes, given.__setitem__)
+    for number, weights in held.items():
+        inputs.put(number, weights)
+    return given | inputs.of(np.array(adapters, np.int32), np.array(num_new, np.int32), len(X)) | given
+
+
+def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
+    model = openvino_model()
+    names = ["layers.3.self_attn.q_proj", "layers.3.self_attn.v_proj"]
+    shapes = openvino_products.add_low_rank(model, ALL)
+    assert shapes == dict.fromkeys(names, ProductShape(8, 12))
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    one, two = adapter(names[0], 2, 12), adapter(names[1], 3, 12)
+    for adapters, num_new in (([], []), ([1, 0, 2], [2, 1, 1])):  # the fifth token is padding
+        given = feed(shapes, {1: one, 2: two}, adapters, num_new)
+        found = compiled({"rows": X[:, None], **given})
+        q, v, head = (found[name][:, 0] for name in (0, 1, 3))
+        wanted_q, wanted_v = X @ W, X @ W
+        if adapters:
+            wanted_q[:2] += more(one, names[0], X[:2])
+            wanted_v[3:4] += more(two, names[1], X[3:4])
+        np.testing.assert_allclose(q, wanted_q, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(v, wanted_v, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(head, X @ W, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("weight", "node", "product"),
+    [
+        ("model.model.layers.0.self_attn.q_proj.weight.T", "node_linear", "layers.0.self_attn.q_proj"),
+        ("model.layers.1.mlp.down_proj.weight", "", "layers.1.mlp.down_proj"),
+        ("onnx::MatMul_7", "/model/layers.2/self_attn/o_proj/MatMul", "layers.2.self_attn.o_proj"),
+        ("model.layers.3.attn.qkv_proj.MatMul.weight", "/x", "layers.3.self_attn.qkv_proj"),
+        ("w", "/model/layers.4/attn/v_proj/MatMul_Q4", "layers.4.self_attn.v_proj"),
+        ("blk.5.ffn_gate", "", "layers.5.mlp.gate_proj"),
+        ("blk.6.attn_output.int8", "", "layers.6.self_attn.o_proj"),
+    ],
+)
+def test_onnx_products_are_found_by_the_names_of_weights_or_nodes(weight, node, product):
+    model = onnx_graph([(weight, node), ("lm_head.weight", "/lm_head/MatMul"), ("blk.0.ffn_down_exps", "")])
+    shapes = onnx_products.add_low_rank(model.graph, ALL)
+    assert shapes == {product: ProductShape(8, 12)}
+    weights = adapter(product, 2, 12)
+    given = feed(shapes, {7: weights}, [7, 0], [3, 2])
+    found = compute(model, given)
+    wanted = X @ W
+    wanted[:3] += more(weights, product, X[:3])
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[1], X @ W, rtol=1e-4, atol=1e-4)
+
+
+def test_products_that_a_gguf_file_joins_are_found_where_they_are_split():
+    model = onnx_graph([("blk.0.attn_q.and.int8", "")], split=True)
+    names = [f"layers.0.self_attn.{each}_proj" for each in "qkv"]
+    shapes = onnx_products.add_low_rank(model.graph, frozenset({"q_proj", "k_proj"}))
+    assert shapes == dict.fromkeys(names[:2], ProductShape(8, 4))
+    weights = adapter(names[1], 2, 4)
+    found = compute(model, feed(shapes, {1: weights}, [1], [5]))
+    plain = np.split(X @ W, 3, axis=1)
+    np.testing.assert_allclose(found[0], plain[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[1], plain[1] + more(weights, names[1], X), rtol=1e-4, atol=1e-4)
+
+
+def compute(model: ir.Model, given: dict[str, np.ndarray]) -> list[np.ndarray]:
+    session = ort.InferenceSession(ir.to_proto(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    return [each[0] for each in session.run(None, {"x": X[None], **given})]
+
+
+def test_a_graph_without_targets_gets_nothing_and_one_without_products_is_refused():
+    model = openvino_model()
+    before = [each.get_friendly_name() for each in model.get_ordered_ops()]
+    assert openvino_products.add_low_rank(model, frozenset({"k_proj"})) == {}
+    assert [each.get_friendly_name() for each in model.get_ordered_ops()] == before
+    graph = onnx_graph([("model.layers.0.self_attn.q_proj.weight", "")]).graph
+    assert onnx_products.add_low_rank(graph, frozenset({"k_proj"})) == {}
+    assert [each.name for each in graph.inputs] == ["x"]
+    with pytest.raises(ModelError, match="none of its products is named as the `targets`"):
+        check_products(Path("model.onnx"), {})
+
+
+def test_a_set_of_adapters_is_given_once_and_few_sets_are_kept():
+    shapes, names = {"layers.0.q": ProductShape(8, 12)}, []
+    inputs = AdapterInputs(shapes, lambda name, array: names.append(name))
+    for number in range(1, 9):
+        inputs.put(number, adapter("layers.0.q", 2, 12))
+
+    def step(*adapters: int) -> int:
+        """How many arrays a step of these gives."""
+        names.clear()
+        inputs.of(np.array(adapters, np.int32), np.ones(len(adapters), np.int32), 8)
+        return len(names)
+
+    assert [step(), step()] == [3, 0]  # the base's: A, B and whose a token is
+    assert [step(1, 0, 2), step(2, 1), step(2, 0)] == [2, 0, 0]  # what has half of its columns used stays
+    assert [step(3), step(), step(3), step(4)] == [2, 3, 2, 2]
+    inputs.drop(4)
+    assert len(names) == 2 + 3  # what reads an adapter that left reads nothing
+    stacks = AdapterStacks(shapes)
+    for number in range(1, 9):
+        stacks.put(number, adapter("layers.0.q", 2, 12))
+        stacks.of(np.array([number], np.int32))
+    assert len(stacks._kept) == MAX_SETS
+    assert stacks.of(np.array([8], np.int32)) is stacks.of(np.array([8, 0], np.int32))
