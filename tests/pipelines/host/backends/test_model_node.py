@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from small_onnx_decoders import write_small
 
 from ops import numpy_ops
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.step_context import StepContext
+from pipelines.nodes.generation.body.adapters import AdaptersConfig
+from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 
 
@@ -96,6 +99,33 @@ def test_a_device_given_from_outside_stands_for_the_graphs(fake):
 def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, words):
     with pytest.raises(ModelError, match=words):
         open_session(Path(file), Model.Config(path=file, **settings))
+
+
+def test_targets_of_adapters_are_those_of_the_folder_unless_they_are_set(fake):
+    module = "base_model.model.model.layers.0.self_attn.v_proj"
+    (fake / "adapters" / "one").mkdir(parents=True)
+    (fake / "adapters" / "one" / "adapter_config.json").write_text("{}")
+    save_file(
+        {f"{module}.lora_{side}.weight": np.zeros((1, 1), np.float32) for side in "AB"},
+        fake / "adapters" / "one" / "adapter_model.safetensors",
+    )
+    opened = []
+    for targets, wanted in (((), {"v_proj"}), (("q_proj",), {"q_proj"})):
+        settings = AdaptersConfig(folder="adapters", targets=targets)
+        node = Model(Model.Config(path="fake.json", device="fake", adapters=settings), fake)
+        resources = Shared()
+        node.load(resources)
+        opened.append(resources.asked[0][2][0].targets)
+        assert opened[-1] == wanted
+    assert Model.Config(path="fake.json").targets is None
+
+
+def test_neither_cuda_nor_a_draft_takes_adapters():
+    settings = {"path": "model.onnx", "adapters": {"folder": "adapters"}}
+    with pytest.raises(ModelError, match="device cuda:0 has no adapters yet; serve them on cpu"):
+        open_session(Path("model.onnx"), Model.Config(**settings, device="cuda:0"))
+    with pytest.raises(ValueError, match="Extra inputs are not permitted"):
+        Draft.Config(**settings)
 
 
 def test_without_a_gpu_the_error_says_what_is_missing(tmp_path):
