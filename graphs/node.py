@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -34,11 +34,13 @@ class NodeConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class FilePath(str):
+class GraphPath(str):
     """A path in a graph file, relative to the graph's folder and inside it.
 
-    Validation normalises it.  With a `folder` in pydantic's validation context the file must also exist.
+    Validation normalises it.  With a `folder` in pydantic's validation context it must also exist.
     """
+
+    find_fault: ClassVar[Callable[[str, Path | None], str | None]]
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -53,11 +55,23 @@ class FilePath(str):
         return {"type": "string", "format": "path"}
 
     @classmethod
-    def _checked(cls, text: str, info: ValidationInfo) -> FilePath:
-        fault = paths.fault(text, (info.context or {}).get("folder"))
+    def _checked(cls, text: str, info: ValidationInfo) -> Self:
+        fault = cls.find_fault(text, (info.context or {}).get("folder"))
         if fault is not None:
             raise PydanticCustomError("file_path", "{fault}", {"fault": fault})
         return cls(posixpath.normpath(text))
+
+
+class FilePath(GraphPath):
+    """The path of a file."""
+
+    find_fault = staticmethod(paths.fault)
+
+
+class FolderPath(GraphPath):
+    """The path of a folder."""
+
+    find_fault = staticmethod(paths.folder_fault)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The rules for a path in a graph file: relative, inside the model's folder, and of an existing file."""
+"""The rules for a path in a graph file: relative, inside the model's folder, and of what exists."""
 
 from __future__ import annotations
 
@@ -14,9 +14,22 @@ MAX_LISTED = 2000
 
 
 def fault(path: str, folder: Path | None) -> str | None:
-    """What is wrong with `path`, or None.  Without a folder only the text is checked."""
-    written = _text_fault(path)
-    return written if written or folder is None else _file_fault(path, folder)
+    """What is wrong with the path of a file, or None.  Without a folder only the text is checked."""
+    fault = _fault(path, folder)
+    return fault if fault or folder is None else _kind_fault(path, folder)
+
+
+def folder_fault(path: str, folder: Path | None) -> str | None:
+    """The same for the path of a folder."""
+    fault = _fault(path, folder)
+    if fault or folder is None or (folder / path).is_dir():
+        return fault
+    return f"there is no folder `{path}`; make it, it may be empty"
+
+
+def _fault(path: str, folder: Path | None) -> str | None:
+    fault = _text_fault(path)
+    return fault if fault or folder is None else _link_fault(path, folder)
 
 
 def _text_fault(path: str) -> str | None:
@@ -29,10 +42,15 @@ def _text_fault(path: str) -> str | None:
     return None
 
 
-def _file_fault(path: str, folder: Path) -> str | None:
+def _link_fault(path: str, folder: Path) -> str | None:
     home, target = os.path.realpath(folder), os.path.realpath(folder / path)
     if os.path.commonpath([home, target]) != home:
         return f"`{path}` leaves the model's folder by a symbolic link; put the file itself inside it"
+    return None
+
+
+def _kind_fault(path: str, folder: Path) -> str | None:
+    target = os.path.realpath(folder / path)
     if os.path.isfile(target):
         return None
     if os.path.isdir(target):

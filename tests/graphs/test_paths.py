@@ -7,7 +7,7 @@ import toys
 
 from graphs.check import check
 from graphs.node import FilePath
-from graphs.paths import fault
+from graphs.paths import fault, folder_fault
 
 
 def test_a_good_path(folder):
@@ -148,3 +148,14 @@ def test_a_path_of_another_type(problems):
 def test_braces_in_a_name_stand_as_they_are(problems):
     (problem,) = problems(toys.CHAT.replace("path: model/model.xml", "path: 'x{fault}.xml'"))
     assert "there is no file `x{fault}.xml`" in problem
+
+
+def test_a_folder_is_not_a_file_and_exists(tmp_path):
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "out").symlink_to("/tmp")
+    assert folder_fault("adapters", tmp_path) is None
+    assert folder_fault("missing", None) is None
+    assert folder_fault("file", tmp_path) == "there is no folder `file`; make it, it may be empty"
+    assert "leaves the model's folder by a symbolic link" in folder_fault("out", tmp_path)
+    assert "leaves the model's folder" in folder_fault("../x", tmp_path)

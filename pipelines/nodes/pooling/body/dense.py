@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class ModuleFolder(FilePath):
     """A path to a folder with a config.json; the rules of file paths apply."""
 
     @classmethod
-    def _checked(cls, text: str, info: ValidationInfo) -> FilePath:
+    def _checked(cls, text: str, info: ValidationInfo) -> Self:
         return cls(super()._checked(f"{text}/{CONFIG}", info).removesuffix(f"/{CONFIG}"))
 
 
