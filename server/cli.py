@@ -66,6 +66,9 @@ def main() -> None:
 @click.option("--load-timeout", type=float, show_default="60", help="Seconds that a request waits for that.")
 @click.option("--idle-unload", type=float, metavar="S", help="Unload models without calls for S seconds.")
 @click.option("--poll-models", type=float, metavar="S", help="Look for changed models every S seconds.")
+@click.option(
+    "--lora-modules", metavar="NAME=PATH", multiple=True, help="LoRA adapter, also as JSON; may be repeated."
+)
 @click.option("--in-process", is_flag=True, help="Run the engine as a thread of a single worker.")
 @click.argument("gunicorn", nargs=-1, type=click.UNPROCESSED, metavar="[-- GUNICORN_OPTIONS]")
 def serve(
@@ -81,6 +84,7 @@ def serve(
     load_timeout: float | None,
     idle_unload: float | None,
     poll_models: float | None,
+    lora_modules: tuple[str, ...],
     in_process: bool,
     gunicorn: tuple[str, ...],
 ) -> None:
@@ -95,6 +99,7 @@ def serve(
         raise click.UsageError(f"--models: {models} is no folder of models, GGUF file or config.json")
     if models and models.suffix == ".json":
         _check_config(models)
+    _check_modules(lora_modules)
     given = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,
@@ -108,9 +113,20 @@ def serve(
         "BRAID_LOAD_TIMEOUT": load_timeout,
         "BRAID_IDLE_UNLOAD_S": idle_unload,
         "BRAID_POLL_MODELS": poll_models,
+        "BRAID_LORA_MODULES": "\n".join(lora_modules) or None,
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
     become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)
+
+
+def _check_modules(modules: tuple[str, ...]) -> None:
+    from pipelines.wire.lora_modules import parse_module
+
+    for module in modules:
+        try:
+            parse_module(module)
+        except ValueError as error:
+            raise click.UsageError(f"--lora-modules: {error}") from None
 
 
 def _check_config(file: Path) -> None:

@@ -59,7 +59,7 @@ async def find_pipeline(
 def _known_task(services: Services, named: str | None) -> tuple[str, str | None]:
     """The name and the task of a model that is not loaded; None while its task is not known."""
     cards = {card.name: card.task for card in services.catalogue.cards()}
-    name = named if named is not None else next(iter(cards))
+    name = services.catalogue.model_of(named)
     return name, cards.get(name)
 
 
@@ -79,7 +79,7 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
     """The model for a request without a name; None where there is only one model."""
     cards = services.catalogue.cards()
     names = [card.name for card in cards]
-    if model in names:
+    if model in names or any(model == adapter.name for card in cards for adapter in card.adapters):
         return model
     if len(cards) <= 1:
         return None

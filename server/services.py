@@ -13,6 +13,7 @@ import falcon.asgi
 from pipelines.errors import Unavailable
 from pipelines.telemetry import deferred
 from pipelines.wire.client import EngineClient
+from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
@@ -131,6 +132,7 @@ def connect(settings: Settings) -> Services:
 
 def _client(settings: Settings) -> EngineClient:
     if settings.in_process:
+        from pipelines.host.adapters.found import AdapterFinder
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
@@ -145,6 +147,7 @@ def _client(settings: Settings) -> EngineClient:
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             limits=MemoryLimits.of(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
             poll_s=settings.poll_models or None,
+            adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
             announce=lambda status: announce(status, settings.url, needs_key, settings.default_model),
         )
     if settings.engine_socket is None:

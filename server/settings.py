@@ -12,7 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pipelines.wire.lora_modules import parse_module
 
 PREFIX = "BRAID_"
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,8 +34,20 @@ def _split(value: object) -> object:
     return re.findall(r"[^,\s]+", value) if isinstance(value, str) else value
 
 
+def _split_modules(value: object) -> object:
+    return re.findall(r"\{[^{}]*\}|[^\s{]+", value) if isinstance(value, str) else value
+
+
+def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
+    for module in modules:
+        parse_module(module)
+    return modules
+
+
 ValueList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Several values, separated by commas, spaces or line ends."""
+LoraModules = Annotated[tuple[str, ...], BeforeValidator(_split_modules), AfterValidator(_check_modules)]
+"""Adapters, each in a form that `parse_module` reads."""
 Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
 
 
@@ -103,6 +117,16 @@ class Settings(BaseModel):
     )
     poll_models: float = Field(
         default=0, ge=0, description="seconds between two looks at the model repository; 0: on request only"
+    )
+    lora_modules: LoraModules = Field(
+        default=(),
+        description="adapters as `name=path`, or as a JSON object with `name`, `path` and `base_model_name`, "
+        "separated by spaces or line ends; of a model whose graph has an `adapters` setting",
+    )
+    allow_runtime_lora_updating: bool = Field(
+        default=False,
+        description="1: clients may load adapters from a model's folder of adapters, and unload them, by "
+        "`POST /v1/load_lora_adapter` and `/v1/unload_lora_adapter`",
     )
     in_process: bool = Field(
         default=False, description="1: one worker with the engine as one of its threads; for development"

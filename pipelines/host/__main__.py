@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
@@ -24,6 +25,7 @@ from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.process_death import die_with_parent
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import processes
+from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
 
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         snapshots=options.snapshots,
         limits=MemoryLimits.of(options.max_loaded_gb, options.idle_unload, options.load_timeout),
         poll_s=options.poll_models or None,
+        adapters=AdapterFinder(map(parse_module, options.lora_module)),
         heartbeat=_heartbeat(options.heartbeat),
         announce=partial(_announce, options),
     )
@@ -85,6 +88,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--idle-unload", type=float, default=0, help="seconds without calls; 0: never")
     parser.add_argument("--poll-models", type=float, default=0, help="seconds between two scans; 0: none")
+    parser.add_argument(
+        "--lora-module", action="append", default=[], help="an adapter as name=path or JSON; may be repeated"
+    )
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--default-model", help="the model that the banner's example calls")

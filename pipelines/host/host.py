@@ -6,12 +6,18 @@ import logging
 import os
 import queue
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from msgspec.structs import replace
+
 from pipelines.host import loader
+from pipelines.host.adapters.commands import AdapterCommands
+from pipelines.host.adapters.found import AdapterFinder
+from pipelines.host.adapters.registry import AdapterRegistry
 from pipelines.host.in_flight import Calls
 from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Requests
@@ -43,6 +49,8 @@ QUIET_S = 0.005
 """After this time without messages metrics are written; earlier would delay the reader of a last result."""
 HEARTBEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
+PREPARING_THREADS = 2
+"""For what a call needs before it enters its engine: a guide, the weights of its adapter."""
 STOP_S = 1.0
 """How long the end of a host waits for a build in progress."""
 
@@ -66,6 +74,7 @@ class Host:
         instances: ModelInstances | None = None,
         limits: MemoryLimits | None = None,
         poll_s: float | None = None,
+        adapters: AdapterFinder | None = None,
         heartbeat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
@@ -77,8 +86,11 @@ class Host:
         self._listener = listener
         self._instances = instances or ModelInstances()
         self._snapshots = Snapshots(snapshots)
+        self._registry = AdapterRegistry()
+        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "preparing")
         self._loader = loader.Loader(
-            models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots, poll_s
+            *(models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots, poll_s),
+            adapters=adapters,
         )
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
@@ -98,11 +110,19 @@ class Host:
             lambda: self._num_statuses,
             self._cold.append,
         )
-        self._requests = Requests(self._instances, self._calls, listener, self.inbox, self._publisher)
+        self._requests = Requests(
+            *(self._instances, self._calls, listener, self.inbox, self._publisher),
+            *(self._preparing, self._registry, self._models_changed),
+        )
+        commands = AdapterCommands(
+            *(self._registry, self._instances, self.inbox, self._preparing),
+            *(self._lifecycle.adapters_changed, self._lifecycle.settle),
+        )
         self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             **self._requests.readers,
             **self._lifecycle.readers,
+            **commands.readers,
             Hello: self._hello,
             InUse: self._in_use,
             Profile: self._profile,
@@ -128,7 +148,7 @@ class Host:
             self.turn()
         self._publisher.publish(busy=False)
         self._loader.stop(STOP_S)
-        self._requests.close()
+        self._preparing.shutdown(cancel_futures=True)
         self._listener.close()
         self._instances.close_all()
         self._snapshots.close()
@@ -262,7 +282,10 @@ class Host:
         self._send_status()
 
     def _status(self) -> Status:
-        return Status(os.getpid(), self.state, self._instances.statuses(), self._num_statuses)
+        models = self._instances.statuses()
+        adapters = self._registry.statuses([model.name for model in models])
+        models = [replace(model, adapters=adapters.get(model.name, [])) for model in models]
+        return Status(os.getpid(), self.state, models, self._num_statuses)
 
     def _send_status(self) -> None:
         self._num_statuses += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.adapters.registry import RegisteredAdapter
 from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.instances import ModelInstance
 from pipelines.wire.listener import Peer
@@ -25,6 +26,7 @@ class InFlightCall:
     """A request in flight.  `open` holds the choices that have not ended.
 
     One that `holds` its outputs has not ended when they are there: `held` are the rows of each text.
+    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.
     """
 
     instance: ModelInstance
@@ -32,6 +34,8 @@ class InFlightCall:
     open: set[int]
     holds: bool = False
     held: list[NDArray[np.float32]] = field(default_factory=list)
+    adapter: RegisteredAdapter | None = None
+    at_end: Callable[[], None] = lambda: None
 
 
 class Calls:
@@ -65,6 +69,7 @@ class Calls:
         if not call.open and self._calls.pop(key, None) is not None:
             call.instance.num_calls -= 1
             call.instance.used_at_s = monotonic()
+            call.at_end()
 
     def abort(self, key: Key, choice: int = ALL) -> None:
         """Cancel a choice; one that is unknown has ended already."""

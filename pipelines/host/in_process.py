@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pipelines.host import loader
+from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.host import Host
 from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.model import build_for_host
@@ -40,6 +41,7 @@ class InProcessClient(EngineClient):
         snapshots: Path | None = None,
         limits: MemoryLimits | None = None,
         poll_s: float | None = None,
+        adapters: AdapterFinder | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         listener = InProcessListener()
@@ -52,6 +54,7 @@ class InProcessClient(EngineClient):
             snapshots=snapshots,
             limits=limits,
             poll_s=poll_s,
+            adapters=adapters,
             announce=announce,
         )
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)

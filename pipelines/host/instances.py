@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from msgspec.structs import replace
 
 from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.host.adapters.places import AdapterPlaces
 from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.model import HostModel
 from pipelines.repository.model_folders import ModelFolder
@@ -32,7 +33,7 @@ class ModelInstance:
     """A loaded model.  It is closed when it is retired, no call runs in it and no worker calls it.
 
     `graphs` holds the texts of its graph and of all that it names; `num_bytes` is what it takes.
-    `may_close_at_s` is None while new calls use it.
+    `may_close_at_s` is None while new calls use it.  `adapters` are those of the engine nodes that take some.
     """
 
     instance_id: int
@@ -44,6 +45,7 @@ class ModelInstance:
     num_calls: int = 0
     used_at_s: float = 0.0
     may_close_at_s: float | None = None
+    adapters: dict[str, AdapterPlaces] = field(default_factory=dict)
 
     def close(self) -> None:
         self.model.close()
@@ -130,6 +132,8 @@ class ModelInstances:
         self._replace(folder.name)
         self._unloaded.pop(folder.name, None)
         instance = ModelInstance(next(self._ids), folder, model, snapshot, graphs, num_bytes)
+        for node, setting in model.adapters.items():
+            instance.adapters[node] = AdapterPlaces(setting.max_loaded, setting.max_rank)
         self._held[instance.instance_id] = instance
         self._current[folder.name] = instance.instance_id
         return instance
@@ -179,6 +183,14 @@ class ModelInstances:
                 f"The model `{name}` was just unloaded; send the request again.", retry_after_s=1
             )
         raise ModelNotFound(f"The model `{name}` does not exist.", field="model")
+
+    def current(self, name: str) -> ModelInstance | None:
+        """The instance that new calls of a name use."""
+        return self._held.get(self._current.get(name, 0))
+
+    def has(self, instance: ModelInstance) -> bool:
+        """Whether an instance is not closed."""
+        return self._held.get(instance.instance_id) is instance
 
     def close_idle(self) -> list[ModelInstance]:
         """Close every retired instance that is not called any more, and give them back."""

@@ -6,13 +6,17 @@ import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.adapters.weights import BASE
 from pipelines.errors import EngineError, Unavailable
+from pipelines.host.adapters.calls import AdapterCalls
+from pipelines.host.adapters.registry import AdapterRegistry, RegisteredAdapter
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.in_flight import Calls, InFlightCall, Key
@@ -26,8 +30,6 @@ from pipelines.wire.messages import Abort, ImageRows, Submit, SubmitTensors
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
-
-PREPARING_THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -54,21 +56,36 @@ class Requests:
     """
 
     def __init__(
-        self, instances: ModelInstances, calls: Calls, listener: Listener, inbox: Inbox, publisher: Publisher
+        self,
+        instances: ModelInstances,
+        calls: Calls,
+        listener: Listener,
+        inbox: Inbox,
+        publisher: Publisher,
+        threads: ThreadPoolExecutor,
+        registry: AdapterRegistry,
+        adapters_changed: Callable[[], None],
     ) -> None:
+        """`adapters_changed` is called when an adapter turned out not to be readable."""
         self.refused = False  # whether new requests are
         self._instances = instances
         self._calls = calls
         self._listener = listener
         self._inbox = inbox
         self._publisher = publisher
-        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
+        self._preparing = threads
+        self._registry = registry
+        self._coming: dict[Key, tuple[Submit, GuideMaker | None]] = {}  # calls that wait for their adapter
+        self._adapters = AdapterCalls(
+            *(registry, instances, inbox, threads, self._adapter_is_there, self._refuse, adapters_changed)
+        )
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Submit: self._submit,
             SubmitTensors: self._infer,
             Abort: self._abort,
             Completed: self._completed,
             Prepared: self._prepared,
+            **self._adapters.readers,
         }
 
     def gone(self, peer: Peer) -> None:
@@ -80,26 +97,30 @@ class Requests:
             self._calls.abort(key)
         self._publisher.note_change()
 
-    def close(self) -> None:
-        """Drop the guides that are still to be made."""
-        self._preparing.shutdown(cancel_futures=True)
-
     def _submit(self, peer: Peer, message: Submit) -> None:
-        """A guided request enters its engine when its guide is made; it is a call from now on."""
+        """A request is a call from now on: it enters its engine when its guide and its adapter are there."""
         key = (peer, message.request_id)
-        choices = set(range(len(message.prompts) * message.n))
         try:
-            instance = self._take(message)
-            engine = instance.model.stepped[message.node]
-            call = InFlightCall(instance, engine, choices)
-            if message.params.guide is None:
-                engine.submit(key, self._generation(key, message))
+            call = self._call(key, message)
+            if message.params.guide is None and call.adapter is None:
+                call.engine.submit(key, self._generation(key, message, call))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
         self._calls.start(key, call)
         if message.params.guide is not None:
-            self._preparing.submit(self._prepare, instance.model, key, message)
+            self._preparing.submit(self._prepare, call.instance.model, key, message)
+        elif call.adapter is not None:
+            self._wait_for_adapter(call, call.adapter, key, message, None)
+
+    def _call(self, key: Key, message: Submit) -> InFlightCall:
+        instance, node = self._take(message), message.node
+        engine, choices = instance.model.stepped[node], set(range(len(message.prompts) * message.n))
+        if not message.adapter or node not in instance.adapters:
+            return InFlightCall(instance, engine, choices)
+        adapter = self._registry.current(instance.folder.name, message.adapter)
+        at_end = partial(self._leave_adapter, key, instance, node)
+        return InFlightCall(instance, engine, choices, adapter=adapter, at_end=at_end)
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""
@@ -111,24 +132,52 @@ class Requests:
             self._inbox.put((None, Prepared(key, message, guide)))
 
     def _prepared(self, peer: Peer, event: Prepared) -> None:
-        """A cancelled call is not in `_calls` any more; of another, single choices may be cancelled."""
-        call, (sender, request_id) = self._calls.find(event.key), event.key
+        """A cancelled call is not in `_calls` any more."""
+        call = self._calls.find(event.key)
         if call is None:
             return
-        try:
-            if isinstance(event.guide, Exception):
-                raise event.guide
+        if isinstance(event.guide, Exception):
+            self._refuse(event.key, event.guide)
+        elif call.adapter is not None:
+            self._wait_for_adapter(call, call.adapter, event.key, event.message, event.guide)
+        else:
             self._enter(call, event.key, event.message, event.guide)
-        except Exception as error:
-            self._calls.ended(event.key, call)
-            self._listener.send([(sender, refusal(request_id, error))])
+
+    def _wait_for_adapter(
+        self,
+        call: InFlightCall,
+        adapter: RegisteredAdapter,
+        key: Key,
+        message: Submit,
+        guide: GuideMaker | None,
+    ) -> None:
+        self._coming[key] = (message, guide)
+        self._adapters.ask(key, call.instance, message.node, adapter)
+
+    def _adapter_is_there(self, key: Key) -> None:
+        (message, guide), call = self._coming.pop(key), self._calls.find(key)
+        if call is not None:
+            self._enter(call, key, message, guide)
+
+    def _leave_adapter(self, key: Key, instance: ModelInstance, node: str) -> None:
+        self._coming.pop(key, None)
+        self._adapters.leave(key, instance, node)
 
     def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
-        """Submit a call whose guide is ready, without the choices that were cancelled meanwhile."""
-        engine = call.instance.model.stepped[message.node]
-        engine.submit(key, self._generation(key, message, guide))
-        for choice in set(range(len(message.prompts) * message.n)) - call.open:
-            engine.cancel(key, choice)
+        """Submit a call that is prepared, without the choices that were cancelled meanwhile."""
+        try:
+            call.engine.submit(key, self._generation(key, message, call, guide))
+            for choice in set(range(len(message.prompts) * message.n)) - call.open:
+                call.engine.cancel(key, choice)
+        except Exception as error:
+            self._refuse(key, error)
+
+    def _refuse(self, key: Key, error: Exception) -> None:
+        """End a call that did not enter its engine."""
+        call, (peer, request_id) = self._calls.find(key), key
+        if call is not None:
+            self._calls.ended(key, call)
+            self._listener.send([(peer, refusal(request_id, error))])
 
     def _infer(self, peer: Peer, message: SubmitTensors) -> None:
         key = (peer, message.request_id)
@@ -160,7 +209,9 @@ class Requests:
             self._listener.send([(sender, inferred(request_id, result))])
         self._publisher.note_change()
 
-    def _generation(self, key: Key, message: Submit, guide: GuideMaker | None = None) -> GenerationRequest:
+    def _generation(
+        self, key: Key, message: Submit, call: InFlightCall, guide: GuideMaker | None = None
+    ) -> GenerationRequest:
         frames = [] if message.context is None else self._held(key, message.context)
         images = (
             []
@@ -169,7 +220,7 @@ class Requests:
         )
         return GenerationRequest(
             *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant),
-            *(frames, images),
+            *(frames, images, BASE if call.adapter is None else call.adapter.number),
         )
 
     def _held(self, key: Key, request_id: int) -> list[NDArray[np.float32]]:

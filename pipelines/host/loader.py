@@ -21,6 +21,7 @@ import psutil
 
 from graphs.compose import GraphSource
 from graphs.errors import GraphError
+from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.lifecycle.residents import Terms
 from pipelines.host.model import HostModel
@@ -83,14 +84,14 @@ class Scanned:
     found: list[tuple[ModelFolder, Terms]]
 
 
-Event = Loaded | LoadFailed | Restored | Removed | Scanned
+Event = Loaded | LoadFailed | Restored | Removed | Scanned | AdaptersFound
 
 
 @dataclass
 class _Known:
     """What the loader knows of a name: the folder that was reported last, what was seen and loaded last.
 
-    `failed`: the folder could not be loaded.
+    `failed`: the folder could not be loaded.  `fit` is what adapters of the loaded model must fit.
     """
 
     folder: ModelFolder
@@ -98,6 +99,7 @@ class _Known:
     loaded: ModelFolder | None = None
     graph: str | None = None
     failed: bool = False
+    fit: AdapterFit | None = None
 
 
 class Loader:
@@ -111,6 +113,7 @@ class Loader:
         notify: Callable[[Event], None],
         snapshots: Snapshots,
         poll_s: float | None = None,
+        adapters: AdapterFinder | None = None,
     ) -> None:
         """`poll_s`: look at the repository this often without being asked."""
         self._repository = repository
@@ -119,6 +122,7 @@ class Loader:
         self._notify = notify
         self._snapshots = snapshots
         self._poll_s = poll_s
+        self._adapters = adapters or AdapterFinder()
         self._known: dict[str, _Known] = {}
         self._last_look: dict[str, str] = {}  # of a poll: name → version and fingerprint
         self._num_asked = self._num_scans = 0
@@ -163,14 +167,23 @@ class Loader:
     def _look(self) -> None:
         """A scan that was asked for: what failed is tried again."""
         self._num_scans += 1
-        self._notify(Scanned(self._num_scans, self._found(self._is_stale)))
+        found = self._found(self._is_stale)
+        self._look_for_adapters()
+        self._notify(Scanned(self._num_scans, found))
 
     def _poll(self) -> None:
         """Only what two looks find equal is taken: a folder that is being written changes between them."""
         seen, self._last_look = self._last_look, {}
         found = self._found(lambda folder: self._has_settled(folder, seen) and self._has_changed(folder))
+        self._look_for_adapters()
         if found:
             self._notify(Scanned(self._num_scans, found))
+
+    def _look_for_adapters(self) -> None:
+        """Report the models whose adapters are not those of the last look."""
+        fits = {name: known.fit for name, known in self._known.items() if known.fit is not None}
+        for found in self._adapters.look([known.folder for known in self._known.values()], fits):
+            self._notify(found)
 
     def _has_settled(self, folder: ModelFolder, seen: Mapping[str, str]) -> bool:
         state = self._last_look[folder.name] = f"{folder.version} {folder.fingerprint}"
@@ -245,7 +258,8 @@ class Loader:
             return
         growth = psutil.Process().memory_info().rss - memory
         known.seen = known.loaded = folder
-        known.graph, known.failed = opened.graph, False
+        known.graph, known.failed, known.fit = opened.graph, False, model.adapter_fit
+        self._look_for_adapters()
         num_bytes = taken_bytes(opened, model.cache_bytes, growth)
         seconds = time.monotonic() - start_s
         self._notify(Loaded(folder, model, snapshot, sources.texts, seconds, num_bytes))

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pipelines.host.adapters.places import AdapterPlaces
 from pipelines.host.engine.engine_contract import Engine, SteppedEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.host.instances import ModelInstances
 from pipelines.telemetry import metrics
 from pipelines.telemetry.engine_counts import Counts
-from pipelines.telemetry.metric_names import CacheShape
+from pipelines.telemetry.metric_names import CacheShape, LoraLoad
 
 PERIOD_S = 0.3
 """Between two publications while engines are busy; when they become idle the last one is immediate."""
@@ -31,6 +32,7 @@ class Publisher:
         self._step_tokens: WeakKeyDictionary[Engine[Any], int] = WeakKeyDictionary()
         self._profiles: WeakKeyDictionary[Engine[Any], dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
+        self._loras: dict[str, LoraLoad] = {}
 
     @property
     def has_news(self) -> bool:
@@ -62,9 +64,18 @@ class Publisher:
             by_model[name] += [self._progress(name, engine) for engine in instance.model.engines.values()]
             for engine in instance.model.threaded.values():
                 self._publish_runs(name, engine)
+            for places in instance.adapters.values():
+                self._publish_adapters(name, places)
         for name, counts in by_model.items():
             metrics.engine_load(name, counts)
         self._publish_caches(by_model)
+
+    def _publish_adapters(self, name: str, places: AdapterPlaces) -> None:
+        """Which adapters run and wait, where others did before."""
+        now = LoraLoad(places.max_loaded, ",".join(places.waiting), ",".join(places.running))
+        if now != (before := self._loras.get(name)):
+            metrics.adapters(name, now, before)
+            self._loras[name] = now
 
     def _publish_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
         """Publish the caches that exist now; a cache disappears with its model instance."""

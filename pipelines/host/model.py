@@ -12,6 +12,7 @@ from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
 from graphs.node import FilePath
 from pipelines.errors import RequestError
+from pipelines.host.adapters.found import AdapterFit
 from pipelines.host.body import LiveBody
 from pipelines.host.context_checks import check_contexts, held_lines
 from pipelines.host.engine.batching.batch_engine import BatchEngine
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.backends.tensor_contract import TensorPort
     from pipelines.host.sampling.guide import GuideMaker
+    from pipelines.nodes.generation.body.adapters import AdaptersConfig
     from pipelines.wire.sampling_params import SamplingParams
 
 AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
@@ -54,6 +56,20 @@ class HostModel:
     def engines(self) -> dict[str, Engine[Any]]:
         """All engines by the name of their node."""
         return {**self.stepped, **self.threaded}
+
+    @property
+    def adapters(self) -> dict[str, AdaptersConfig]:
+        """The settings of adapters by engine node, of those that take some."""
+        lines = [(node, line.config) for node in self.stepped for line in self.bodies[node].bindings]
+        return {node: each.adapters for node, each in lines if getattr(each, "adapters", None)}
+
+    @property
+    def adapter_fit(self) -> AdapterFit | None:
+        """What its adapters must fit; None where it takes none."""
+        fits = (
+            AdapterFit(self.stepped[node].products, each.max_rank) for node, each in self.adapters.items()
+        )
+        return next(fits, None)
 
     @property
     def max_context(self) -> int:

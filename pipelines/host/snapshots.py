@@ -29,8 +29,7 @@ class Snapshots:
         """Copy the small files of a folder.  Raises SnapshotError and OSError."""
         if self._folder is None:
             self._folder = self._make_folder()
-        files = folder.servable.files() if folder.servable else None
-        return take_snapshot(folder.path, self._folder / str(next(self._numbers)), files)
+        return take_snapshot(folder.path, self._folder / str(next(self._numbers)), folder.files())
 
     def close(self) -> None:
         """Remove every snapshot."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphs.errors import GraphError, Problem
+from pipelines.repository.adapters_folder import adapters_folder
 from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.repository.ovms import graph_file
@@ -97,6 +98,11 @@ class ModelFolder:
     def files(self) -> Iterator[Path]:
         """Every file that belongs to the model."""
         return files_of(self.path, self.servable)
+
+    @property
+    def adapters_folder(self) -> Path | None:
+        """Where its adapters are, which come and go without the model; None where its graph has none."""
+        return None if self.servable else _adapters_folder(self.path)
 
     @property
     def is_incomplete(self) -> bool:
@@ -200,9 +206,18 @@ def _listed(servable: Servable) -> ModelFolder:
 
 
 def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
-    """Every file in a folder, or a file itself; of a servable those that belong to it."""
+    """Every file in a folder but its adapters', or a file itself; of a servable those that belong to it."""
     found = servable.files() if servable else [folder, *folder.rglob("*")]
-    return (path for path in found if path.is_file())
+    adapters = None if servable else _adapters_folder(folder)
+    return (path for path in found if path.is_file() and adapters not in path.parents)
+
+
+def _adapters_folder(folder: Path) -> Path | None:
+    """Where adapters are that come and go without the model."""
+    try:
+        return adapters_folder(folder, (folder / GRAPH_FILE).read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def fingerprint(folder: Path, servable: Servable | None = None) -> str:

@@ -67,6 +67,7 @@ FINISHED = "vllm:request_success"
 STEPS = "braid:steps"
 STEP_TIME = "braid:step_seconds"
 CACHE = "vllm:cache_config_info"
+LORA = "vllm:lora_requests_info"
 TOOL_PARSER = "vllm:tool_call_parser_invocations"
 PROMPT_TOKENS_BY_SOURCE = "vllm:prompt_tokens_by_source"
 WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
@@ -113,6 +114,14 @@ class CacheShape(NamedTuple):
     enable_prefix_caching: bool
 
 
+class LoraLoad(NamedTuple):
+    """The labels of LORA, as in vLLM: names separated by commas, and how many are in memory at most."""
+
+    max_lora: int
+    waiting_lora_adapters: str
+    running_lora_adapters: str
+
+
 class MetricSpec(NamedTuple):
     """How a metric is made; `mode` is how the gauges of several processes become one."""
 
@@ -143,6 +152,7 @@ METRICS = {
     STEPS: MetricSpec("counter", "Steps, by kind.", ("model_name", "kind")),
     STEP_TIME: MetricSpec("counter", "Time of steps, by kind and phase.", ("model_name", "kind", "phase")),
     CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields)),
+    LORA: MetricSpec("gauge", "When these adapters ran and waited.", ("model_name", *LoraLoad._fields)),
     LOADED: MetricSpec("gauge", "1 for a model that is loaded, 0 for one that is not.", ("name",)),
     MODEL_BYTES: MetricSpec("gauge", "Bytes that a loaded model takes: weights and cache."),
     LOADS: MetricSpec("counter", "Loads of models, by result.", ("model_name", "result")),

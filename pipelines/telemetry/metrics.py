@@ -17,6 +17,7 @@ from pipelines.telemetry.metric_names import (
     LOAD_TIME,
     LOADED,
     LOADS,
+    LORA,
     MODEL_BYTES,
     PROGRESS,
     PROMPT_TOKENS_BY_SOURCE,
@@ -25,6 +26,7 @@ from pipelines.telemetry.metric_names import (
     UNLOADS,
     WAITING_BY_REASON,
     CacheShape,
+    LoraLoad,
 )
 from pipelines.telemetry.registry import labelled
 
@@ -74,6 +76,13 @@ def step_time(model: str, kind: str, phase: str, seconds: float) -> None:
 def cache_shape(model: str, shape: CacheShape, is_there: bool) -> None:
     """An engine of a model has a cache of this shape, or no longer.  One process per server calls this."""
     labelled(CACHE, model, *map(str, shape)).set(int(is_there))
+
+
+def adapters(model: str, load: LoraLoad, before: LoraLoad | None) -> None:
+    """Set which adapters of a model run and wait now: a time, as in vLLM, and 0 for those before."""
+    if before is not None:
+        labelled(LORA, model, *map(str, before)).set(0)
+    labelled(LORA, model, *map(str, load)).set_to_current_time()
 
 
 def engine_load(model: str, engines: Sequence[Counts]) -> None:

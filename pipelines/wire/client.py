@@ -61,6 +61,7 @@ class EngineClient(HostQuestions):
         tenant: str = "",
         context: int | None = None,
         images: ImageRows | None = None,
+        adapter: int = 0,
     ) -> int:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
@@ -73,7 +74,7 @@ class EngineClient(HostQuestions):
             link.send(
                 Submit(
                     *(request_id, model, instance_id, node, prompts, params),
-                    *(n, cache_salt, tenant, context, images),
+                    *(n, cache_salt, tenant, context, images, adapter),
                 )
             )
         except ValueError as error:

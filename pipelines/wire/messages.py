@@ -66,6 +66,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
     `tenant` is a digest of the API key or session that the request came with: tenants take turns.  `context`
     is the id of the SubmitTensors whose outputs are held: prompt i attends to those of its text i.
+    `adapter` is the load number of one of the model's; 0: none.
     """
 
     request_id: int
@@ -79,6 +80,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     tenant: str = ""
     context: int | None = None
     images: ImageRows | None = None
+    adapter: int = 0
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
@@ -217,6 +219,27 @@ class UnloadModel(msgspec.Struct, frozen=True, array_like=True, tag="unload_mode
     model: str
 
 
+class LoadAdapter(msgspec.Struct, frozen=True, array_like=True, tag="load_adapter"):
+    """Worker to host: register an adapter; `ModelSettled` replies when every worker knows it, or why not.
+
+    `path` is a folder below that of the adapters of `model`; None: of the model that has adapters, if one
+    has.  `in_place`: it may have this name already, and is loaded anew.
+    """
+
+    request_id: int
+    name: str
+    path: str
+    model: str | None = None
+    in_place: bool = False
+
+
+class UnloadAdapter(msgspec.Struct, frozen=True, array_like=True, tag="unload_adapter"):
+    """Worker to host: no new request uses an adapter; `ModelSettled` replies when every worker knows."""
+
+    request_id: int
+    name: str
+
+
 class Rescan(msgspec.Struct, frozen=True, array_like=True, tag="rescan"):
     """Worker to host: look at the repository; `ModelSettled` replies when all that changed is loaded."""
 
@@ -231,7 +254,7 @@ class KeepModel(msgspec.Struct, frozen=True, array_like=True, tag="keep_model"):
 
 
 class ModelSettled(msgspec.Struct, frozen=True, array_like=True, tag="model_settled"):
-    """Host to worker: the reply to WantModel, UnloadModel and Rescan; `error`, when set, is why not.
+    """Host to worker: the reply to a message about a model or an adapter; `error`, when set, is why not.
 
     `has_changed`: whether a Rescan found anything that was loaded or removed.
     """
@@ -257,6 +280,19 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
     """Host to worker: what one step gave the requests of this worker."""
 
     updates: list[TokenUpdate]
+
+
+class AdapterStatus(msgspec.Struct, frozen=True, array_like=True):
+    """An adapter of a model: its load number, its folder `root`, and when it was loaded.
+
+    `problem`, when set, is why requests cannot use it.
+    """
+
+    name: str
+    number: int
+    root: str
+    created: int
+    problem: str = ""
 
 
 class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
@@ -286,6 +322,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
     on_request: bool = False
+    adapters: list[AdapterStatus] = []
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
@@ -297,7 +334,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     number: int = 0
 
 
-ToModels = WantModel | ReleaseModel | UnloadModel | Rescan | KeepModel
+ToModels = WantModel | ReleaseModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan | KeepModel
 ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort | ToModels
 ToWorker = Welcome | Frame | Inferred | Profiled | PrefixCacheReset | ModelSettled | Status
 

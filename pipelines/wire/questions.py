@@ -14,6 +14,7 @@ from pipelines.wire.connection import Connect, HostConnection
 from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
     KeepModel,
+    LoadAdapter,
     ModelSettled,
     PrefixCacheReset,
     Profile,
@@ -22,6 +23,7 @@ from pipelines.wire.messages import (
     Rescan,
     ResetPrefixCache,
     ToWorker,
+    UnloadAdapter,
     UnloadModel,
     WantModel,
 )
@@ -29,6 +31,8 @@ from pipelines.wire.messages import (
 REPLY_S = 10.0
 """How long a worker waits for a reply that the host gives between two steps."""
 
+Asked = WantModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan
+"""What `ModelSettled` replies to."""
 Reply = Profiled | PrefixCacheReset | ModelSettled
 
 
@@ -77,6 +81,16 @@ class HostQuestions(HostConnection):
         async with self._settled(UnloadModel(next(self._ids), model)):
             pass
 
+    async def load_adapter(self, name: str, path: str, model: str | None, in_place: bool) -> None:
+        """Register an adapter; returns when every worker knows it.  Raises the host's BraidError."""
+        async with self._settled(LoadAdapter(next(self._ids), name, path, model, in_place)):
+            pass
+
+    async def unload_adapter(self, name: str) -> None:
+        """No new request uses an adapter; those that run with it go on.  Raises the host's BraidError."""
+        async with self._settled(UnloadAdapter(next(self._ids), name)):
+            pass
+
     async def rescan(self) -> bool:
         """Have the host look at the model repository; whether it loaded or removed anything.
 
@@ -102,7 +116,7 @@ class HostQuestions(HostConnection):
         super().lost(error)
 
     @contextlib.asynccontextmanager
-    async def _settled(self, request: WantModel | UnloadModel | Rescan) -> AsyncIterator[ModelSettled]:
+    async def _settled(self, request: Asked) -> AsyncIterator[ModelSettled]:
         """The host's reply, however long it takes; at the end the host is informed."""
         try:
             settled = cast(ModelSettled, await self._reply_to(request, None))
@@ -114,7 +128,7 @@ class HostQuestions(HostConnection):
 
     async def _reply_to(
         self,
-        request: Profile | ResetPrefixCache | WantModel | UnloadModel | Rescan,
+        request: Profile | ResetPrefixCache | Asked,
         timeout_s: float | None,
     ) -> Reply:
         link = self._listening_link()

@@ -18,6 +18,7 @@ from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
+from pipelines.worker.used_adapter import UsedAdapter
 
 T = TypeVar("T")
 
@@ -37,7 +38,13 @@ class Call:
     """
 
     def __init__(
-        self, model: str, request: Any, plan: RequestPlan, client: EngineClient, tenant: str = ""
+        self,
+        model: str,
+        request: Any,
+        plan: RequestPlan,
+        client: EngineClient,
+        tenant: str = "",
+        adapter: UsedAdapter | None = None,
     ) -> None:
         self.model = model
         self.request = request
@@ -46,6 +53,7 @@ class Call:
         self.held: dict[str, Any] = {}  # the values of lines whose outputs the host holds
         self._client = client
         self._tenant = tenant
+        self._adapter = adapter
         self._submissions: list[Submission] = []
         self._open: set[int] = set()
         self._closed = False
@@ -68,9 +76,14 @@ class Call:
             *(address, prompts, params, request.n, request.cache_salt, self._tenant),
             context=held,
             images=images,
+            adapter=self._number_for(address.model),
         )
         self._submissions.append(submission)
         return Stream(submission)
+
+    def _number_for(self, model: str) -> int:
+        """The load number of the adapter that prompts for a model use: a graph may name other models too."""
+        return self._adapter.number if self._adapter is not None and self._adapter.model == model else 0
 
     def infer(
         self,

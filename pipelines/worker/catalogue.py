@@ -74,14 +74,10 @@ class Catalogue:
     def get(self, name: str | None) -> Pipeline:
         """The pipeline that new calls use; without a name, that of the only model.
 
-        Raises NotFound with the names there are, Unavailable while the model or the engine is loading.
+        A name may be that of an adapter.  Raises NotFound with the names there are, RequestError for an
+        adapter that cannot be used, Unavailable while the model or the engine is loading.
         """
-        name = self._table.only_or(name)
-        model = self._table.status(name)
-        built = self._table.served(name)
-        if built is None:
-            raise self._table.absent(model)
-        return built.pipeline
+        return self._table.pipeline(self._table.only_or(name))
 
     def status(self, name: str) -> ModelStatus:
         """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
@@ -100,13 +96,17 @@ class Catalogue:
 
     def hold(self, pipeline: Pipeline) -> Callable[[], None]:
         """The instances that a pipeline calls take calls until the function that this gives is called."""
-        instance_ids = self._table.instance_ids(pipeline.name)
+        instance_ids = self._table.instance_ids(pipeline.model)
         self._held.update(instance_ids)
         return partial(self._release, instance_ids)
 
     def may_wait(self, name: str | None) -> bool:
         """Whether a model is not served here, but is once `load` has returned."""
-        return self._table.next_to_load(self._table.only_or(name)) is not None
+        return self._table.next_to_load(self.model_of(name)) is not None
+
+    def model_of(self, name: str | None) -> str:
+        """The model behind a name, which may be that of an adapter; without a name the only model."""
+        return self._table.model_of(self._table.only_or(name))
 
     async def load(self, name: str | None, at_end: Callable[[Callable[[], None]], object]) -> Pipeline:
         """Wait until a model is served here, with those that its graph names.
@@ -116,7 +116,7 @@ class Catalogue:
         """
         name = self._table.only_or(name)
         async with contextlib.AsyncExitStack() as wanted:
-            while (missing := self._table.next_to_load(name)) is not None:
+            while (missing := self._table.next_to_load(self.model_of(name))) is not None:
                 await wanted.enter_async_context(self._client.wanted(missing))
                 while self._table.is_being_built(missing):
                     await self._progress.wait()

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from graphs.errors import hint, shown
-from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
+from pipelines.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
 from pipelines.repository.model_versions import is_other_version, model_of
-from pipelines.wire.messages import ModelStatus, Status
+from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.used_adapter import UsedAdapter
 
 FAILED_RETRY_AFTER_S = 30
+
+
+class AdapterName(NamedTuple):
+    """An adapter that has this name, and its model."""
+
+    model: str
+    adapter: AdapterStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +32,7 @@ class ModelCard:
 
     It is "ready" exactly while the model's pipeline takes calls.  `max_context` is None for a graph without
     an engine, its own or a named one, and while it is unknown.  `on_request`: a request for the model, which
-    is not ready, loads it or waits for its load.
+    is not ready, loads it or waits for its load.  `adapters` are those that requests can use.
     """
 
     name: str
@@ -34,6 +43,7 @@ class ModelCard:
     problems: list[str]
     task: str | None
     on_request: bool = False
+    adapters: tuple[AdapterStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +69,30 @@ class ModelTable:
     built: dict[str, BuiltPipeline] = field(default_factory=dict)
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Why the pipeline of a model could not be built."""
+    adapters: dict[str, AdapterName] = field(default_factory=dict)
+    """By the names that requests may use: NAME and MODEL:NAME.  No model has one of them."""
 
     def take(self, status: Status | None) -> None:
         """None: the host is gone."""
         self.is_up = status is not None
         self.models = {model.name: model for model in status.models} if status else {}
+        self.adapters = {}
+        for model in self.models.values():
+            for adapter in model.adapters:
+                found = AdapterName(model.name, adapter)
+                self._name(f"{model.name}:{adapter.name}", found)
+                self._name(adapter.name, found)
+
+    def _name(self, name: str, found: AdapterName) -> None:
+        """The first that can be used keeps a name."""
+        known = self.adapters.get(name)
+        if name not in self.models and (known is None or known.adapter.problem):
+            self.adapters[name] = found
+
+    def model_of(self, name: str) -> str:
+        """The model behind a name, which may be that of an adapter."""
+        found = self.adapters.get(name)
+        return name if found is None else found.model
 
     def drop_unready(self) -> list[ModelStatus]:
         """The models that the host has ready, by name; what was built of others is removed."""
@@ -79,9 +108,27 @@ class ModelTable:
             raise Unavailable("the engine is starting; try again in a moment")
         model = self.models.get(name)
         if model is None:
-            near = hint(name, self.own_names(), "models")
+            near = hint(name, [*self.own_names(), *self.adapters], "models")
             raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
         return model
+
+    def pipeline(self, name: str) -> Pipeline:
+        """What a name is served by: a model's pipeline, or that of a model with an adapter.
+
+        Raises ModelNotFound, RequestError for an adapter that cannot be used, Unavailable while the model or
+        the engine is loading.
+        """
+        model = self.status(self.model_of(name))
+        built, found = self.served(model.name), self.adapters.get(name)
+        if found is not None and found.adapter.problem:
+            raise RequestError(
+                f"The adapter `{found.adapter.name}` cannot be used: {found.adapter.problem}", field="model"
+            )
+        if built is None:
+            raise self.absent(model)
+        if found is None:
+            return built.pipeline
+        return built.pipeline.adapted(UsedAdapter(model.name, found.adapter.name, found.adapter.number))
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""
@@ -148,7 +195,8 @@ class ModelTable:
         return own + [each for other in named for each in self.instance_ids(other)]
 
     def _card(self, model: ModelStatus) -> ModelCard:
-        built = self.served(model.name)
+        built, adapters = self.served(model.name), tuple(one for one in model.adapters if not one.problem)
+        refused = [f"adapter {one.name}: {one.problem}" for one in model.adapters if one.problem]
         if built is None:
             state = "loading" if model.state == "ready" else model.state
             problems = model.problems or self._why_not_live(model)
@@ -161,6 +209,7 @@ class ModelTable:
                 problems,
                 model.task or None,
                 model.on_request,
+                adapters,
             )
         pipeline = built.pipeline
         return ModelCard(
@@ -169,8 +218,9 @@ class ModelTable:
             pipeline.created,
             pipeline.max_context or None,
             "ready",
-            model.problems or self.problems.get(model.name, []),
+            [*(model.problems or self.problems.get(model.name, [])), *refused],
             pipeline.task,
+            adapters=adapters,
         )
 
     def _why_not_live(self, model: ModelStatus) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from pipelines.nodes.request_plan import RequestPlan, merged
 from pipelines.wire.client import EngineClient
 from pipelines.worker.call import Call
 from pipelines.worker.request_checks import check_handled
+from pipelines.worker.used_adapter import UsedAdapter
 
 
 class Pipeline:
@@ -19,10 +21,12 @@ class Pipeline:
 
     A request is planned first, against the direction of the values: each node adds what it needs of the nodes
     before it.  Then the values flow forward, and neither the request nor the plan changes any more.
+    `model` is whose graph it is, `name` what clients call it: the model's name, or that of an adapter.
     """
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
-        self.name = name
+        self.name = self.model = name
+        self.adapter: UsedAdapter | None = None
         self.version = version
         self.task = task
         self.lines = lines
@@ -31,6 +35,12 @@ class Pipeline:
         self._planning = [line.node for line in reversed(lines) if isinstance(line.node, Planning)]
         self._checking = [line.node for line in lines if isinstance(line.node, Checking)]
         self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
+
+    def adapted(self, adapter: UsedAdapter) -> Pipeline:
+        """The same with an adapter, under whose name requests are answered and counted."""
+        adapted = copy.copy(self)
+        adapted.name, adapted.adapter = adapter.name, adapter
+        return adapted
 
     @property
     def max_context(self) -> int:
@@ -61,7 +71,7 @@ class Pipeline:
         plan = self.plan(request)
         self.check(request, plan)
         check_handled(self.name, request, plan)
-        call = Call(self.name, request, plan, client, tenant)
+        call = Call(self.name, request, plan, client, tenant, self.adapter)
         values = self._values(call, request, earlier.held if earlier else {})
         call.held = {name: values[name] for name in plan.held if name in values}
         call.result = values[self.lines[-1].name]

@@ -19,7 +19,7 @@ class TokenSubmission:
     """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent.
 
     `context` is the id of the request whose held outputs they attend to, if they do.  `images`, if there are
-    any, are to be there before it is sent.
+    any, are to be there before it is sent.  `adapter` is a load number; 0: none.
     """
 
     address: EngineAddress
@@ -31,6 +31,7 @@ class TokenSubmission:
     context: int | None = None
     images: Deferred[PooledOutputs] | None = None
     held_images: int | None = None
+    adapter: int = 0
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
 
@@ -73,6 +74,7 @@ class TokenSubmission:
             tenant=self.tenant,
             context=self.context,
             images=None if self.held_images is None else self._image_rows(self.held_images),
+            adapter=self.adapter,
         )
 
     def _image_rows(self, request_id: int) -> ImageRows:

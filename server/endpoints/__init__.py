@@ -33,6 +33,7 @@ from server.endpoints.loading import (
     RepositoryModelEndpoint,
     UnloadModelEndpoint,
 )
+from server.endpoints.lora_adapters import LoadLoraEndpoint, UnloadLoraEndpoint
 from server.endpoints.messages import CountTokensEndpoint, MessagesEndpoint
 from server.endpoints.metrics import MetricsEndpoint
 from server.endpoints.models import ModelEndpoint, ModelsEndpoint
@@ -81,6 +82,8 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/models": ModelsEndpoint,
     "/models/{name:path}": ModelEndpoint,
     "/models/{name:path}/profile": ModelProfileEndpoint,
+    "/load_lora_adapter": LoadLoraEndpoint,
+    "/unload_lora_adapter": UnloadLoraEndpoint,
 }
 """Under every prefix."""
 

@@ -1,8 +1,8 @@
-"""GET models and models/{name}: the models of the repository, whether they are loaded, and why one is not."""
+"""GET models and models/{name}: the models and their adapters, whether they are loaded, and why not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import falcon
 import falcon.asgi
@@ -25,7 +25,9 @@ class ModelsEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        models = [model(card) for card in self._services.catalogue.cards()]
+        models = [
+            each for card in self._services.catalogue.cards() for each in (model(card), *adapters(card))
+        ]
         resp.content_type = falcon.MEDIA_JSON
         resp.data = ModelList(data=models).model_dump_json().encode()
 
@@ -37,9 +39,10 @@ class ModelEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = known_card(self._services.catalogue.cards(), name)
+        cards = self._services.catalogue.cards()
+        found = next((each for card in cards for each in adapters(card) if each.id == name), None)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = model(card).model_dump_json().encode()
+        resp.data = (found or model(known_card(cards, name))).model_dump_json().encode()
 
 
 def known_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
@@ -62,6 +65,20 @@ def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
     if card.state != "ready":
         raise Unavailable(f"The model `{name}` is {card.state}")
     return card
+
+
+def adapters(card: ModelCard) -> Iterator[ModelInfo]:
+    """The adapters of a model, as vLLM lists them: models of their own, with a parent."""
+    for adapter in card.adapters:
+        yield model(card).model_copy(
+            update={
+                "id": adapter.name,
+                "created": adapter.created,
+                "root": adapter.root,
+                "parent": card.name,
+                "permission": [Permission(id=f"modelperm-{adapter.name}", created=adapter.created)],
+            }
+        )
 
 
 def model(card: ModelCard) -> ModelInfo:

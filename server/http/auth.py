@@ -21,6 +21,7 @@ SESSION = "x-session-id"
 SUBPROTOCOL_KEY = "openai-insecure-api-key."
 """With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
 ADMIN_PATHS = frozenset({"/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"})
+ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIX = "/v2/repository/models/"
 """Where models are loaded and unloaded: an admin key opens them, if there is one."""
 
@@ -117,4 +118,4 @@ class Guard:
 
 
 def _is_admin(path: str) -> bool:
-    return path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX)
+    return path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX) or path.endswith(ADMIN_ENDINGS)

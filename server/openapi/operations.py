@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
+from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
@@ -85,6 +86,8 @@ class Operation:
 
 MODEL_NAME = BodySchema(ModelName)
 NAMED_LOAD = BodySchema(NamedLoad)
+LOAD_LORA = BodySchema(LoadLoraRequest)
+UNLOAD_LORA = BodySchema(UnloadLoraRequest)
 INDEX = BodySchema(IndexRequest)
 CHAT = BodySchema(ChatRequest, generation.IGNORED, ChatRequest.refused)
 BATCH = BodySchema(BatchRequest, generation.IGNORED, BatchRequest.refused)
@@ -254,6 +257,12 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/models/{name:path}": {
         "GET": Operation("One model, or why it is not available", "models", reply=(ModelInfo,), errors=GETS)
+    },
+    "/load_lora_adapter": {
+        "POST": Operation("Load an adapter; ends when it is served", "models", (LOAD_LORA,), TEXT)
+    },
+    "/unload_lora_adapter": {
+        "POST": Operation("Unload an adapter; requests that run go on", "models", (UNLOAD_LORA,), TEXT)
     },
     "/models/{name:path}/profile": {
         "GET": Operation(

@@ -200,6 +200,8 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
         command += ["--first-run"]
     if settings.device:
         command += ["--device", settings.device]
+    for module in settings.lora_modules:
+        command += ["--lora-module", module]
     if with_banner:
         command += ["--url", settings.url]
         if settings.default_model:

@@ -124,6 +124,19 @@ class Lifecycle:
         """A worker has built all that can be built for a status."""
         self._followers.followed(peer, status)
 
+    def settle(self, key: Key, error: BraidError | None = None) -> None:
+        """Answer a client: with an error at once, else when every worker has followed the last status."""
+        send = partial(self._send, key, error)
+        if error is None:
+            self._followers.when_at(self._num_statuses(), send)
+        else:
+            send()
+
+    def adapters_changed(self) -> None:
+        """A look found other adapters than before."""
+        self._num_changes += 1
+        self._changed()
+
     def turn(self) -> None:
         """Close what may be closed, and do what is due."""
         closed = self._instances.close_idle()

@@ -237,7 +237,7 @@ class ModelInfo(Reply):
     created: int
     owned_by: str = "braid"
     root: str
-    parent: None = None
+    parent: str | None = None
     max_model_len: int | None
     permission: list[Permission]
     status: ModelInfoStatus

@@ -121,6 +121,8 @@ class Model:
     cold: int = 0
     inputs: tuple[TensorPort, ...] = ()
     outputs: tuple[TensorPort, ...] = ()
+    adapters: dict = field(default_factory=dict)
+    adapter_fit: None = None
 
     @property
     def stepped(self):

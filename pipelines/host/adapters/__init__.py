@@ -1,0 +1,1 @@
+"""Which adapters each model has, and whose weights are in memory."""

@@ -1,0 +1,143 @@
+"""The adapters of all models by name, and their load numbers.  Reads no file."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+from pipelines.errors import ModelNotFound, RequestError
+from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
+from pipelines.wire.messages import AdapterStatus
+
+log = logging.getLogger("braid.host")
+
+
+@dataclass(frozen=True)
+class RegisteredAdapter:
+    """One load of an adapter.  `by_hand`: a client has loaded it, so no look at its folder removes it."""
+
+    number: int
+    model: str
+    found: FoundAdapter
+    created: int
+    by_hand: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+
+class AdapterRegistry:
+    """Belongs to the host's main thread.  A number is given once and never again.
+
+    `left` is called with every number that no new request uses any more.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.folders: dict[str, Path] = {}  # of the models that have adapters
+        self.left: Callable[[int], None] = lambda number: None
+        self._clock = clock
+        self._adapters: dict[str, dict[str, RegisteredAdapter]] = {}  # model → name → its last load
+        self._unloaded: set[tuple[str, str]] = set()  # by clients
+        self._names: dict[int, str] = {}  # of every number
+        self._numbers = count(1)
+        self._clashes: set[tuple[str, str]] = set()
+
+    def found(self, event: AdaptersFound) -> bool:
+        """Follow a look at the folders of a model; whether anything is other than before."""
+        before, adapters = dict(self._of(event.model)), self._of(event.model)
+        if event.folder is None:
+            self.folders.pop(event.model, None)
+        else:
+            self.folders[event.model] = event.folder
+        found = {each.name: each for each in event.found}
+        for name in adapters.keys() - found.keys():
+            if not adapters[name].by_hand or event.folder is None:
+                self._remove(event.model, name)
+        for name, each in found.items():
+            if (event.model, name) not in self._unloaded:
+                self._follow(event.model, each)
+        return before != adapters
+
+    def _follow(self, model: str, found: FoundAdapter) -> None:
+        """A folder is there: new, changed, or as it was."""
+        known = self._of(model).get(found.name)
+        if known is None or (known.found.path, known.found.digest) != (found.path, found.digest):
+            if known is None or not known.by_hand or known.found.path == found.path:
+                self.load(model, found, by_hand=known is not None and known.by_hand)
+        elif known.found != found:
+            self._of(model)[found.name] = replace(known, found=found)
+
+    def load(self, model: str, found: FoundAdapter, by_hand: bool) -> RegisteredAdapter:
+        """From now on new requests of the name use this load."""
+        adapters = self._of(model)
+        if found.name in adapters:
+            self._remove(model, found.name)
+        if by_hand:
+            self._unloaded.discard((model, found.name))
+        number = next(self._numbers)
+        self._names[number] = found.name
+        adapters[found.name] = RegisteredAdapter(number, model, found, int(self._clock()), by_hand)
+        return adapters[found.name]
+
+    def unload(self, model: str, name: str) -> None:
+        """A client unloads an adapter: it comes back when a client loads it."""
+        self._remove(model, name)
+        self._unloaded.add((model, name))
+
+    def fail(self, number: int, problem: str) -> None:
+        """What was registered cannot be read any more."""
+        for adapters in self._adapters.values():
+            for name, each in adapters.items():
+                if each.number == number:
+                    adapters[name] = replace(each, found=replace(each.found, problem=problem))
+
+    def holding(self, name: str) -> list[RegisteredAdapter]:
+        """The adapters of this name, of whichever model."""
+        return [adapters[name] for adapters in self._adapters.values() if name in adapters]
+
+    def current(self, model: str, number: int) -> RegisteredAdapter:
+        """The adapter of a call: the newest load of the name whose number it has.
+
+        Raises ModelNotFound where it was unloaded meanwhile, RequestError where it cannot be used.
+        """
+        name = self._names.get(number, "")
+        adapter = self._of(model).get(name)
+        if adapter is None:
+            raise ModelNotFound(f"The model `{name}` does not exist.", field="model")
+        if adapter.found.problem:
+            raise RequestError(f"The adapter `{name}` cannot be used: {adapter.found.problem}", field="model")
+        return adapter
+
+    def statuses(self, models: Collection[str]) -> dict[str, list[AdapterStatus]]:
+        """The adapters of each model for workers; `models` are all names that models have."""
+        taken = dict.fromkeys(models, "a model of the repository")
+        return {
+            model: [self._status(self._adapters[model][name], taken) for name in sorted(self._of(model))]
+            for model in sorted(self._adapters)
+        }
+
+    def _status(self, adapter: RegisteredAdapter, taken: dict[str, str]) -> AdapterStatus:
+        """A name that is taken already is refused, and the one that has it keeps it."""
+        problem, name = adapter.found.problem, adapter.name
+        if not problem and name in taken:
+            problem = f"the name {name} is that of {taken[name]}; rename the adapter"
+            self._log_clash(adapter, problem)
+        if not problem:
+            taken[name] = f"an adapter of {adapter.model}"
+        return AdapterStatus(name, adapter.number, str(adapter.found.path), adapter.created, problem)
+
+    def _log_clash(self, adapter: RegisteredAdapter, problem: str) -> None:
+        if (adapter.model, adapter.name) not in self._clashes:
+            self._clashes.add((adapter.model, adapter.name))
+            log.error("the adapter %s of %s is not served: %s", adapter.name, adapter.model, problem)
+
+    def _remove(self, model: str, name: str) -> None:
+        self.left(self._of(model).pop(name).number)
+
+    def _of(self, model: str) -> dict[str, RegisteredAdapter]:
+        return self._adapters.setdefault(model, {})
