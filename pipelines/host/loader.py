@@ -180,7 +180,7 @@ class Loader:
             self._notify(Scanned(self._num_scans, found))
 
     def _look_for_adapters(self) -> None:
-        """Report the models whose adapters are not those of the last look."""
+        """Report the adapters of all models."""
         fits = {name: known.fit for name, known in self._known.items() if known.fit is not None}
         for found in self._adapters.look([known.folder for known in self._known.values()], fits):
             self._notify(found)

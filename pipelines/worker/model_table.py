@@ -107,6 +107,9 @@ class ModelTable:
         if not self.is_up:
             raise Unavailable("the engine is starting; try again in a moment")
         model = self.models.get(name)
+        if name in self.adapters:
+            base = self.adapters[name].model
+            raise ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
         if model is None:
             near = hint(name, [*self.own_names(), *self.adapters], "models")
             raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")

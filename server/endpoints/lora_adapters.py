@@ -1,4 +1,4 @@
-"""Adapters are loaded and unloaded by clients, with vLLM's paths, bodies and texts, where a setting allows it."""
+"""Clients load and unload adapters, with vLLM's paths, bodies and texts, where a setting allows it."""
 
 from __future__ import annotations
 

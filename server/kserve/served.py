@@ -36,7 +36,7 @@ class Served:
 
 def find_served(services: Services, name: str, version: str | None = None) -> Served:
     """A version of a model; without one the newest.  Raises NotFound."""
-    newest = services.catalogue.status(name)
+    newest = services.catalogue.status(services.catalogue.model_of(name))
     if version is None or version in NEWEST:
         return Served(name, name, newest)
     cards = services.catalogue.versions(name)
@@ -61,7 +61,7 @@ def metadata(services: Services, served: Served) -> ModelMetadata:
         inputs, outputs = served.status.inputs, served.status.outputs
     return ModelMetadata(
         served.name,
-        list(map(str, sorted(services.catalogue.versions(served.name)))),
+        list(map(str, sorted(services.catalogue.versions(served.status.name)))),
         PLATFORMS.get(served.status.task, TEXT_PLATFORM),
         _tensors(inputs),
         _tensors(outputs),

@@ -114,11 +114,11 @@ class AdapterCalls:
         self._follow(instance, node)
 
     def _failed(self, event: WeightsRead, error: Exception) -> None:
-        adapter = event.adapter
-        problem = str(error) if isinstance(error, (AdapterError, OSError)) else f"it cannot be read: {error}"
-        log.error("the adapter %s of %s: %s", adapter.name, adapter.model, problem, exc_info=error)
+        adapter, problem = event.adapter, str(error) or type(error).__name__
+        log.error("the adapter %s of %s cannot be used: %s", adapter.name, adapter.model, problem)
         refused = RequestError(f"The adapter `{adapter.name}` cannot be used: {problem}", field="model")
         for key in event.instance.adapters[event.node].failed(adapter.number):
             self._refuse(cast(Key, key), refused)
-        self._registry.fail(adapter.number, problem)
-        self._changed()
+        if isinstance(error, AdapterError):
+            self._registry.fail(adapter.number, problem)
+            self._changed()

@@ -147,7 +147,7 @@ def _checked(message: LoadAdapter, folder: Path, fit: AdapterFit | None) -> Foun
         )
     if not (path / CONFIG).is_file():
         raise NotFound(f"Loading lora {message.name} failed: No adapter found for {message.path}")
-    found = found_adapter(message.name, path, fit)
+    found = found_adapter(message.name, path, fit, folder)
     if found.problem:
         raise RequestError(f"Loading lora {message.name} failed: {found.problem}")
     return replace(found, path=path)

@@ -16,6 +16,8 @@ from pipelines.wire.lora_modules import LoraModule
 
 log = logging.getLogger("braid.host")
 
+LINK = "a link leads out of the folder of adapters; put the files themselves there, or name it at the start"
+
 
 @dataclass(frozen=True)
 class AdapterFit:
@@ -51,24 +53,20 @@ class AdapterFinder:
         """`modules` are named when the server starts."""
         self._modules = list(modules)
         self._known: dict[tuple[str, Path], tuple[str, AdapterFit | None, FoundAdapter]] = {}
-        self._reported: dict[str, AdaptersFound] = {}
+        self._adapted: set[str] = set()  # models that had adapters at the last look
         self._unplaced: list[LoraModule] = []
 
     def look(
         self, models: Collection[ModelFolder], fits: Mapping[str, AdapterFit]
     ) -> Iterator[AdaptersFound]:
-        """What is not as it was reported last.  `fits` are those of models that were loaded."""
+        """The adapters of all models that have or had some.  `fits` are those of models that were loaded."""
         folders = {model.name: folder for model in models if (folder := model.adapters_folder) is not None}
         modules = self._placed(folders)
-        now = {
-            name: AdaptersFound(name, folder, tuple(self._all(folder, modules[name], fits.get(name))))
-            for name, folder in folders.items()
-        }
-        now |= {name: AdaptersFound(name, None, ()) for name in self._reported.keys() - now.keys()}
-        for name, found in now.items():
-            if self._reported.get(name) != found:
-                self._reported[name] = found
-                yield found
+        for name, folder in folders.items():
+            yield AdaptersFound(name, folder, tuple(self._all(folder, modules[name], fits.get(name))))
+        for name in self._adapted - folders.keys():
+            yield AdaptersFound(name, None, ())
+        self._adapted = {*folders}
 
     def _placed(self, folders: Mapping[str, Path]) -> dict[str, list[LoraModule]]:
         """The named ones of each model; one without a base's name belongs to the only model with adapters."""
@@ -93,28 +91,37 @@ class AdapterFinder:
             log.error("cannot look for adapters in %s: %s", folder, error)
             below = {}
         for name, path in sorted((below | named).items()):
-            yield self._one(name, path, fit)
+            yield self._one(name, path, fit, None if name in named else folder)
 
-    def _one(self, name: str, path: Path, fit: AdapterFit | None) -> FoundAdapter:
+    def _one(self, name: str, path: Path, fit: AdapterFit | None, home: Path | None) -> FoundAdapter:
         stamp = _stamp(path)
         known = self._known.get((name, path))
         if known is not None and known[:2] == (stamp, fit):
             return known[2]
-        found = found_adapter(name, path, fit)
+        found = found_adapter(name, path, fit, home)
         if found.problem:
             log.error("the adapter %s cannot be used: %s", name, found.problem)
         self._known[name, path] = (stamp, fit, found)
         return found
 
 
-def found_adapter(name: str, path: Path, fit: AdapterFit | None) -> FoundAdapter:
-    """The adapter in a folder, which is read once where it is known what it must fit."""
+def found_adapter(name: str, path: Path, fit: AdapterFit | None, home: Path | None = None) -> FoundAdapter:
+    """The adapter in a folder, which is read once where it is known what it must fit.
+
+    Its files are in the folder `home`, if that is given, and not where a link leads.
+    """
     try:
+        if home is not None and not all(_is_below(home, path / each) for each in ("", CONFIG, WEIGHTS)):
+            raise AdapterError(LINK)
         if fit is not None:
             read_adapter(path, fit.products, fit.max_rank)
         return FoundAdapter(name, path, adapter_digest(path))
     except (AdapterError, OSError) as error:
         return FoundAdapter(name, path, "", str(error))
+
+
+def _is_below(home: Path, path: Path) -> bool:
+    return home.resolve() in path.resolve().parents
 
 
 def adapter_digest(folder: Path) -> str:

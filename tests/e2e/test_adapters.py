@@ -1,0 +1,140 @@
+"""Adapters in real processes, with two workers: names, OpenAI's client, loading and unloading, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import httpx
+import openai
+import pytest
+from peft_adapters import write_adapted_model, write_adapter
+from server_process import ServerProcess
+
+FORBIDDEN = "BRAID_ALLOW_RUNTIME_LORA_UPDATING=1"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapters")
+    model = write_adapted_model(folder / "models" / "base", "poet", "pirate")
+    write_adapter(folder / "elsewhere", 7)
+    with ServerProcess(
+        folder / "models",
+        WORKERS="2",
+        LORA_MODULES=f"named={folder / 'elsewhere'}",
+        ALLOW_RUNTIME_LORA_UPDATING="1",
+    ) as server:
+        server.ready("base")
+        server.model = model
+        yield server
+
+
+@pytest.fixture
+def client(served):
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0, timeout=60) as client:
+        yield client
+
+
+def chat(client, model, **more):
+    return client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": "hi"}], max_tokens=8, temperature=0, **more
+    )
+
+
+def post(served, path, **body):
+    return httpx.post(f"{served.url}{path}", json=body, timeout=60)
+
+
+def listed(served):
+    return {model["id"]: model for model in httpx.get(f"{served.url}/v1/models", timeout=20).json()["data"]}
+
+
+def test_adapters_are_listed_after_their_base(served, client):
+    assert [model.id for model in client.models.list()] == ["base", "named", "pirate", "poet"]
+    poet = listed(served)["poet"]
+    assert (poet["parent"], poet["root"]) == ("base", str(served.model / "adapters" / "poet"))
+    assert client.models.retrieve("poet").id == "poet"
+    assert listed(served)["base"]["parent"] is None
+
+
+def test_every_path_that_generates_takes_the_name_of_an_adapter(served, client):
+    replies = {name: chat(client, name) for name in ("base", "poet", "pirate", "named")}
+    texts = {name: reply.choices[0].message.content for name, reply in replies.items()}
+    assert len({*texts.values()}) == 4
+    assert {name: reply.model for name, reply in replies.items()} == {name: name for name in texts}
+    stream = chat(client, "base:poet", stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == texts["poet"]
+    assert client.responses.create(model="poet", input="hi", max_output_tokens=8, temperature=0).status
+    conversation, most = [{"role": "user", "content": "hi"}], {"model": "poet", "max_tokens": 4}
+    bodies = {
+        "/v3/chat/completions": {"messages": conversation, **most},
+        "/v1/chat/completions/batch": {"messages": [conversation], **most},
+        "/v1/completions": {"prompt": "hi", **most},
+        "/v1/messages": {"messages": conversation, **most},
+        "/v2/models/poet/generate": {"text_input": "hi", "max_tokens": 4},
+        "/tokenize": {"prompt": "hi", "model": "poet"},
+    }
+    for path, body in bodies.items():
+        reply = post(served, path, **body)
+        assert reply.status_code == 200, f"{path}: {reply.text}"
+
+
+def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
+    path = str(write_adapter(served.model / "adapters" / "late", 11))
+    for prefix in ("/v1", "/v3"):
+        load, unload = f"{prefix}/load_lora_adapter", f"{prefix}/unload_lora_adapter"
+        reply = post(served, load, lora_name="late", lora_path=path)
+        assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' added successfully.")
+        for _ in range(8):  # both workers know it
+            assert chat(client, "late").model == "late"
+        again = post(served, load, lora_name="late", lora_path=path)
+        assert again.status_code == 400
+        assert "'late' has already been loaded. If you want to load the adapter in place" in again.text
+        assert post(served, load, lora_name="late", lora_path=path, load_inplace=True).status_code == 200
+        reply = post(served, unload, lora_name="late", lora_int_id=3)
+        assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' removed successfully.")
+        for _ in range(8):
+            with pytest.raises(openai.NotFoundError, match="The model `late` does not exist"):
+                chat(client, "late")
+    error = post(served, "/v1/load_lora_adapter", lora_name="x").json()["error"]
+    assert error["message"] == "Both 'lora_name' and 'lora_path' must be provided."
+    assert error["type"] == "InvalidUserInput"
+    missing = post(served, "/v1/unload_lora_adapter", lora_name="x")
+    assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
+    assert missing.json()["error"]["message"] == "The lora adapter 'x' cannot be found."
+    assert post(served, "/v1/load_lora_adapter", lora_name="x", lora_path="/etc").status_code == 400
+
+
+def test_a_reload_finds_new_folders(served):
+    write_adapter(served.model / "adapters" / "after", 12)
+    assert httpx.post(f"{served.url}/v1/config/reload", timeout=60).status_code == 201
+    assert "after" in listed(served)
+    write_adapter(served.model / "adapters" / "hung-up", 13)
+    served.process.send_signal(signal.SIGHUP)
+    served.wait_for(lambda: "hung-up" in listed(served))
+
+
+def test_metrics_name_the_adapters(served):
+    async def scene():
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="-", timeout=60) as client:
+            await asyncio.gather(*[chat(client, name) for name in ("poet", "pirate", "base")])
+
+    asyncio.run(scene())
+
+    def metrics():
+        return httpx.get(f"{served.url}/metrics", timeout=20).text.splitlines()
+
+    served.wait_for(lambda: any(line.startswith("vllm:lora_requests_info{") for line in metrics()))
+    infos = [line for line in metrics() if line.startswith("vllm:lora_requests_info{")]
+    assert all('max_lora="3"' in line and 'model_name="base"' in line for line in infos)
+    assert any(
+        line.startswith("vllm:request_success_total{") and 'model_name="poet"' in line for line in metrics()
+    )
+
+
+def test_without_the_setting_the_paths_do_not_exist(server):
+    for path in ("/v1/load_lora_adapter", "/v3/unload_lora_adapter"):
+        reply = post(server, path, lora_name="x", lora_path="y")
+        assert reply.status_code == 404
+        assert FORBIDDEN in reply.text
