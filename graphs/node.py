@@ -40,7 +40,10 @@ class GraphPath(str):
     Validation normalises it.  With a `folder` in pydantic's validation context it must also exist.
     """
 
-    find_fault: ClassVar[Callable[[str, Path | None], str | None]]
+    @staticmethod
+    def find_fault(text: str, folder: Path | None) -> str | None:
+        """What is wrong with it; without a folder only the text is checked."""
+        raise NotImplementedError
 
     @classmethod
     def __get_pydantic_core_schema__(
@@ -65,13 +68,17 @@ class GraphPath(str):
 class FilePath(GraphPath):
     """The path of a file."""
 
-    find_fault = staticmethod(paths.fault)
+    @staticmethod
+    def find_fault(text: str, folder: Path | None) -> str | None:
+        return paths.fault(text, folder)
 
 
 class FolderPath(GraphPath):
     """The path of a folder."""
 
-    find_fault = staticmethod(paths.folder_fault)
+    @staticmethod
+    def find_fault(text: str, folder: Path | None) -> str | None:
+        return paths.folder_fault(text, folder)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Graph
 from graphs.schema import schema
+from pipelines.adapters.adapter_config import read_adapter_config
+from pipelines.adapters.read_adapter import adapter_folders
+from pipelines.adapters.weights import AdapterError
 from pipelines.loading import Sources
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import model_folders
@@ -24,7 +27,8 @@ from pipelines.tasks import TASKS
 class Finding:
     """One model with either its graph, or the problems of its graph in the order of lines.
 
-    `notes` are what its graph.pbtxt says that changes nothing here; `source` is where its graph comes from.
+    `notes` are what its graph.pbtxt says that changes nothing here, and its adapters; `source` is where its
+    graph comes from.
     """
 
     name: str
@@ -84,12 +88,22 @@ def schema_text() -> str:
 def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
     try:
         graph = graphs(model.name)
-        notes = tuple(notes_of(model.opened().graph_text()))
+        notes = (*notes_of(model.opened().graph_text()), *_adapters(model))
         return Finding(model.name, model.path, graph, (), notes, model.source)
     except GraphError as error:
         return Finding(model.name, model.path, None, tuple(map(str, error.problems)), (), model.source)
     except (OSError, UnicodeDecodeError) as error:
         return Finding(model.name, model.path, None, (f"{model.name}/{GRAPH_FILE}:1: not readable: {error}",))
+
+
+def _adapters(model: ModelFolder) -> Iterator[str]:
+    """The adapters below a model, and why one cannot be used, as far as its settings say."""
+    for folder in adapter_folders(model.adapters_folder) if model.adapters_folder else ():
+        try:
+            config = read_adapter_config(folder)
+            yield f"adapter {folder.name}: rank {config.r}"
+        except AdapterError as error:
+            yield f"adapter {folder.name} cannot be used: {error}"
 
 
 class _SiblingSources(Mapping[str, GraphSource]):

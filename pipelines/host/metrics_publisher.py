@@ -20,6 +20,9 @@ from pipelines.telemetry.metric_names import CacheShape, LoraLoad
 PERIOD_S = 0.3
 """Between two publications while engines are busy; when they become idle the last one is immediate."""
 
+MAX_LORA_LOADS = 1000
+"""Different sets of adapters that metrics name: a set that was published once stays in the metrics."""
+
 
 class Publisher:
     """Writes what changed since it last wrote.  Belongs to the host's main thread."""
@@ -33,6 +36,7 @@ class Publisher:
         self._profiles: WeakKeyDictionary[Engine[Any], dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
         self._loras: dict[str, LoraLoad] = {}
+        self._lora_loads: set[LoraLoad] = set()
 
     @property
     def has_news(self) -> bool:
@@ -73,7 +77,10 @@ class Publisher:
     def _publish_adapters(self, name: str, places: AdapterPlaces) -> None:
         """Which adapters run and wait, where others did before."""
         now = LoraLoad(places.max_loaded, ",".join(places.waiting), ",".join(places.running))
+        if len(self._lora_loads) >= MAX_LORA_LOADS and now not in self._lora_loads:
+            now = LoraLoad(places.max_loaded, "...", "...")
         if now != (before := self._loras.get(name)):
+            self._lora_loads.add(now)
             metrics.adapters(name, now, before)
             self._loras[name] = now
 

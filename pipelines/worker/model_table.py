@@ -111,7 +111,8 @@ class ModelTable:
             base = self.adapters[name].model
             raise ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
         if model is None:
-            near = hint(name, [*self.own_names(), *self.adapters], "models")
+            adapters = dict.fromkeys(found.adapter.name for found in self.adapters.values())
+            near = hint(name, [*self.own_names(), *adapters], "models")
             raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
         return model
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from peft_adapters import write_adapted_model, write_adapter
 
 from pipelines.inspection import find, inspect, schema_text
 
@@ -109,3 +110,13 @@ def test_the_schema_knows_every_node_type():
     from pipelines.nodes import NODE_TYPES
 
     assert {f"type.{name}" for name in NODE_TYPES} <= set(json.loads(schema_text())["$defs"])
+
+
+def test_adapters_are_listed_and_their_folder_is_drawn(tmp_path):
+    folder = write_adapted_model(tmp_path / "a", "poet").parent
+    write_adapter(tmp_path / "a" / "adapters" / "dora", use_dora=True)
+    finding = inspect(folder)[0]
+    assert "logits<br/>model<br/>adapters/" in finding.mermaid()
+    refused, listed = finding.notes
+    assert refused.startswith("adapter dora cannot be used: ")
+    assert listed == "adapter poet: rank 2"
