@@ -31,6 +31,8 @@ def _state(entry: ModelStatus) -> str:
         if entry.inputs:
             return f"ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
         cache = f", cache {entry.cache_tokens:,} tokens" if entry.cache_tokens else ""
+        adapters = ", ".join(adapter.name for adapter in entry.adapters if not adapter.problem)
+        cache += f", adapters {_short(adapters)}" if adapters else ""
         return f"ready   context {entry.max_context:,} tokens{cache}" if entry.max_context else "ready"
     if entry.state == "failed":
         return f"failed  {_short(entry.problems[0])}   (run: braid check)"

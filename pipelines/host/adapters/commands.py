@@ -12,13 +12,15 @@ from typing import Any
 from pipelines.adapters.adapter_config import CONFIG
 from pipelines.errors import BraidError, NotFound, RequestError
 from pipelines.host.adapters.found import AdapterFit, AdaptersFound, FoundAdapter, found_adapter
-from pipelines.host.adapters.registry import AdapterRegistry
+from pipelines.host.adapters.registry import MAX_BY_HAND, AdapterRegistry
 from pipelines.host.in_flight import Key
 from pipelines.host.instances import ModelInstances
 from pipelines.wire.listener import Inbox, Peer
 from pipelines.wire.messages import LoadAdapter, UnloadAdapter
 
 log = logging.getLogger("braid.host")
+
+MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,12 @@ class AdapterCommands:
         return holding[0] if holding else next(iter(folders))
 
     def _check_new(self, message: LoadAdapter) -> None:
+        if not message.name.isprintable() or len(message.name) > MAX_NAME_CHARS or "," in message.name:
+            raise RequestError(
+                f"'lora_name' has at most {MAX_NAME_CHARS} printable characters, and no comma among them"
+            )
+        if self._registry.is_full and not self._registry.holding(message.name):
+            raise RequestError(f"clients have loaded {MAX_BY_HAND} adapters already; unload one first")
         if self._registry.holding(message.name) and not message.in_place:
             raise RequestError(
                 f"The lora adapter '{message.name}' has already been loaded. If you want to load the adapter "

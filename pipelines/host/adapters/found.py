@@ -71,7 +71,7 @@ class AdapterFinder:
     def _placed(self, folders: Mapping[str, Path]) -> dict[str, list[LoraModule]]:
         """The named ones of each model; one without a base's name belongs to the only model with adapters."""
         placed: dict[str, list[LoraModule]] = {name: [] for name in folders}
-        unplaced = []
+        unplaced: list[LoraModule] = []
         for module in self._modules:
             base = module.base_model_name or (next(iter(folders)) if len(folders) == 1 else "")
             placed.get(base, unplaced).append(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import count
@@ -14,6 +15,11 @@ from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
 from pipelines.wire.messages import AdapterStatus
 
 log = logging.getLogger("braid.host")
+
+MAX_PAST = 1000
+"""Loads that are over whose numbers are known: a worker may send one before it has heard of the next."""
+MAX_BY_HAND = 1000
+"""Adapters that clients have loaded, of all models."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class AdapterRegistry:
         self._clock = clock
         self._adapters: dict[str, dict[str, RegisteredAdapter]] = {}  # model → name → its last load
         self._unloaded: set[tuple[str, str]] = set()  # by clients
-        self._names: dict[int, str] = {}  # of every number
+        self._names: dict[int, str] = {}  # of every number that a request may have
+        self._past: deque[int] = deque()  # those whose load is over, the oldest first
         self._numbers = count(1)
         self._clashes: set[tuple[str, str]] = set()
 
@@ -96,6 +103,12 @@ class AdapterRegistry:
                 if each.number == number:
                     adapters[name] = replace(each, found=replace(each.found, problem=problem))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether clients have loaded as many as they may."""
+        loads = (each for adapters in self._adapters.values() for each in adapters.values())
+        return sum(each.by_hand for each in loads) >= MAX_BY_HAND
+
     def holding(self, name: str) -> list[RegisteredAdapter]:
         """The adapters of this name, of whichever model."""
         return [adapters[name] for adapters in self._adapters.values() if name in adapters]
@@ -137,7 +150,11 @@ class AdapterRegistry:
             log.error("the adapter %s of %s is not served: %s", adapter.name, adapter.model, problem)
 
     def _remove(self, model: str, name: str) -> None:
-        self.left(self._of(model).pop(name).number)
+        number = self._of(model).pop(name).number
+        self._past.append(number)
+        if len(self._past) > MAX_PAST:
+            del self._names[self._past.popleft()]
+        self.left(number)
 
     def _of(self, model: str) -> dict[str, RegisteredAdapter]:
         return self._adapters.setdefault(model, {})

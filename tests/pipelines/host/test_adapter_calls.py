@@ -142,6 +142,8 @@ def test_clients_load_and_unload(model):
             ("own", "."),
             ("other", "link"),
             ("no", "none"),
+            ("two,names", "more/x"),
+            ("two\nlines", "more/x"),
         ):
             with pytest.raises(BraidError) as caught:
                 await client.load_adapter(name, path, None, False)
@@ -155,6 +157,8 @@ def test_clients_load_and_unload(model):
     assert "name of a model" in refused["m"].message
     for name in ("up", "out", "own", "other"):
         assert "below that of the model's adapters" in refused[name].message, name
+    assert "no comma" in refused["two,names"].message
+    assert "printable" in refused["two\nlines"].message
     assert isinstance(refused["no"], NotFound)
     assert refused["no"].message == "Loading lora no failed: No adapter found for none"
 
