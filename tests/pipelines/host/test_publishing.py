@@ -28,7 +28,9 @@ def scene(request):
     name = request.node.name
     engine = Engine(block_tokens=16, blocks_total=100, reuses_prefixes=True)
     load = SimpleNamespace(
-        folder=SimpleNamespace(name=name), model=SimpleNamespace(engines={"generated": engine}, threaded={})
+        folder=SimpleNamespace(name=name),
+        model=SimpleNamespace(engines={"generated": engine}, threaded={}),
+        adapters={},
     )
     instances = [load]
     return SimpleNamespace(name=name, engine=engine, instances=instances, publisher=Publisher(instances))
@@ -82,3 +84,14 @@ def test_there_is_news_until_it_is_written(scene):
     assert scene.publisher.has_news
     scene.publisher.publish(busy=False)
     assert not scene.publisher.has_news
+
+
+def test_sets_of_adapters_are_published_once_each_and_bounded(monkeypatch):
+    monkeypatch.setattr(metrics_publisher, "MAX_LORA_LOADS", 2)
+    told = []
+    monkeypatch.setattr(metrics_publisher.metrics, "adapters", lambda model, now, before: told.append(now[1:]))
+    rig = served("m", FakeEngine())
+    for running in ([], ["a"], ["a"], ["b"], ["c"], []):
+        places = SimpleNamespace(max_loaded=2, waiting=[], running=running)
+        rig.publisher._publish_adapters("m", places)
+    assert told == [("", ""), ("", "a"), ("...", "..."), ("", "")]
