@@ -13,7 +13,7 @@ from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.adapter_stacks import AdapterStack, AdapterStacks
 from pipelines.host.backends.device_errors import ModelError
 
-NOBODY = np.zeros(0, np.int32)
+NO_TOKENS = np.zeros(0, np.int32)
 Give = Callable[[str, NDArray[np.float32]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
@@ -44,7 +44,7 @@ class AdapterInputs:
         if self._given is not None and number in self._given.numbers:
             self._switch(self._stacks.base)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Nothing is given any more: the inputs are others."""
         self._given = None
 
@@ -68,7 +68,7 @@ class AdapterInputs:
         return {}
 
     def _switch(self, stack: AdapterStack) -> None:
-        arrays = stack.arrays if stack.rank else stack.arrays | stack.slot(NOBODY, NOBODY, 1)
+        arrays = stack.arrays if stack.rank else stack.arrays | stack.slot(NO_TOKENS, NO_TOKENS, 1)
         for name, array in arrays.items():
             self._give(name, array)
         self._given = stack

@@ -17,7 +17,7 @@ from pipelines.adapters.weights import BASE, AdapterWeights, ProductShape
 
 SLOT = "adapters.slot"
 MAX_SETS = 4
-"""Sets of adapters whose stacks are kept: each is a copy of their weights."""
+"""Sets of adapters whose stacks are stored: each is a copy of their weights."""
 
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -68,7 +68,7 @@ class AdapterStacks:
         self._products = products
         self._adapters: dict[int, AdapterWeights] = {}
         self.base = AdapterStack({}, products)
-        self._kept: OrderedDict[frozenset[int], AdapterStack] = OrderedDict()
+        self._stored: OrderedDict[frozenset[int], AdapterStack] = OrderedDict()
         self._last = self.base
 
     def put(self, number: int, weights: AdapterWeights) -> None:
@@ -76,7 +76,7 @@ class AdapterStacks:
 
     def drop(self, number: int) -> None:
         self._adapters.pop(number, None)
-        self._kept = OrderedDict((key, one) for key, one in self._kept.items() if number not in key)
+        self._stored = OrderedDict((key, one) for key, one in self._stored.items() if number not in key)
         if number in self._last.numbers:
             self._last = self.base
 
@@ -91,11 +91,11 @@ class AdapterStacks:
         return self._last
 
     def _find(self, wanted: frozenset[int]) -> AdapterStack:
-        stack = self._kept.get(wanted)
+        stack = self._stored.get(wanted)
         if stack is None:
             adapters = {number: self._adapters[number] for number in sorted(wanted)}
-            stack = self._kept[wanted] = AdapterStack(adapters, self._products)
-        self._kept.move_to_end(wanted)
-        while len(self._kept) > MAX_SETS:
-            self._kept.popitem(last=False)
+            stack = self._stored[wanted] = AdapterStack(adapters, self._products)
+        self._stored.move_to_end(wanted)
+        while len(self._stored) > MAX_SETS:
+            self._stored.popitem(last=False)
         return stack

@@ -86,12 +86,14 @@ def test_there_is_news_until_it_is_written(scene):
     assert not scene.publisher.has_news
 
 
-def test_sets_of_adapters_are_published_once_each_and_bounded(monkeypatch):
-    monkeypatch.setattr(metrics_publisher, "MAX_LORA_LOADS", 2)
-    told = []
-    monkeypatch.setattr(metrics_publisher.metrics, "adapters", lambda model, now, before: told.append(now[1:]))
-    rig = served("m", FakeEngine())
+def test_sets_of_adapters_are_published_and_bounded(scene, monkeypatch):
+    monkeypatch.setattr("pipelines.host.metrics_publisher.MAX_LORA_LOADS", 2)
+    seen = []
     for running in ([], ["a"], ["a"], ["b"], ["c"], []):
-        places = SimpleNamespace(max_loaded=2, waiting=[], running=running)
-        rig.publisher._publish_adapters("m", places)
-    assert told == [("", ""), ("", "a"), ("...", "..."), ("", "")]
+        places = SimpleNamespace(max_loaded=2, max_rank=8, waiting=[], running=running)
+        scene.publisher._publish_adapters(scene.name, places)
+        seen.append(
+            value("vllm:lora_requests_info", scene.name, f'running_lora_adapters="{",".join(running)}"')
+        )
+    assert [each > 0 for each in seen] == [True, True, True, False, False, True]
+    assert value("vllm:lora_requests_info", scene.name, '"..."') == 0

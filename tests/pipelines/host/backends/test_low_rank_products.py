@@ -183,5 +183,5 @@ def test_a_set_of_adapters_is_given_once_and_few_sets_are_kept():
     for number in range(1, 9):
         stacks.put(number, adapter("layers.0.q", 2, 12))
         stacks.of(np.array([number], np.int32))
-    assert len(stacks._kept) == MAX_SETS
+    assert len(stacks._stored) == MAX_SETS
     assert stacks.of(np.array([8], np.int32)) is stacks.of(np.array([8, 0], np.int32))

@@ -124,7 +124,7 @@ class OnnxCpuSession:
         self._cache = OnnxCpuCache(self._layout, num_blocks + 1)
         self._binding = self._session.io_binding()
         self._cache.bind(self._binding)
-        self._adapters.forget()
+        self._adapters.reset()
         self._adapters.none()
         self._logits = np.empty((1, self.vocab_size), np.float32)
         self._compute(_first_call(self._spare_block, self.frame_size))
