@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _NAMED = re.compile(
-    r"(?:(?:base_model|model|language_model|text_model|transformer|decoder|encoder|gpt_neox|bert|roberta|"
-    r"distilbert|xlm_roberta|deberta|mpnet|electra|_orig_mod|__module|module)\.)*"
+    r"(?:(?:base_model|model|language_model|text_model|transformer|decoder|encoder|gpt_neox|"
+    r"_orig_mod|__module|module)\.)*"
     r"((?:layers|layer|h|blocks)\.\d+\.[\w.]*\w)"
 )
 """What may stand before a layer of text; layers of images and sounds have other names before them."""

@@ -18,8 +18,13 @@ Give = Callable[[str, NDArray[np.float32]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
 
-def check_products(path: Path, products: Mapping[str, ProductShape]) -> None:
-    """Raise `ModelError` for a model of which nothing can be adapted."""
+def check_products(path: Path, products: Mapping[str, ProductShape], frame_size: int = 0) -> None:
+    """Raise `ModelError` for a model of which nothing can be adapted, or only a half."""
+    if frame_size:
+        raise ModelError(
+            f"{path} attends to an encoder, and layers of both have the same names in an adapter; merge the "
+            "adapter into the checkpoint, and remove `adapters`."
+        )
     if not products:
         raise ModelError(
             f"{path}: none of its products is named as the `targets` of its `adapters`, so no adapter fits; "

@@ -20,15 +20,14 @@ def add_low_rank(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductS
     if products:
         slot = ir.val(SLOT, F32, ["adapters_tokens", RANK])
         graph.inputs.append(slot)
-        for product in products:
-            _add_behind(graph, product, slot)
+        for number, product in enumerate(products):
+            _add_behind(graph, product, slot, number)
     return {product.name: product.shape for product in products}
 
 
-def _add_behind(graph: ir.Graph, product: Product, slot: ir.Value) -> None:
-    a = ir.val(a_name(product.name), F32, [product.shape.size_in, RANK])
-    b = ir.val(b_name(product.name), F32, [RANK, product.shape.size_out])
-    graph.inputs.extend([a, b])
+def _add_behind(graph: ir.Graph, product: Product, slot: ir.Value, number: int) -> None:
+    a = _input(graph, a_name(product.name), [product.shape.size_in, RANK])
+    b = _input(graph, b_name(product.name), [RANK, product.shape.size_out])
     out, readers = product.out, list(product.out.uses())
     rows = [] if product.dtype == F32 else [ir.node("Cast", [product.rows], {"to": int(F32)})]
     low = ir.node("MatMul", [rows[0].outputs[0] if rows else product.rows, a])
@@ -37,11 +36,20 @@ def _add_behind(graph: ir.Graph, product: Product, slot: ir.Value) -> None:
     cast = [] if product.dtype == F32 else [ir.node("Cast", [*more.outputs], {"to": int(product.dtype)})]
     total = ir.node("Add", [out, *(cast[0] if cast else more).outputs])
     nodes = [*rows, low, own, more, *cast, total]
-    for number, node in enumerate(nodes):
-        node.outputs[0].name = f"adapters.{number}.{product.name}"
+    for place, node in enumerate(nodes):
+        node.outputs[0].name = f"adapters.{number}.{place}"
     total.outputs[0].type, total.outputs[0].shape = out.type, out.shape
     producer = out.producer()
     assert producer is not None
     graph.insert_after(producer, nodes)
     for reader, place in readers:
         reader.replace_input_with(place, total.outputs[0])
+
+
+def _input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
+    """The input of this name: a module that the model calls twice is one product."""
+    found = next((each for each in graph.inputs if each.name == name), None)
+    if found is None:
+        found = ir.val(name, F32, shape)
+        graph.inputs.append(found)
+    return found

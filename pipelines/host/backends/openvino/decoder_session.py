@@ -104,7 +104,7 @@ class OpenVINOSession:
         self._max_tokens = 0
         read = _read(path, settings.targets)
         if settings.targets is not None:
-            check_products(path, read.products)
+            check_products(path, read.products, read.frame_size)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes

@@ -16,18 +16,20 @@ from pipelines.host.backends.adapter_stacks import SLOT, a_name, b_name
 def add_low_rank(model: ov.Model, targets: frozenset[str]) -> dict[str, ProductShape]:
     """Add inputs for the adapters of all products that `targets` name, or of all; return these products.
 
-    A product is found by the name that its node has from the checkpoint, which no kind of weight changes.
+    A module that the model calls twice is one product.  It is found by the name that its node has from the
+    checkpoint, which no kind of weight changes.
     """
     slot = _input(SLOT, [-1, -1])
-    inputs, shapes = [slot], {}
+    sides: dict[str, tuple[ov.op.Parameter, ov.op.Parameter]] = {}
+    shapes = {}
     for product, node in list(_products(model, targets)):
-        shape = _shape(node)
-        a, b = _input(a_name(product), [shape.size_in, -1]), _input(b_name(product), [-1, shape.size_out])
-        _add_behind(node, shape, a, b, slot)
-        inputs += [a, b]
-        shapes[product] = shape
+        shape = shapes[product] = _shape(node)
+        if product not in sides:
+            a, b = _input(a_name(product), [shape.size_in, -1]), _input(b_name(product), [-1, shape.size_out])
+            sides[product] = a, b
+        _add_behind(node, shape, *sides[product], slot)
     if shapes:
-        model.add_parameters(inputs)
+        model.add_parameters([slot, *(each for both in sides.values() for each in both)])
         model.validate_nodes_and_infer_types()
     return shapes
 

@@ -150,6 +150,27 @@ def compute(model: ir.Model, given: dict[str, np.ndarray]) -> list[np.ndarray]:
     return [each[0] for each in session.run(None, {"x": X[None], **given})]
 
 
+def test_a_module_that_is_called_twice_is_one_product():
+    name = "layers.0.mlp.up_proj"
+    graph = onnx_graph(
+        [("model.layers.0.mlp.up_proj.weight", ""), ("w", "/model/layers.0/mlp/up_proj/MatMul_1")]
+    )
+    shapes = onnx_products.add_low_rank(graph.graph, ALL)
+    rows = ops.parameter([-1, 1, 8], np.float32, name="rows")
+    made = [ops.matmul(rows, ops.constant(W), False, False, name=f"model.{name}/{place}") for place in "ab"]
+    model = ov.Model([ops.result(each) for each in made], [rows])
+    assert openvino_products.add_low_rank(model, ALL) == shapes == {name: ProductShape(8, 12)}
+    weights = adapter(name, 2, 12)
+    given = feed(shapes, {1: weights}, [1], [5])
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    both = [
+        *compute(graph, given),
+        *(each[:, 0] for each in compiled({"rows": X[:, None], **given}).values()),
+    ]
+    for found in both:
+        np.testing.assert_allclose(found, X @ W + more(weights, name, X), rtol=1e-4, atol=1e-4)
+
+
 def test_a_graph_without_targets_gets_nothing_and_one_without_products_is_refused():
     model = openvino_model()
     before = [each.get_friendly_name() for each in model.get_ordered_ops()]
@@ -160,6 +181,8 @@ def test_a_graph_without_targets_gets_nothing_and_one_without_products_is_refuse
     assert [each.name for each in graph.inputs] == ["x"]
     with pytest.raises(ModelError, match="none of its products is named as the `targets`"):
         check_products(Path("model.onnx"), {})
+    with pytest.raises(ModelError, match="attends to an encoder"):
+        check_products(Path("model.onnx"), {"layers.0.q": ProductShape(8, 8)}, frame_size=4)
 
 
 def test_a_set_of_adapters_is_given_once_and_few_sets_are_kept():

@@ -99,7 +99,7 @@ class OnnxCpuSession:
         self.products = {}
         if settings.targets is not None:
             self.products = add_low_rank(decoder.model.graph, settings.targets)
-            check_products(path, self.products)
+            check_products(path, self.products, self.frame_size)
         self._adapters = AdapterInputs(self.products, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
         self._cache: OnnxCpuCache | None = None
