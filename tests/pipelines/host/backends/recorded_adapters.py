@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from adapter_batches import NUM_TOKENS, Case
 
 FOLDER = Path(__file__).parent / "recorded" / "adapters"
-FAMILY, NUM_TOKENS = "llama", 16
+FAMILY = "llama"
 ORDER = [None, "a", "b", "c", "a", None, "c", "b"]
 """The adapters of the recorded prompts."""
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -24,14 +26,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "alpha_pattern": {"q_proj": 5},
     },
 }
-
-
-class Case(NamedTuple):
-    """A prompt, the name of its adapter (None: the base), and the tokens that PEFT chooses."""
-
-    adapter: str | None
-    prompt: list[int]
-    tokens: list[int]
 
 
 def recorded_cases() -> list[Case]:
