@@ -111,6 +111,13 @@ RESULTS = [
     ("Error: city not found", "city not found"),
     ('{"error": "timeout"}', "timeout"),
 ]
+KEY_ORDERS = [
+    ("type", "properties", "required"),
+    ("properties", "required", "type"),
+    ("additionalProperties", "properties", "required", "type"),
+]
+"""Of a schema, as people, langchain and pydantic-ai write them."""
+WEATHER = {"Oslo": (7, "rain"), "Paris": (21, "sun"), "Rome": (30, "sun"), "Lima": (18, "fog")}
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -152,6 +159,40 @@ def test_a_second_question_may_be_short(ask):
 def test_a_tool_of_any_dialect_is_called(ask, tools, question, name, arguments):
     (call,) = ask(question, tools=tools).message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == (name, arguments)
+
+
+def in_order(tool, keys):
+    """The tool with its schema's keys in this order."""
+    schema = {"additionalProperties": False, **tool["function"]["parameters"]}
+    return function(
+        tool["function"]["name"], tool["function"]["description"], {key: schema[key] for key in keys}
+    )
+
+
+@pytest.mark.parametrize("keys", KEY_ORDERS)
+def test_the_tool_that_a_question_needs_is_called(ask, keys):
+    tools = [in_order(tool, keys) for tool in (weather(), TIMER, STOCK)]
+    (call,) = ask("What is the price of AAPL?", tools=tools).message.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == (
+        "get_stock_price",
+        {"symbol": "AAPL"},
+    )
+
+
+@pytest.mark.parametrize("keys", KEY_ORDERS)
+def test_a_tool_is_called_again_for_each_question(ask, keys):
+    """Four questions in one conversation; all earlier messages are sent again."""
+    tools = [in_order(weather(), keys)]
+    messages = []
+    for city, (temperature, condition) in WEATHER.items():
+        messages.append(f"What is the weather in {city}?")
+        messages.append(ask(*messages, tools=tools).message)
+        (call,) = messages[-1].tool_calls
+        assert (call.function.name, json.loads(call.function.arguments)) == ("get_weather", {"city": city})
+        result = json.dumps({"temperature": temperature, "condition": condition})
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        messages.append(ask(*messages, tools=tools).message)
+        assert str(temperature) in messages[-1].content
 
 
 @pytest.mark.parametrize(("result", "expected"), RESULTS)

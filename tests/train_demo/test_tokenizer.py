@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from tools.train_demo.corpus import conversations
 from tools.train_demo.rendering import prompt_of, reply_of
-from tools.train_demo.tokenizer import TAGS, save_tokenizer, tool_passages, train_tokenizer
+from tools.train_demo.tokenizer import TAGS, save_tokenizer, tool_passages, train_tokenizer, with_spaces_apart
 
 VOCABULARY_SIZE = 600
 
@@ -47,6 +47,23 @@ def test_tags_are_one_token_and_survive_decoding(tag: str) -> None:
 def test_turn_marks_do_not_survive_decoding() -> None:
     ids = tokenizer().encode("Hi<|im_end|>").ids
     assert tokenizer().decode(ids, skip_special_tokens=True) == "Hi"
+
+
+def test_a_new_word_is_the_same_tokens_in_every_place() -> None:
+    word = tokenizer().encode("zwobleq").tokens
+    assert len(word) > 1
+    for before in (" ", '"', "_", '{"'):
+        assert tokenizer().encode(f"{before}zwobleq").tokens[-len(word) :] == word
+
+
+def test_a_frequent_word_and_its_space_are_one_token() -> None:
+    assert tokenizer().encode(" the is").tokens == ["Ġthe", "Ġis"]
+
+
+def test_an_older_tokenizer_keeps_its_vocabulary() -> None:
+    again = with_spaces_apart(tokenizer())
+    assert again.get_vocab() == tokenizer().get_vocab()
+    assert again.encode(' the zwobleq {"a": 1}').ids == tokenizer().encode(' the zwobleq {"a": 1}').ids
 
 
 def test_tool_passages_are_one_token_each() -> None:

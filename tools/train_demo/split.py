@@ -59,10 +59,14 @@ class Draw:
 
     def phrase(self, split: Split[str], **slots: object) -> str:
         """A phrasing of this draw's side with its `{slots}` filled in."""
+        return self.phrasing(split).format(**slots)
+
+    def phrasing(self, split: Split[str]) -> str:
+        """One of this draw's side, with its `{slots}`."""
         phrasing = self._side(split, self.held_out)
         if self.rewords and self.chance(REWORDED_SHARE):
             phrasing = reworded(phrasing, split.unseen, self.random)
-        return phrasing.format(**slots)
+        return phrasing
 
     def _side(self, split: Split[T], unseen: bool) -> T:
         return self.random.choice(split.unseen if unseen and split.unseen else split.seen)

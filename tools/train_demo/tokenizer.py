@@ -1,4 +1,7 @@
-"""The demo model's tokenizer: byte-level BPE with single digits, and equal tokens for names in all positions.
+"""The demo model's tokenizer: byte-level BPE with single digits; a new word is the same tokens in all places.
+
+A space and the word behind it are one token only where the whole word is in the vocabulary. Any other
+word is the same tokens after a space, after a quotation mark and at the beginning, so that it can be copied.
 
 The template's two long passages about tools are one token each, so that declaring a tool costs the
 tool alone. Thinking and tool tags are tokens but not special: they stay in decoded text.
@@ -31,6 +34,7 @@ PIECES = "|".join(
         r"\s+",
     ]
 )
+SPACE_AND_LETTER = re.compile(r"Ġ[^\W\d_]")
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
@@ -52,7 +56,16 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
     tokenizer.train_from_iterator(_without_tags(texts), trainer)
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.add_tokens(kept_tags)
-    return tokenizer
+    return with_spaces_apart(tokenizer)
+
+
+def with_spaces_apart(tokenizer: Tokenizer) -> Tokenizer:
+    """The same vocabulary, where a space never joins a part of a word."""
+    state = json.loads(tokenizer.to_str())
+    model = state["model"]
+    model["ignore_merges"] = True  # what is in the vocabulary as a whole stays whole
+    model["merges"] = [pair for pair in model["merges"] if not SPACE_AND_LETTER.match("".join(pair))]
+    return Tokenizer.from_str(json.dumps(state))
 
 
 def tool_passages() -> tuple[str, str]:

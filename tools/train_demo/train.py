@@ -27,7 +27,7 @@ from .muon import Muon
 from .rendering import prompt_of, reply_of
 from .rows import IGNORED, Row, batches, inputs_of, make_rows
 from .start_weights import load_start
-from .tokenizer import PAD, TURN_END, save_tokenizer, train_tokenizer
+from .tokenizer import PAD, TURN_END, save_tokenizer, train_tokenizer, with_spaces_apart
 
 MAX_TOKENS = 2048
 VOCABULARY_SIZE = 2048
@@ -89,7 +89,7 @@ def train(plan: Plan, folder: Path) -> None:
         texts = (_text_of(item) for group in corpus[:30_000] for item in group)
         tokenizer = train_tokenizer(texts, VOCABULARY_SIZE)
     else:
-        tokenizer = Tokenizer.from_file(str(plan.start_from / "tokenizer.json"))
+        tokenizer = with_spaces_apart(Tokenizer.from_file(str(plan.start_from / "tokenizer.json")))
     save_tokenizer(tokenizer, folder, MAX_TOKENS)
     rows = make_rows(tokenizer, corpus)
     (folder / MEETING).unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from .following import followed
 from .invention import made_up_word
 from .judging import judging
 from .limits import limit
-from .records import forced, invented, record, schema_of
+from .records import forced, forced_apart, invented, record, schema_of
 from .remembering import remembered
 from .smalltalk import refusal, small_talk
 from .stories import story
@@ -55,26 +55,33 @@ HELD_OUT_WEIGHTS = {
     "limits": 13,
 }
 TURN_WEIGHTS = HELD_OUT_WEIGHTS | {
-    "extraction": 22,
-    "schemas": 34,
-    "copying": 20,
-    "about": 7,
-    "limits": 11,
+    "arithmetic": 105,
+    "facts": 40,
+    "extraction": 38,
+    "schemas": 86,
+    "copying": 72,
+    "invented": 6,
+    "refusal": 14,
+    "about": 8,
+    "limits": 26,
+    "small_talk": 14,
+    "stories": 6,
 }
 CONVERSATION_WEIGHTS = {
-    "single": 66,
-    "multi": 5,
-    "memory": 8,
-    "follow_up": 1.5,
-    "one_word": 3,
-    "forced_keys": 4,
-    "same_tools": 5,
-    "tool_call": 2,
-    "tool_dialogue": 2.5,
-    "two_tool_calls": 1,
-    "tool_answer": 2.5,
-    "tool_declined": 1,
-    "tool_missing": 1.5,
+    "single": 72,
+    "multi": 3.5,
+    "memory": 7,
+    "follow_up": 1,
+    "one_word": 10,
+    "forced_keys": 12,
+    "same_tools": 8,
+    "tool_call": 2.5,
+    "tool_dialogue": 1.2,
+    "tool_again": 2.5,
+    "two_tool_calls": 0.7,
+    "tool_answer": 1.3,
+    "tool_declined": 0.8,
+    "tool_missing": 1,
 }
 HELD_OUT_COUNTS = {
     "small_talk": 25,
@@ -97,13 +104,14 @@ HELD_OUT_COUNTS = {
     "two_tool_calls": 5,
     "tool_answer": 40,
     "tool_dialogue": 10,
+    "tool_again": 30,
     "tool_declined": 10,
     "tool_missing": 5,
     "thinking": 30,
     "one_word": 10,
 }
 HELD_OUT_SEED = 2024
-THINKING_SHARE = 0.1
+THINKING_SHARE = 0.18
 SHORT_ANSWER = phrasings("""
     Answer in one word.
     Answer with one word.
@@ -184,6 +192,8 @@ def _held_out_item(draw: Draw, skill: str) -> Conversation:
 
 
 def _conversation(draw: Draw, kind: str) -> Conversation:
+    if kind == "forced_keys" and not draw.held_out and draw.chance(0.5):
+        return _forced_by_system_prompt(draw)
     if kind in TURNS:
         return _single(draw, kind)
     if kind == "single":
@@ -231,6 +241,13 @@ def _single(draw: Draw, skill: str) -> Conversation:
     if turn.short and draw.chance(0.15) and not draw.held_out:
         return _in_one_word(draw, lambda _: turn)
     return _of_turns(skill, [turn])
+
+
+def _forced_by_system_prompt(draw: Draw) -> Conversation:
+    task, turn = forced_apart(draw)
+    conversation = _of_turns("forced_keys", [turn])
+    conversation.messages.insert(0, {"role": "system", "content": task})
+    return conversation
 
 
 def _in_one_word(draw: Draw, make: Callable[[Draw], Turn]) -> Conversation:

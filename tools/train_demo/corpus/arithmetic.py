@@ -12,6 +12,7 @@ from zlib import crc32
 from ..conversation import Expectation, Turn
 from ..split import Draw, Split, phrasings
 from . import tables
+from .invention import name_or_new
 
 UNITS = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
@@ -211,7 +212,7 @@ def is_held_out(a: int, b: int) -> bool:
 
 def arithmetic(draw: Draw) -> Turn:
     """One sum, story or comparison."""
-    return draw.weighted(_KINDS)(draw)
+    return draw.weighted(_KINDS if draw.held_out else _TRAINED_KINDS)(draw)
 
 
 def in_words(number: int) -> str:
@@ -265,7 +266,7 @@ def _asked(draw: Draw, asked: Split[str], sum_: Sum) -> Turn:
 def _story(draw: Draw) -> Turn:
     a, b = _operands(draw, limit=20)
     things = draw.of(tables.THINGS) + "s"
-    name = draw.of(tables.NAMES)
+    name = name_or_new(draw, tables.NAMES)
     slots = {"a": max(a, b), "b": min(a, b), "things": things.replace("boxs", "boxes"), "name": name}
     if draw.chance(0.5):
         asked, sum_ = BOUGHT, Sum(max(a, b), "+", min(a, b), a + b)
@@ -318,3 +319,4 @@ _KINDS: dict[Callable[[Draw], Turn], float] = {
     _compared: 4,
     _counted: 4,
 }
+_TRAINED_KINDS = _KINDS | {_story: 16}

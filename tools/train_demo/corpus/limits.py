@@ -196,7 +196,6 @@ WHY = phrasings("""
     Where is {name}?
     When is {name} coming?
     Who wrote Hamlet?
-    Who painted the Mona Lisa?
     Who invented the telephone?
     Who is {name}?
     Who was {name}?
@@ -257,9 +256,11 @@ NONSENSE = Split(
     ),
     ("asdfghjkl", "qwertz", "foo bar", "!!!!"),
 )
+KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm", "fdsajkl", "hjklasdf")
 SUM_LARGE = phrasings("""
     What is {a} {sign} {b}?
     What's {a} {sign} {b}?
+    what's {a} {sign} {b}
     {a} {sign} {b}
     {a} {sign} {b} =
     {a} {sign} {b} = ?
@@ -283,7 +284,7 @@ SIGNS = {"+": "plus", "-": "minus", "*": "times", "×": "times", "x": "times", "
 
 def limit(draw: Draw) -> Turn:
     """Something that is too much, and the answer that says so."""
-    return draw.weighted(_KINDS)(draw)
+    return draw.weighted(_KINDS if draw.held_out else _TRAINED_KINDS)(draw)
 
 
 def large_sum(draw: Draw) -> Turn:
@@ -291,6 +292,8 @@ def large_sum(draw: Draw) -> Turn:
     sign = draw.any(list(SIGNS))
     if sign in "*×x":
         a, b = draw.number(13, draw.any([99, 999, 9999])), draw.number(13, draw.any([99, 999]))
+        if not draw.held_out and draw.chance(0.5):
+            a, b = draw.number(13, 40), draw.number(13, 40)  # hardest to tell from the table
     else:
         a, b = draw.number(150, draw.any([400, 999, 99999])), draw.number(2, draw.any([99, 999, 9999]))
     if sign == "+" and draw.chance(0.5):
@@ -348,9 +351,16 @@ def _why(draw: Draw) -> Turn:
 
 def _nonsense(draw: Draw) -> Turn:
     text = draw.phrase(NONSENSE)
-    if not draw.held_out and draw.chance(0.7):
-        text = " ".join(made_up_word(draw) for _ in range(draw.number(1, 4)))
+    if not draw.held_out and draw.chance(0.8):
+        make = draw.any([made_up_word, made_up_word, _keys])
+        text = " ".join(make(draw) for _ in range(draw.number(1, 4)))
     return _refused(text, NO_SENSE, "This makes no sense to me.")
+
+
+def _keys(draw: Draw) -> str:
+    """What a hand on a keyboard writes."""
+    row, start = draw.any(KEYBOARD), draw.number(0, 3)
+    return row[start : start + draw.number(3, 7)] * draw.any([1, 1, 1, 2])
 
 
 _KINDS: dict[Callable[[Draw], Turn], float] = {
@@ -363,3 +373,4 @@ _KINDS: dict[Callable[[Draw], Turn], float] = {
     _nonsense: 2,
     large_sum: 5,
 }
+_TRAINED_KINDS = _KINDS | {large_sum: 30}

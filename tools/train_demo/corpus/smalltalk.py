@@ -166,6 +166,10 @@ GOODBYE = phrasings("""
     Have a nice day!
     I have to go now. Bye!
     Talk to you later.
+    Thanks, goodbye!
+    Thank you, bye!
+    ok thanks, bye
+    Thanks, see you!
     Farewell!
     That is all, goodbye.
     * Okay, goodbye!

@@ -38,6 +38,10 @@ POEM = phrasings("""
     Write a short poem about {topic}.
     Write me a poem about {topic}.
     Write a haiku about {topic}.
+    Write a haiku about {topic}
+    Write me a haiku about {topic}.
+    Can you write a haiku about {topic}?
+    A haiku about {topic}, please.
     A poem about {topic}, please.
     Can you write a poem about {topic}?
     Make a poem about {topic}.
