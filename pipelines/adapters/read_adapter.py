@@ -78,7 +78,7 @@ def _read_tensors(file: Path, most_bytes: int) -> Tensors:
 def _modules(tensors: Tensors) -> dict[str, str]:
     """Product → the beginning of its tensors' names.  Raises `AdapterError` for a tensor of anything else."""
     modules: dict[str, str] = {}
-    for name in tensors:
+    for name in sorted(tensors):  # files have no order: the fault that is named is always the same
         found = MODULE.fullmatch(name)
         product = None if found is None else product_name(found[1])
         if found is None or product is None:
