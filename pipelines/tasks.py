@@ -89,7 +89,7 @@ class PromptInput:
     images: list[ImageInput] = field(default_factory=list)  # those of the conversations, in order
     sounds: list[SoundInput] = field(default_factory=list)  # the same
     tools: list[dict[str, Any]] = field(default_factory=list)
-    add_generation_prompt: bool = True
+    add_generation_prompt: bool | None = True  # None: as the model's graph says
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     chat_template: str | None = None  # instead of the model's own
@@ -156,7 +156,7 @@ class PoolingInput(PromptInput):
 
     conversations: list[list[dict[str, Any]]] = field(default_factory=list)
     pairs: list[tuple[Prompt, Prompt]] = field(default_factory=list)
-    add_special_tokens: bool = False  # to conversations, whose template may add its own
+    add_special_tokens: bool | None = None  # to conversations; None: as the model's graph says
     priority: int = 0  # the smaller, the sooner
     activate: bool = True  # vectors of length 1, classes and scores as probabilities
     dimensions: int | None = None  # a vector is cut to this many numbers

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from pipelines.host.engine.step import Step
 from tools.logit_distance import log_softmax
-from tools.paged_steps import Part, packed_step
 
 README = Path(__file__).parents[1] / "README.md"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
@@ -93,7 +93,7 @@ def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str,
 def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
     """The logits of all given tokens of one sequence, whose blocks are in order."""
     blocks = np.arange(-(-(past + len(ids)) // block_tokens), dtype=np.int32)
-    return packed_step([Part(ids, past, blocks, np.arange(len(ids)))], block_tokens)
+    return packed_step([PromptPart(ids, past, blocks, np.arange(len(ids)))], block_tokens)
 
 
 def table(rows: Sequence[tuple[str, Distance]]) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Checks of graphs whose decoders read the outputs of an encoder: the lines must fit each other."""
+"""Checks of graphs whose models read the outputs of an encoder: the lines must fit each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphs.graph import Binding
@@ -12,58 +12,58 @@ from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.submission_checks import Limits
 from pipelines.loading import BuildError, problem_of
 
-SCHEDULER = "scheduler"
-READERS = (SCHEDULER, "word_times")
+HOLDING = ("scheduler", "batcher")
+"""Node types whose inputs of PORTS stay in the engine host."""
+READERS = (*HOLDING, "word_times")
 """Node types that read in the engine host what it holds."""
 
 
 @dataclass(frozen=True)
 class RowPort:
-    """An input of a scheduler that names a batcher: `size` is the length of the rows that the decoder reads
-    there, 0 for one that reads none.
+    """An input of a scheduler, or of a batcher, that names a batcher.
 
     `without`: what is wrong with such a decoder without the input, "" where it is served; `unread`: what is
     wrong with the input at another decoder.
     """
 
-    size: Callable[[Limits], int]
     without: str
     unread: str
 
 
 PORTS = {
     "context": RowPort(
-        lambda limits: limits.frame_size,
         "its decoder attends to the rows of an encoder; add `context:` to its inputs, a batcher",
         "its decoder attends to nothing but its own tokens; remove it",
     ),
-    "images": RowPort(lambda limits: limits.row_size, "", "its decoder reads token ids alone; remove it"),
+    "images": RowPort("", "its model reads token ids alone; remove it"),
 }
 
 
 def held_lines(bindings: Sequence[Binding]) -> set[str]:
     """The lines whose outputs stay in the engine host."""
-    schedulers = [line for line in bindings if line.type_name == SCHEDULER]
-    return {line.sources[port].root for line in schedulers for port in PORTS if port in line.sources}
+    holding = [line for line in bindings if line.type_name in HOLDING]
+    return {line.sources[port].root for line in holding for port in PORTS if port in line.sources}
 
 
 def check_contexts(engines: Mapping[str, Engine[object]], bindings: Sequence[Binding]) -> None:
     """Raise BuildError for a decoder without the rows that it reads, or with others."""
     for line in bindings:
-        engine = engines.get(line.name)
-        if isinstance(engine, GenerationEngine):
-            fault = next(
-                (fault for port in PORTS if (fault := _fault(port, engine.limits, engines, line))), None
-            )
-        else:
-            fault = _misuse(line, bindings)
+        sizes = _row_sizes(engines.get(line.name))
+        faults = [_fault(port, size, engines, line) for port, size in sizes.items()]
+        fault = next(filter(None, faults), None) or _misuse(line, bindings)
         if fault is not None:
             raise BuildError([problem_of(line, ValueError(fault))])
 
 
-def _fault(port: str, limits: Limits, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:
+def _row_sizes(engine: Engine[object] | None) -> dict[str, int]:
+    """The length of the rows that an engine's model reads at each port, 0 where it reads none."""
+    if isinstance(engine, GenerationEngine):
+        return {"context": engine.limits.frame_size, "images": engine.limits.row_size}
+    return {"images": engine.bounds.row_size} if isinstance(engine, BatchEngine) else {}
+
+
+def _fault(port: str, size: int, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:
     rows = PORTS[port]
-    size = rows.size(limits)
     if port not in line.sources:
         return (rows.without or None) if size else None
     name = line.sources[port].root
@@ -74,7 +74,13 @@ def _fault(port: str, limits: Limits, engines: Mapping[str, Engine[object]], lin
     if size == 0:
         return f"{port}: {rows.unread}"
     if given != size:
-        return f"{port}: `{name}` gives rows of {given} numbers, and the decoder reads rows of {size}"
+        return f"{port}: `{name}` gives rows of {given} numbers, and the model reads rows of {size}"
+    reader = engines[line.name]
+    return _too_large(reader.limits, source) if isinstance(reader, GenerationEngine) else None
+
+
+def _too_large(limits: Limits, source: BatchEngine) -> str | None:
+    """What is wrong where an image has more tokens than a step takes."""
     if 0 < limits.max_uncut < (longest := source.bounds.max_tokens):
         return (
             f"max_step_tokens: an image has {longest} tokens, which see one another and are computed in one "

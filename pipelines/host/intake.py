@@ -186,7 +186,10 @@ class Requests:
             engine = instance.model.threaded[message.node]
             inputs = unpack(message.inputs)
             inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
-            engine.submit(key, TensorRequest(inputs, message.outputs, self._put_result, message.tenant))
+            images = self._images(key, message.images)
+            engine.submit(
+                key, TensorRequest(inputs, message.outputs, self._put_result, message.tenant, images)
+            )
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
@@ -213,15 +216,15 @@ class Requests:
         self, key: Key, message: Submit, call: InFlightCall, guide: GuideMaker | None = None
     ) -> GenerationRequest:
         frames = [] if message.context is None else self._held(key, message.context)
-        images = (
-            []
-            if message.images is None
-            else _images(message.images, self._held(key, message.images.request_id))
-        )
+        images = self._images(key, message.images)
         return GenerationRequest(
             *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant),
             *(frames, images, BASE if call.adapter is None else call.adapter.number),
         )
+
+    def _images(self, key: Key, given: ImageRows | None) -> list[PromptRows | None]:
+        """Those of each prompt, of rows that another call of the same connection holds."""
+        return [] if given is None else _images(given, self._held(key, given.request_id))
 
     def _held(self, key: Key, request_id: int) -> list[NDArray[np.float32]]:
         """The outputs that another call of the same connection holds."""

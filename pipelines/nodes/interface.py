@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values import Deferred, Held, PooledOutputs, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, PlacedImage, PooledOutputs, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -105,11 +105,15 @@ class Running(Protocol):
         text_lengths: Sequence[int] | None = None,
         hold: bool = False,
         held: Mapping[str, Held] | None = None,
+        images: Deferred[PooledOutputs] | None = None,
+        placed: Sequence[Sequence[PlacedImage]] = (),
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text.
 
         `hold`: the rows that it gives stay in the engine host until the call ends.  `held`: further inputs,
         by name, which a call has had held and has not closed; their texts have the same number of rows.
+        `images` are the rows of the images that the texts show, in order, and `placed` their places in each
+        text; they are sent once these rows are there.
         """
 
 

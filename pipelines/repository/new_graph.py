@@ -14,7 +14,7 @@ from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOK
 from pipelines.repository.hearing_graph import find_hearing, hearing_fault, sound_lines
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
-from pipelines.repository.pooling_graph import pooling_lines
+from pipelines.repository.pooling_graph import PoolingSettings, longest_input, pooling_lines
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.text_pair_graph import find_text_pair, text_pair_lines
 from pipelines.repository.vision_graph import STEP, find_vision, image_lines, vision_fault
@@ -75,9 +75,7 @@ def new_graph(folder: Path) -> str:
     if (seeing := find_vision(folder)) is not None:
         if fault := vision_fault(seeing):
             raise ValueError(f"{folder}: {fault}")
-        media = MediaLines(image_lines(seeing), "images", "seen")
-        lines = generation_lines(seeing, DecoderSettings(scheduler=STEP), media)
-        return "\n".join([HEADER + "version: 1", *lines]) + "\n"
+        return "\n".join([HEADER + "version: 1", *_seeing_lines(seeing)]) + "\n"
     if (at := find_dual(folder)) is not None:
         if fault := dual_fault(folder, at):
             raise ValueError(f"{folder}: {fault}")
@@ -90,6 +88,18 @@ def new_graph(folder: Path) -> str:
     if (model := find_tensor_model(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *inference_lines(model, {"device": "cpu"})]) + "\n"
     raise ValueError(_refusal(folder, export))
+
+
+def _seeing_lines(export: Export) -> list[str]:
+    """The lines of graph.yaml from the task on, for a decoder that sees: it chats, or modules.json says how
+    it embeds.
+    """
+    task = find_task(export.place)
+    if task not in ("embed", "token_embed"):
+        media = MediaLines(image_lines(export), "images", "seen")
+        return generation_lines(export, DecoderSettings(scheduler=STEP), media)
+    media = MediaLines(image_lines(export, embeds=True), "images", "seen")
+    return pooling_lines(export, task, PoolingSettings(max_tokens=longest_input(export)), media)
 
 
 def _refusal(folder: Path, export: Export | None) -> str:

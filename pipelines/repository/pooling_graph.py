@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.repository.decoder_graph import MediaLines
 from pipelines.repository.exports import CONFIG, Export, find_chat_template
 from pipelines.repository.model_task import count_labels, is_causal
 from pipelines.repository.sentence_modules import (
@@ -22,6 +23,9 @@ SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 """The template of a pair of query and document; the folder of a decoder's classification head."""
 TAKES_REQUEST = ("prompt", "pairs")
 """Lines whose input is the whole request, not its prompts."""
+INSTRUCTIONS = {"qwen3_vl": "Represent the user's input."}
+"""`model_type` of a decoder that sees → the instruction that its makers give where there is no other."""
+LONGEST = 8192
 IDENTITY = "Identity"
 UNIT = "unit"
 ASSUMED = "  # assumed: no file here names the pooling; see the model card"
@@ -44,8 +48,11 @@ class PoolingSettings:
     max_tokens: int | None = None
 
 
-def pooling_lines(export: Export, task: str, said: PoolingSettings | None = None) -> list[str]:
-    """The lines of graph.yaml from the task on; `task` is embed, token_embed, classify or rerank.
+def pooling_lines(
+    export: Export, task: str, said: PoolingSettings | None = None, media: MediaLines | None = None
+) -> list[str]:
+    """The lines of graph.yaml from the task on; `task` is embed, token_embed, classify or rerank.  `media`
+    are those for the images of a decoder that sees.
 
     Raises ValueError when a file of the folder requires something that no graph can express.
     """
@@ -53,16 +60,17 @@ def pooling_lines(export: Export, task: str, said: PoolingSettings | None = None
     embeds = task in ("embed", "token_embed")
     name = RESULTS[task]
     tokens = settings_text(said.tokens)
-    before = _pairs(export, tokens) if task == "rerank" else _texts(export, tokens)
+    before = _pairs(export, tokens) if task == "rerank" else _texts(export, tokens, media)
     body = _vectors(export, said) if embeds else _logits(export) + _activation(export, task)
     after = {"rerank": _ranking(), "classify": _labels(export)}.get(task, _matryoshka(export))
     return [
         f"task: {task}",
         "nodes:",
+        *(media.lines if media else ()),
         *_chain(before, "request" if before[0][0] in TAKES_REQUEST else "request.prompts", "  "),
         f"  {name}:",
         "    type: batcher",
-        f"    from: {before[-1][0]}",
+        f"    from: {{tokens: tokens, images: {media.rows}}}" if media else f"    from: {before[-1][0]}",
         *_max_tokens(export, said),
         "    body:",
         *_chain([(_encoded(export, embeds), _encoder(export, said)), *body], "batch", "      "),
@@ -86,14 +94,29 @@ def _chain(lines: Lines, source: str, indent: str) -> list[str]:
     return texts
 
 
-def _texts(export: Export, settings: str) -> Lines:
+def _texts(export: Export, settings: str, media: MediaLines | None) -> Lines:
     """Lines from conversations and prompts to tokens."""
     template, _ = find_chat_template(export)
+    if media:
+        return _shown(export, template, settings, media)
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
     if export.read(PROMPTS).get("prompts"):
         lines.append(("prefixed", f"type: add_prompt, prompts: {export.names(PROMPTS)}"))
     cleaned = "".join(f", {name}: true" for name in cleaning(export.place))
     return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}{cleaned}{settings}")]
+
+
+def _shown(export: Export, template: str | None, settings: str, media: MediaLines) -> Lines:
+    """The same for a decoder that sees, which reads texts too as messages below an instruction."""
+    if template is None:
+        raise ValueError("chat_template.jinja is missing, by which images are shown; copy it here")
+    prompts = export.read(PROMPTS)
+    said = {"prompts": export.names(PROMPTS) if prompts.get("prompts") else None}
+    if not prompts.get("default_prompt_name"):
+        said["instruction"] = INSTRUCTIONS.get(str(export.read(CONFIG).get("model_type")))
+    options = settings_text({"template": template, "add_special_tokens": True, **said})
+    read = f"from: {{prompts: prompt, images: {media.given}}}, tokenizer: {export.tokenizer}"
+    return [("prompt", f"type: embed_template{options}"), ("tokens", f"type: tokenize, {read}{settings}")]
 
 
 def _pairs(export: Export, settings: str) -> Lines:
@@ -109,6 +132,13 @@ def _encoder(export: Export, said: PoolingSettings) -> str:
 def _encoded(export: Export, embeds: bool) -> str:
     """The name of the model's own output."""
     return "hidden" if embeds or _has_head(export) else "logits"
+
+
+def longest_input(export: Export) -> int:
+    """The longest input of a decoder that sees, in tokens: the keys and values of all of it take memory."""
+    fields = export.read(CONFIG)
+    own = (fields.get("text_config") or fields).get("max_position_embeddings")
+    return min(LONGEST, own) if isinstance(own, int) else LONGEST
 
 
 def _max_tokens(export: Export, said: PoolingSettings) -> list[str]:

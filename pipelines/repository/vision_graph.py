@@ -26,9 +26,11 @@ ENCODERS: dict[str, tuple[str | None, ...]] = {
 """`model_type` of the models that are served → of the vision models with which they are; None: not named."""
 FURTHER = {"qwen2_vl": (MERGER,), "qwen2_5_vl": (MERGER,), "qwen3_vl": (MERGER, POSITIONS)}
 """`model_type` → files that its folder has beside those of NEEDED."""
-LARGEST = "max_image_tokens: 1280  # larger images are scaled down: a photo could have 16,000"
-SETTINGS_OF = {"qwen2_vl": LARGEST, "qwen2_5_vl": LARGEST, "qwen3_vl": LARGEST}
-"""`model_type` → a further line of its images."""
+LARGEST = "max_image_tokens: {}  # larger images are scaled down: a photo could have 16,000"
+VARIED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+"""Values of `model_type` whose images keep their sizes."""
+IN_CHAT, TO_EMBED = 1280, 1800
+"""Tokens of their largest image in a conversation, and in an input to embed, as Qwen3-VL-Embedding has it."""
 STEP = {"max_step_tokens": 1024}
 """An image is hundreds of tokens, and some models compute all of them in one step."""
 LINES = """\
@@ -37,7 +39,7 @@ LINES = """\
     from: request
     model: {at}config.json
     settings: {at}preprocessor_config.json
-    {further}
+{further}
   seen:
     type: batcher
     from: images
@@ -87,8 +89,10 @@ def vision_fault(export: Export) -> str | None:
     return None
 
 
-def image_lines(export: Export) -> list[str]:
-    """The lines of graph.yaml for the images of a model."""
-    further = SETTINGS_OF.get(str(export.read(CONFIG).get("model_type")), "")
-    lines = LINES.format(at=export.prefix, further=further).splitlines()
-    return [line for line in lines if line.strip()]
+def image_lines(export: Export, embeds: bool = False) -> list[str]:
+    """The lines of graph.yaml for the images of a model, which chats or embeds."""
+    further = ["max_images: 32"] if embeds else []
+    if export.read(CONFIG).get("model_type") in VARIED:
+        further.append(LARGEST.format(TO_EMBED if embeds else IN_CHAT))
+    text = "\n".join(f"    {line}" for line in further)
+    return [line for line in LINES.format(at=export.prefix, further=text).splitlines() if line]

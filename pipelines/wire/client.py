@@ -95,6 +95,7 @@ class EngineClient(HostQuestions):
         tenant: str = "",
         hold: bool = False,
         held: Mapping[str, int] | None = None,
+        images: ImageRows | None = None,
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -104,7 +105,7 @@ class EngineClient(HostQuestions):
         link = self._listening_link()
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
-        options = tenant, hold, dict(held or {})
+        options = tenant, hold, dict(held or {}), images
         try:
             link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, *options))
         except ValueError as error:

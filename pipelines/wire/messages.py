@@ -51,9 +51,10 @@ class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
 
 
 class ImageRows(msgspec.Struct, frozen=True, array_like=True):
-    """The images of the prompts of a Submit: their rows are the outputs that the host holds of `request_id`,
-    one after another; `images[i]` are those of prompt i: first token, number of tokens, digest, and where
-    the model's positions depend on them the rows and columns of its tokens.
+    """The images of the prompts of a Submit, or of the texts of a SubmitTensors: their rows are the outputs
+    that the host holds of `request_id`, one after another; `images[i]` are those of prompt i: first token,
+    number of tokens, digest, and where the model's positions depend on them the rows and columns of its
+    tokens.
     """
 
     request_id: int
@@ -138,6 +139,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     tenant: str = ""
     hold: bool = False
     held: dict[str, int] = {}
+    images: ImageRows | None = None
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):

@@ -13,7 +13,17 @@ from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values import Deferred, Held, PooledOutputs, Series, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import (
+    Deferred,
+    Held,
+    PlacedImage,
+    PooledOutputs,
+    Series,
+    Stream,
+    Tensors,
+    Tokens,
+    TokenUpdate,
+)
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
@@ -93,11 +103,17 @@ class Call:
         text_lengths: Sequence[int] | None = None,
         hold: bool = False,
         held: Mapping[str, Held] | None = None,
+        images: Deferred[PooledOutputs] | None = None,
+        placed: Sequence[Sequence[PlacedImage]] = (),
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
         requests = {name: each.request_id for name, each in (held or {}).items()}
         submission = TensorSubmission(
-            *(address, inputs, outputs, text_lengths or (), self._tenant), hold=hold, held=requests
+            *(address, inputs, outputs, text_lengths or (), self._tenant),
+            hold=hold,
+            held=requests,
+            images=images,
+            placed=placed,
         )
         self._submissions.append(submission)
         return Deferred(submission)
@@ -118,6 +134,14 @@ class Call:
     def image_lengths(self) -> list[int]:
         """Tokens of each image that is no part of a prompt."""
         return [n for each in self._submissions if _has_images(each) for n in each.text_lengths]
+
+    @property
+    def num_image_tokens(self) -> int:
+        """Tokens of all images of a request for vectors."""
+        placed = (each.placed for each in self._submissions if isinstance(each, TensorSubmission))
+        return sum(self.image_lengths) + sum(
+            one.num_tokens for each in placed for text in each for one in text
+        )
 
     @property
     def prompt_ids(self) -> list[list[int]]:
@@ -145,7 +169,7 @@ class Call:
             raise ValueError("this call was closed")
         try:
             for submission in self._submissions[: PARTS_AHEAD if isinstance(self.result, Series) else None]:
-                if not isinstance(submission, TokenSubmission) or submission.is_ready:
+                if submission.is_ready:
                     self._send(submission)
         except BraidError:
             self._abort()
@@ -253,22 +277,22 @@ class Call:
                 self._open = set(range(stream.source.num_choices))
         return stream if await self._sent(stream.source) else None
 
-    async def _sent(self, submission: TokenSubmission) -> bool:
+    async def _sent(self, submission: Submission) -> bool:
         """Send a submission when its images are there; False where the call was closed from outside."""
-        if submission.images is None or submission.is_ready:
-            return True
-        rows = await self._resolved(submission.images)
-        if rows is None:
-            return False
-        submission.held_images = rows.held.request_id
-        self._send(submission)
+        if submission.images is not None and not submission.is_ready:
+            rows = await self._resolved(submission.images)
+            if rows is None:
+                return False
+            submission.held_images = rows.held.request_id
+        if submission.request_id is None:
+            self._send(submission)
         return True
 
     async def _resolved(self, deferred: Deferred[Any]) -> Any:
         """The value, after all that is made of it; None when the call was closed from outside."""
         submission: TensorSubmission = deferred.source
-        if submission.request_id is None:
-            self._send(submission)
+        if not await self._sent(submission):
+            return None
         reply = await submission.reply.get()
         if reply is None:
             return None

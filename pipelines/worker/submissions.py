@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from pipelines.values import Deferred, PooledOutputs, StreamChoice, Tensors, Tokens
+from pipelines.values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ImageRows
@@ -14,12 +14,32 @@ from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
+class WithImages:
+    """What may need the rows of images, which are to be there before it is sent."""
+
+    images: Deferred[PooledOutputs] | None = None
+    held_images: int | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that it needs is there."""
+        return self.images is None or self.held_images is not None
+
+    def image_rows(self, placed: Sequence[Sequence[PlacedImage]]) -> ImageRows | None:
+        """The images of each prompt, `placed` in it; None without any."""
+        if self.held_images is None:
+            return None
+        places = [[(one.start, one.num_tokens, one.digest, one.grid) for one in each] for each in placed]
+        return ImageRows(self.held_images, places)
+
+
 @dataclass(slots=True, eq=False)
-class TokenSubmission:
+class TokenSubmission(WithImages):
     """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent.
 
-    `context` is the id of the request whose held outputs they attend to, if they do.  `images`, if there are
-    any, are to be there before it is sent.  `adapter` is a load number; 0: none.
+    `context` is the id of the request whose held outputs they attend to, if they do.  `adapter` is a load
+    number; 0: none.
     """
 
     address: EngineAddress
@@ -29,8 +49,6 @@ class TokenSubmission:
     cache_salt: str
     tenant: str = ""
     context: int | None = None
-    images: Deferred[PooledOutputs] | None = None
-    held_images: int | None = None
     adapter: int = 0
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
@@ -48,11 +66,6 @@ class TokenSubmission:
     def text_ids(self) -> list[list[int]]:
         """Token ids of each prompt."""
         return [prompt.ids for prompt in self.prompts]
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all that it needs is there."""
-        return self.images is None or self.held_images is not None
 
     def choice(self, index: int) -> StreamChoice:
         """Choice `i * n + k` is the k-th of prompt i."""
@@ -73,17 +86,8 @@ class TokenSubmission:
             cache_salt=self.cache_salt,
             tenant=self.tenant,
             context=self.context,
-            images=None if self.held_images is None else self._image_rows(self.held_images),
+            images=self.image_rows([prompt.images for prompt in self.prompts]),
             adapter=self.adapter,
-        )
-
-    def _image_rows(self, request_id: int) -> ImageRows:
-        return ImageRows(
-            request_id,
-            [
-                [(image.start, image.num_tokens, image.digest, image.grid) for image in prompt.images]
-                for prompt in self.prompts
-            ],
         )
 
     def end(self, client: EngineClient) -> None:
@@ -92,12 +96,12 @@ class TokenSubmission:
 
 
 @dataclass(slots=True, eq=False)
-class TensorSubmission:
+class TensorSubmission(WithImages):
     """Tensors for an engine that replies once.  `request_id` is None until they were sent.
 
     `text_lengths`: the tokens of each text that they hold; [] where they hold none.  `hold`: the host holds
     what the engine gives until `end`.  `held` are further inputs: the ids of the requests whose outputs it
-    holds.
+    holds.  `placed` are the images that each text shows.
     """
 
     address: EngineAddress
@@ -107,6 +111,7 @@ class TensorSubmission:
     tenant: str = ""
     hold: bool = False
     held: Mapping[str, int] = field(default_factory=dict)
+    placed: Sequence[Sequence[PlacedImage]] = ()
     reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
@@ -138,6 +143,7 @@ class TensorSubmission:
             tenant=self.tenant,
             hold=self.hold,
             held=self.held,
+            images=self.image_rows(self.placed),
         )
 
     def end(self, client: EngineClient) -> None:

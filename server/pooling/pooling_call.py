@@ -39,4 +39,4 @@ async def run_pooling_call(call: Call, exchange: Exchange) -> PoolingResult:
     value = await call.answer()
     if value is None:
         raise ClientGone
-    return PoolingResult(value, sum(call.prompt_lengths), sum(call.image_lengths))
+    return PoolingResult(value, sum(call.prompt_lengths), call.num_image_tokens)

@@ -60,7 +60,8 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
     node, media = tokenize_node(pipeline), _media(pipeline, generation)
     if media is None:
         return node.ids(prompt)
-    return place_images(node.ids(write_images(prompt, media, "messages")), media, "messages")[0]
+    (written,) = write_images([prompt], media, "messages")
+    return place_images([node.ids(written)], media, "messages")[0][0]
 
 
 def _media(pipeline: Pipeline, generation: GenerationInput) -> Images | None:

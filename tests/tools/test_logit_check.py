@@ -11,8 +11,8 @@ import pytest
 from breadth import after
 from hf_folders import write_decoder
 
+from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from tools.export.folder import ExportError
-from tools.paged_steps import Part, packed_step
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -89,8 +89,8 @@ def test_a_checkpoint_that_lacks_weights_is_refused_by_their_name(source, tmp_pa
 
 
 def test_a_step_of_two_prompts_holds_their_tokens_blocks_and_rows():
-    first = Part(np.array([5, 6]), 3, np.array([7, 8], np.int32), np.array([1]))
-    second = Part(np.array([9]), 0, np.array([2, 4], np.int32), np.array([0]))
+    first = PromptPart(np.array([5, 6]), 3, np.array([7, 8], np.int32), np.array([1]))
+    second = PromptPart(np.array([9]), 0, np.array([2, 4], np.int32), np.array([0]))
     step = packed_step([first, second], block_tokens=4)
     assert step.token_ids.tolist() == [5, 6, 9]
     assert step.positions.tolist() == [3, 4, 0]

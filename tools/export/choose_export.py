@@ -11,10 +11,10 @@ import click
 
 from pipelines.repository.dual_graph import is_dual
 from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
-from pipelines.repository.vision_graph import family_fault, sees
+from pipelines.repository.vision_graph import ENCODERS, family_fault, sees
 from tools.export.folder import ExportError, Stage, check_code, read_config
 
-AUTO = "auto"
+AUTO, EMBED = "auto", "embed"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
 FORMATS = (AUTO, "openvino", "onnx")
 WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
@@ -53,13 +53,13 @@ def choose(source: str, options: Options) -> Export:
     config, task = _read(source, options.task)
     if is_dual(config):
         return _dual(source, task, options)
-    seeing = options.task == AUTO and task == TEXT and sees(config)
+    seeing = sees(config) and (task == EMBED or (options.task == AUTO and task == TEXT))
     if options.form == AUTO:
         _check_form(replace(options, form="openvino" if seeing else MEANT.get(task, "openvino")))
     if task != "rerank":
         _refuse_scoring(options)
     if seeing:
-        return _seeing(source, config, options)
+        return _seeing(source, config, task, options)
     if task == TEXT:
         return _generating(source, options)
     return _whole(source, task, config, options)
@@ -129,8 +129,9 @@ def _dual(source: str, task: str, options: Options) -> Export:
     return lambda folder, stage: export_dual(source, folder, form, options.weights, dtype, stage)
 
 
-def _seeing(source: str, config: dict[str, Any], options: Options) -> Export:
+def _seeing(source: str, config: dict[str, Any], task: str, options: Options) -> Export:
     from tools.export.seeing.export_seeing import export_seeing, refuse
+    from tools.export.sentence_files import check_types
 
     fault = family_fault(config)
     if options.form == "onnx":
@@ -139,7 +140,9 @@ def _seeing(source: str, config: dict[str, Any], options: Options) -> Export:
         raise refuse(f"{source}: {fault}")
     if options.activations:
         raise click.BadParameter("it does not go with a model that sees", param_hint="--activations")
-    return lambda folder, stage: export_seeing(source, folder, options.weights, stage)
+    if task == EMBED:
+        check_types(source)
+    return lambda folder, stage: export_seeing(source, folder, options.weights, stage, embeds=task == EMBED)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
@@ -156,14 +159,14 @@ def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> 
 
 
 def _check_reading(source: str, config: dict[str, Any]) -> None:
-    """Raise `ExportError` for a decoder that sees, unless its modules.json says how it embeds texts."""
+    """Raise `ExportError` for another model that sees, unless its modules.json says how it embeds texts."""
     from tools.export.sentence_files import read_types
 
     if config.get("vision_config") and not read_types(source):
         raise ExportError(
-            f"{source} is {', '.join(config.get('architectures') or ['a model'])}, a decoder that sees: its "
-            "vectors of images are not exported; those of CLIP and SigLIP are, and a decoder with a "
-            "modules.json of sentence-transformers is exported to embed texts"
+            f"{source} is {', '.join(config.get('architectures') or ['a model'])}, which sees: its vectors "
+            f"of images are not exported; those of CLIP, SigLIP and decoders of type {', '.join(ENCODERS)} "
+            "are, and another decoder with a modules.json of sentence-transformers is exported to embed texts"
         )
 
 

@@ -7,13 +7,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.sentence_modules import SUPPORTED, TRANSFORMER
+from pipelines.repository.sentence_modules import FIRST_POOLING, NORMALIZE, POOLING, SUPPORTED, TRANSFORMER
 from tools.export.folder import ExportError, first_line
 
 MODULES = "modules.json"
 SETTINGS = ("sentence_bert_config.json", "config_sentence_transformers.json")
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 CLIP = "CLIPModel"
+LAST_TOKEN = {TRANSFORMER: "", POOLING: FIRST_POOLING, NORMALIZE: ""}
+"""Types of modules → their folders."""
 IDENTITY = "torch.nn.modules.linear.Identity"
 
 
@@ -65,6 +67,16 @@ def forget_pooling(folder: Path) -> None:
     modules = read_modules(str(folder)) or [{"type": "Transformer", "path": ""}, {"type": "Normalize"}]
     remaining = [module for module in modules if not str(module["type"]).endswith("Pooling")]
     (folder / MODULES).write_text(json.dumps(remaining, indent=2) + "\n", encoding="utf-8")
+
+
+def write_last_token(folder: Path) -> None:
+    """Modules in `folder` that give the vector of the last token, of length 1; nothing where it has some."""
+    if (folder / MODULES).is_file():
+        return
+    modules = [{"type": kind, "path": path} for kind, path in LAST_TOKEN.items()]
+    (folder / MODULES).write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    (folder / FIRST_POOLING).mkdir()
+    (folder / FIRST_POOLING / CONFIG).write_text('{"pooling_mode": "lasttoken"}\n', encoding="utf-8")
 
 
 def write_dense(folder: Path, weight: Any, bias: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ops.contract import PoolingOps
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -75,3 +75,15 @@ class EncoderSession(Protocol):
 
     def close(self) -> None:
         """Free the model.  A second call has no effect."""
+
+
+@runtime_checkable
+class ReadsRows(Protocol):
+    """An encoder whose texts may show images: `row_size` numbers stand for each of their tokens, which have
+    positions on `position_axes` axes.
+    """
+
+    @property
+    def row_size(self) -> int: ...
+    @property
+    def position_axes(self) -> int: ...

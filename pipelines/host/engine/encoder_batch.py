@@ -5,14 +5,18 @@ A window of sound is a text too: its tokens are the frames that the encoder give
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import PoolingOps
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.prompt_rows import PromptRows
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,8 @@ class TokenBatch:
     ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
     activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
     windows of sound or images: float32[num_texts, …], and then the ids are all 0; grids, of images whose
-    tokens are in rows and columns: int32[num_texts, 2], and then the features are float32[num_tokens, …].
+    tokens are in rows and columns: int32[num_texts, 2], and then the features are float32[num_tokens, …];
+    images, of texts that show some: what stands for their tokens, None for a text without any.
     """
 
     ids: NDArray[np.int64]
@@ -31,6 +36,7 @@ class TokenBatch:
     activate: NDArray[np.bool_]
     features: NDArray[np.float32] | None = None
     grids: NDArray[np.int32] | None = None
+    images: Sequence[PromptRows | None] = ()
 
     @cached_property
     def mask(self) -> NDArray[np.int64]:

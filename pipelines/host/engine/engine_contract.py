@@ -57,13 +57,14 @@ class TensorRequest:
     """Named arrays to run a body over; `outputs` names the arrays of the result, None: all.
 
     `on_result(key, result)` is called once, from a thread of the engine, unless the request is cancelled.
-    Tenants of tensor models take turns.
+    Tenants of tensor models take turns.  `images` are those that each text shows; [] where none does.
     """
 
     inputs: Mapping[str, NDArray[Any]]
     outputs: list[str] | None
     on_result: ResultCallback
     tenant: str = ""
+    images: list[PromptRows | None] = field(default_factory=list)
 
 
 Request = TypeVar("Request", contravariant=True)

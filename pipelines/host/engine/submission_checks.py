@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,22 +71,30 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
 
 def check_images(request: GenerationRequest, limits: Limits) -> None:
     """Raise RequestError for images that the model does not read, or that are not those of the prompts."""
-    images, size = request.images, limits.row_size
+    check_rows(request.images, [*map(len, request.prompts)], limits.row_size, limits.position_axes)
+    for own in filter(None, request.images if limits.max_uncut else ()):
+        _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
+
+
+def check_rows(
+    images: Sequence[PromptRows | None], lengths: Sequence[int], size: int, position_axes: int
+) -> None:
+    """Raise RequestError for images of prompts of these `lengths` that a model which reads rows of `size`
+    numbers, 0 of none, does not take.
+    """
     if images and not size:
         raise RequestError("this model takes text only")
-    if images and len(images) != len(request.prompts):
+    if images and len(images) != len(lengths):
         raise RequestError(f"the request has the images of {len(images)} prompts, not of all")
-    for prompt, own in zip(request.prompts, images, strict=False):
+    for length, own in zip(lengths, images, strict=False):
         if own is None:
             continue
         if any(rows.ndim != 2 or rows.shape[1] != size for rows in own.values):
             raise RequestError(f"this model reads rows of {size} numbers for the tokens of an image")
         places = own.places
-        if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= len(prompt):
+        if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= length:
             raise RequestError("the images have other places than the prompt's tokens for them")
-        _check_grids(own, limits.position_axes)
-        if limits.max_uncut:
-            _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
+        _check_grids(own, position_axes)
 
 
 def _check_grids(images: PromptRows, position_axes: int) -> None:

@@ -7,7 +7,7 @@ in what a user typed are text: the prompt is tokenized in pieces there, none of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any
@@ -37,44 +37,64 @@ def in_pieces(prompt: Prompt) -> Prompt:
     return replace(prompt, text=prompt.text.replace(BREAK, ""), pieces=tuple(prompt.text.split(BREAK)))
 
 
-def write_images(prompt: Prompt, images: Images, field: str) -> Prompt:
-    """The prompt with what the family writes of each image in the place of its mark.
+def write_images(prompts: Sequence[Prompt], images: Images, field: str) -> list[Prompt]:
+    """The prompts with what the family writes of each image in the place of its mark.
 
-    Raises RequestError where a chat template has more or fewer marks than there are images.
+    Raises RequestError where chat templates have more or fewer marks than there are images.
     """
+    rendered = [prompt for prompt in prompts if prompt.is_rendered]
+    if rendered:
+        marks = sum(piece.count(images.marks[0]) for prompt in rendered for piece in _pieces(prompt))
+        _check_number(marks, len(images.texts), images, field)
+    texts = iter(images.texts)
+    return [_written(prompt, images.marks, texts) for prompt in prompts]
+
+
+def _written(prompt: Prompt, marks: Sequence[str], texts: Iterator[str]) -> Prompt:
     if prompt.text is None:
         return prompt
     if not prompt.is_rendered:  # what a user typed has no images
-        return in_pieces(replace(prompt, text=with_breaks(prompt.text, images.marks)))
-    mark, texts = images.marks[0], iter(images.texts)
-    pieces = [piece.split(mark) for piece in prompt.pieces or (prompt.text,)]
-    _check_number(sum(map(len, pieces)) - len(pieces), len(images.texts), images, field)
-    if not images.texts:
+        return in_pieces(replace(prompt, text=with_breaks(prompt.text, marks)))
+    if not any(marks[0] in piece for piece in _pieces(prompt)):
         return prompt
+    pieces = [piece.split(marks[0]) for piece in _pieces(prompt)]
     written = tuple(
         piece[0] + "".join(next(texts) + following for following in piece[1:]) for piece in pieces
     )
     return replace(prompt, text="".join(written), pieces=written if prompt.pieces else ())
 
 
-def place_images(ids: list[int], images: Images, field: str) -> tuple[list[int], list[PlacedImage]]:
-    """The ids with all tokens of each image, or of each part of one that the encoder reads, and where these
-    begin.
+def _pieces(prompt: Prompt) -> tuple[str, ...]:
+    return prompt.pieces or (prompt.text or "",)
 
-    `ids` have one token for each.  Raises RequestError for ids of a client that have others.
+
+def place_images(
+    prompts: Sequence[list[int]], images: Images, field: str
+) -> list[tuple[list[int], list[PlacedImage]]]:
+    """The ids of each prompt with all tokens of each image, or of each part of one that the encoder reads,
+    and where these begin.
+
+    The ids of `prompts` have one token for each.  Raises RequestError for ids of a client that have others.
     """
-    found = ids.count(images.token_id)
-    _check_number(found, len(images.lengths), images, field)
-    if not found:
-        return ids, []
+    _check_number(sum(ids.count(images.token_id) for ids in prompts), len(images.lengths), images, field)
+    if not images.lengths:
+        return [(ids, []) for ids in prompts]
+    grids: Sequence[Grid | None] = images.grids or [None] * len(images.lengths)
+    parts = zip(images.lengths, images.digests, grids, strict=True)
+    return [_placed(ids, images.token_id, parts) for ids in prompts]
+
+
+def _placed(
+    ids: list[int], token_id: int, parts: Iterator[tuple[int, bytes, Grid | None]]
+) -> tuple[list[int], list[PlacedImage]]:
     whole: list[int] = []
     placed, begin = [], 0
-    grids: Sequence[Grid | None] = images.grids or [None] * len(images.lengths)
-    for length, digest, grid in zip(images.lengths, images.digests, grids, strict=True):
-        at = ids.index(images.token_id, begin)
+    for _ in range(ids.count(token_id)):
+        length, digest, grid = next(parts)
+        at = ids.index(token_id, begin)
         whole += ids[begin:at]
         placed.append(PlacedImage(len(whole), length, digest, grid))
-        whole += [images.token_id] * length
+        whole += [token_id] * length
         begin = at + 1
     return whole + ids[begin:], placed
 

@@ -13,11 +13,14 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.errors import RequestError
+from pipelines.host.backends.encoder_contract import ReadsRows
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.images.image_tensors import image_tensors
-from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.tasks import PoolingInput
 from pipelines.values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
@@ -29,9 +32,12 @@ if TYPE_CHECKING:
 CACHE_MB = 256
 
 
-class Batcher(Node):
+class Batcher(Node, Planning):
     """Dynamic batching: texts, windows of sound, or images of many requests run together through an encoder,
     in a thread of the engine host.
+
+    `images`: the rows that another batcher gives for the images that the texts show; they stay in the engine
+    host, and the encoder reads them in the place of their tokens.
     """
 
     place: ClassVar[Place] = "engine"
@@ -61,8 +67,18 @@ class Batcher(Node):
 
     def load(self, resources: Loading) -> None:
         self.address = resources.address
+        sources = resources.binding.sources if resources.binding else {}
+        self.held = frozenset({sources["images"].root} if "images" in sources else ())
 
-    def run(self, call: Running, tokens: list[Tokens] | Features | Images) -> Deferred[PooledOutputs]:
+    def plan(self, request: PoolingInput) -> RequestPlan:
+        return RequestPlan(held=self.held)
+
+    def run(
+        self,
+        call: Running,
+        tokens: list[Tokens] | Features | Images,
+        images: Deferred[PooledOutputs] | None = None,
+    ) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has."""
         hold = self.address.node in call.plan.held
         if isinstance(tokens, Features):
@@ -73,8 +89,21 @@ class Batcher(Node):
             lengths, inputs = [] if hold else tokens.lengths, image_tensors(tokens, call.request)
             inputs |= _options(call.request)
         else:
-            lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
+            return self._texts(call, tokens, images)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
+
+    def _texts(
+        self, call: Running, tokens: list[Tokens], images: Deferred[PooledOutputs] | None
+    ) -> Deferred[PooledOutputs]:
+        placed = [text.images for text in tokens]
+        return call.infer(
+            self.address,
+            tensors_of(tokens, call.request),
+            text_lengths=[len(text.ids) for text in tokens],
+            hold=self.address.node in call.plan.held,
+            images=images if any(placed) else None,
+            placed=placed,
+        ).map(pooled)
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
@@ -125,7 +154,9 @@ class Batcher(Node):
         (shape,) = columns
         if shape is not None and len(shape) > 1 and wanted not in (None, most):
             raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
-        return Bounds(wanted or most, vocab_size, self._shape(body).size, shape)
+        reading = next((one for one in body.encoders if isinstance(one, ReadsRows)), None)
+        rows = (reading.row_size, reading.position_axes) if reading else ()
+        return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *rows)
 
     def _shape(self, body: Body) -> RowShape:
         """The shape of what the body gives."""

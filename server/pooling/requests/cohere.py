@@ -100,4 +100,4 @@ class CohereEmbedRequest(BasePoolingRequest):
         for i, each in enumerate(self.inputs or []):
             contents.append(each.checked_parts(f"inputs.{i}", images))
         conversations = [[{"role": "user", "content": content}] for content in contents]
-        return {"conversations": conversations, "images": images, "add_generation_prompt": False}
+        return {"conversations": conversations, "images": images, "add_generation_prompt": None}

@@ -70,8 +70,8 @@ class InputRequest(BasePoolingRequest):
         return PoolingInput(
             conversations=conversations,
             images=images,
-            add_special_tokens=bool(self.add_special_tokens),
-            add_generation_prompt=bool(self.add_generation_prompt),
+            add_special_tokens=self.add_special_tokens,
+            add_generation_prompt=self.add_generation_prompt,
             continue_final_message=bool(self.continue_final_message),
             chat_template=self.chat_template,
             template_kwargs=self.chat_template_kwargs or {},

@@ -112,7 +112,7 @@ class ComparisonRequest(BasePoolingRequest):
         fields: dict[str, Any] = {**self.shared_fields(), "activate": True}
         if images := self.compared.images:
             conversations = [[{"role": "user", "content": each}] for each in (*queries, *documents)]
-            fields |= {"conversations": conversations, "images": images, "add_generation_prompt": False}
+            fields |= {"conversations": conversations, "images": images, "add_generation_prompt": None}
             return PoolingInput(**fields)
         return PoolingInput(prompts=[_prompt(text) for text in texts_of([*queries, *documents])], **fields)
 

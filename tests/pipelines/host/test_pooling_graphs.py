@@ -31,3 +31,20 @@ def test_other_rows_are_refused_at_load(tmp_path, monkeypatch, task, per_token, 
     with pytest.raises(BuildError, match=advice) as raised:
         load(tmp_path, monkeypatch, task, per_token)
     assert raised.value.problems[0].startswith("graph.yaml:5: rows (batcher)")
+
+
+def test_images_of_a_model_that_reads_texts_alone_are_refused_at_load(tmp_path, monkeypatch):
+    use_fake_encoders(monkeypatch)
+    seen = """\
+  seen:
+    type: batcher
+    from: tokens
+    body:
+      hidden: {type: encoder, from: batch, path: encoder.fake}
+"""
+    before, rows = FAKE_BATCHER.split("  rows:")
+    graph = f"{before}{seen}  rows:{rows.replace('from: tokens', 'from: {tokens: tokens, images: seen}')}"
+    write_fake_encoder(tmp_path / "one", graph.replace("embed", "token_embed"), per_token=True)
+    (model,) = scan(tmp_path)
+    with pytest.raises(BuildError, match="images: its model reads token ids alone; remove it"):
+        load_for_host(model)

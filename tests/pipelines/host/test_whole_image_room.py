@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from pipelines.host import context_checks
@@ -17,11 +15,10 @@ from pipelines.host.engine.submission_checks import Limits
 def test_an_image_of_256_tokens_needs_twice_as_many_beside_those_that_decode(step_tokens, refused):
     encoder = object.__new__(BatchEngine)
     encoder.bounds, encoder.per_token = Bounds(256, 0, output_size=8), True
-    line = SimpleNamespace(sources={"images": SimpleNamespace(root="seen")})
     room = EngineSettings(max_sequences=64, max_step_tokens=step_tokens).max_uncut
     for whole in (0, room):
         limits = Limits(64, 320, 512, 4096, 32, row_size=8, max_uncut=whole)
-        fault = context_checks._fault("images", limits, {"seen": encoder}, line)
+        fault = context_checks._too_large(limits, encoder)
         if whole and refused:
             assert fault is not None
             assert "must be at least 576" in fault

@@ -52,3 +52,31 @@ def test_a_vision_model_of_another_kind_or_a_missing_file_is_named(kind, tmp_pat
     write(folder, kind, {"model_type": ENCODERS[kind][0]}, without=[last])
     with pytest.raises(ValueError, match=f"{last} is missing; braid export"):
         new_graph(folder)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "said"),
+    [
+        ({}, 'instruction: "Represent the user\'s input."'),
+        ({"prompts": {"q": "Find."}}, "prompts: config_sentence_transformers.json, instruction: "),
+        (
+            {"prompts": {"q": "Find."}, "default_prompt_name": "q"},
+            "prompts: config_sentence_transformers.json}",
+        ),
+    ],
+)
+def test_modules_make_a_model_that_sees_an_embedder(tmp_path, prompts, said):
+    folder = write(tmp_path, "qwen3_vl", {"model_type": "qwen3_vl"})
+    types = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    (folder / "modules.json").write_text(json.dumps([{"type": kind, "path": path} for kind, path in types]))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "lasttoken"}')
+    with pytest.raises(ValueError, match="chat_template.jinja is missing, by which images are shown"):
+        new_graph(folder)
+    (folder / "chat_template.jinja").touch()
+    graph = new_graph(folder)
+    assert said in graph
+    for line in ("task: embed", "from: {tokens: tokens, images: seen}", "how: last", "max_tokens: 8192"):
+        assert line in graph
+    assert "normalize" not in graph  # no such module

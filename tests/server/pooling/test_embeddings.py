@@ -142,7 +142,8 @@ def test_every_form_of_input_is_read(given, read, ask):
 def test_conversations_are_read_wherever_they_stand(body, ask):
     asked = ask(**body)
     assert asked.conversations == [TALK]
-    assert (asked.prompts, asked.add_generation_prompt, asked.add_special_tokens) == ([], False, False)
+    assert asked.prompts == []
+    assert (asked.add_generation_prompt, asked.add_special_tokens) == (None, None)  # as the graph says
 
 
 def test_several_conversations_have_a_vector_each(rig):

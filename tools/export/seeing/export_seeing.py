@@ -17,14 +17,15 @@ SINCE = {"qwen3_vl": (2, 2)}
 ALONE = "; --task text exports its language model alone, which reads text"
 
 
-def export_seeing(source: str, folder: Path, weights: str, stage: Stage) -> None:
+def export_seeing(source: str, folder: Path, weights: str, stage: Stage, embeds: bool = False) -> None:
     """Write `source` (a local folder or a hub id) to `folder`, which is complete or untouched.
 
-    `weights`: int8, int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
+    `embeds`: it is to give vectors, as its modules.json says, or else those of last tokens.  `weights`: int8,
+    int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
     Raises `ExportError`.
     """
     try:
-        _export(source, folder, weights, stage)
+        _export(source, folder, weights, stage, embeds)
     except ExportError as error:
         raise refuse(str(error)) from error
 
@@ -44,12 +45,13 @@ def refuse(fault: str) -> ExportError:
     return ExportError(f"{fault}{ALONE}")
 
 
-def _export(source: str, folder: Path, weights: str, stage: Stage) -> None:
+def _export(source: str, folder: Path, weights: str, stage: Stage, embeds: bool) -> None:
     from tools.export.dequantizing import dequantized
     from tools.export.loading import load
     from tools.export.logit_check import check_export, expected_logprobs, tolerance
     from tools.export.openvino_decoder import import_optimum
     from tools.export.seeing.image_check import show
+    from tools.export.sentence_files import copy_sentence_files, write_last_token
 
     import_optimum()
     _check_version(source)
@@ -59,16 +61,19 @@ def _export(source: str, folder: Path, weights: str, stage: Stage) -> None:
         stage("reading the tokenizer")
         tokenizer = write_tokenizer(source, made)
         processor = write_image_settings(source, made)
-        source = dequantized(source, scratch / "plain", stage)
+        plain = dequantized(source, scratch / "plain", stage)
         stage("reading the model")
-        model = load(source, DTYPES[computed])
+        model = load(plain, DTYPES[computed])
         model.config.save_pretrained(made)
         stage("computing what transformers gives")
         expected = expected_logprobs(model, tokenizer)
         shown = show(model, tokenizer, processor, made)
         model.to("meta")  # gives its weights back: optimum-intel loads them again
-        made = write_parts(source, made, weights, stage)
+        made = write_parts(plain, made, weights, stage)
         stage("comparing with transformers")
         check_export(made / DECODER, [*expected, shown.expected(made)], tolerance(weights, computed))
+        if embeds:
+            copy_sentence_files(source, made)
+            write_last_token(made)
         stage("writing the folder")
         put(made, folder)

@@ -12,9 +12,10 @@ from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from tools.export.folder import ExportError, quiet
 from tools.logit_distance import log_softmax
-from tools.paged_steps import Part, frames_in, packed_step
+from tools.paged_steps import frames_in
 
 TOLERANCES = {"fp32": 1e-3, "int8": 0.3}
 """Weights → the root mean square of the difference, over the spread of the log-probabilities."""
@@ -63,7 +64,7 @@ def _of_export(folder: Path, read: NDArray[np.int64], written: NDArray[np.int64]
     own = -(-len(written) // size)
     decoder.reserve(len(written), 1)
     decoder.allocate(own - (-len(rows) // size))
-    part = Part(written, 0, np.arange(own, dtype=np.int32), np.arange(len(written)))
+    part = PromptPart(written, 0, np.arange(own, dtype=np.int32), np.arange(len(written)))
     found = log_softmax(decoder.run(frames_in(packed_step([part], size), rows, own, size)))
     decoder.close()
     return found

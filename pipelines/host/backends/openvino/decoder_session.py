@@ -26,7 +26,7 @@ from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
-from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import (
@@ -49,7 +49,10 @@ from pipelines.host.engine.step import Step
 
 @dataclass(frozen=True)
 class OpenVINOSettings:
-    """How a model is compiled; None leaves the choice to the export and the device."""
+    """How a model is compiled; None leaves the choice to the export and the device.
+
+    `headless`: it gives the states after its last layer instead of logits.
+    """
 
     device: str = "cpu"
     kv_cache: str | None = None
@@ -57,6 +60,7 @@ class OpenVINOSettings:
     threads: int | None = None
     targets: frozenset[str] | None = None
     """What adapters may change, as q_proj; none named: all products; None: nothing."""
+    headless: bool = False
 
     def properties(self) -> dict[str, Any]:
         """The settings as OpenVINO's properties.
@@ -102,7 +106,7 @@ class OpenVINOSession:
         properties = checked_properties(settings)
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        read = _read(path, settings.targets)
+        read = _read(path, settings.targets, settings.headless)
         if settings.targets is not None:
             check_products(path, read.products, read.frame_size)
         model, self.max_context, self._files = read.model, read.max_context, read.files
@@ -110,8 +114,8 @@ class OpenVINOSession:
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
         self.whole_images = read.embedded.whole_images
         self._rows = RowInputs(read.embedded)
-        if self.frame_size:
-            properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
+        if self.frame_size or settings.headless:
+            properties["KV_CACHE_PRECISION"] = _whole_cache(settings)
         with release_pages_during(self._files):
             compiled = _compile(model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -293,7 +297,7 @@ class ReadDecoder(NamedTuple):
     products: Mapping[str, ProductShape] = MappingProxyType({})
 
 
-def _read(path: Path, targets: frozenset[str] | None) -> ReadDecoder:
+def _read(path: Path, targets: frozenset[str] | None, headless: bool) -> ReadDecoder:
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
@@ -307,6 +311,8 @@ def _read(path: Path, targets: frozenset[str] | None) -> ReadDecoder:
     model = read_paged(path, weights)
     gather_logits(model)
     products = {} if targets is None else add_low_rank(model, targets)
+    if headless:
+        leave_out_head(model)
     embedded = embed_tokens(model, path.parent)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
@@ -314,8 +320,9 @@ def _read(path: Path, targets: frozenset[str] | None) -> ReadDecoder:
     return ReadDecoder(model, max_context, files, embedded=embedded, products=products)
 
 
-def _cache_for_frames(settings: OpenVINOSettings) -> str:
-    """The cache's element type for a decoder that attends to frames: that of the activations.
+def _whole_cache(settings: OpenVINOSettings) -> str:
+    """The cache's element type for a decoder that attends to frames, or whose states are read: that of the
+    activations.
 
     A quantized cache has scales for several keys together, which each step would round again.
     """

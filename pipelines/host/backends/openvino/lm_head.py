@@ -1,10 +1,15 @@
-"""Restricts the LM head to the sampled rows: a gather is inserted before the last matrix product."""
+"""Restricts the LM head to the sampled rows: a gather is inserted before the last matrix product.
+
+Of a decoder that is used as an encoder the head is left out.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
+
+from pipelines.host.backends.device_errors import ModelError
 
 LOGITS_INPUT = "logit_indices"
 ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtract", "Tanh"})
@@ -23,6 +28,21 @@ def gather_logits(model: ov.Model) -> None:
     gathered = ops.gather(target.get_source_output(), rows, ops.constant(np.int64(0)))
     target.replace_source_output(gathered.output(0))
     model.add_parameters([rows])
+    _give_float32(model)
+    model.validate_nodes_and_infer_types()
+
+
+def leave_out_head(model: ov.Model) -> None:
+    """Give the gathered rows themselves, float32[num_logits, ..., size]: the states after the last layer.
+
+    `model` has the input `logit_indices`.  Raises `ModelError` where something else than the head reads them.
+    """
+    (rows,) = (one for one in model.get_parameters() if one.get_friendly_name() == LOGITS_INPUT)
+    (gather,) = (each.get_node() for each in rows.output(0).get_target_inputs())
+    readers = [each.get_node().get_type_name() for each in gather.output(0).get_target_inputs()]
+    if readers != ["MatMul"]:
+        raise ModelError(f"its head is no single product behind the last layer: {', '.join(readers)}.")
+    model.get_results()[0].input(0).replace_source_output(gather.output(0))
     _give_float32(model)
     model.validate_nodes_and_infer_types()
 

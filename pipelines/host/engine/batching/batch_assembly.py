@@ -31,6 +31,9 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         np.repeat([part.request.activate for part in parts], sizes),
         _joined([part.features for part in parts]),
         _joined([part.grids for part in parts]),
+        [images for part in parts for images in part.images]
+        if any(part.request.images for part in parts)
+        else (),
     )
 
 

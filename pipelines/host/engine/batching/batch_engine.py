@@ -20,6 +20,7 @@ from pipelines.host.engine.batching.text_checks import Bounds, cache_miss, check
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.host.engine.engine_contract import Result, TensorRequest
+from pipelines.host.engine.submission_checks import check_rows
 from pipelines.host.engine.threaded_engine import Runnable
 from pipelines.telemetry.step_profile import BATCHES, StepProfile
 
@@ -67,7 +68,9 @@ class BatchEngine(JoiningEngine[BatchPart]):
             return
         inputs = checked_texts(request.inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
-        texts = texts_of(key, inputs, request.on_result, self._clock())
+        bounds, lengths = self.bounds, inputs["lengths"].tolist()
+        check_rows(request.images, lengths, bounds.row_size, bounds.position_axes)
+        texts = texts_of(key, inputs, request.on_result, self._clock(), request.images)
         with self._condition:
             self._find_known(texts)
             if self._known is not None and "uuids" in inputs:

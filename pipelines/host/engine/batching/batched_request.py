@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import neg
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.engine_contract import ResultCallback
+from pipelines.host.engine.prompt_rows import PromptRows
 
 Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
@@ -25,8 +26,8 @@ class Texts:
 
     `names`, of images, are digests of what is read of each; those that are `stored` have no features.
     `rows` are the places of the first features of each.  `order` are the texts that are run, from the
-    longest to the shortest; `remaining` of them have no output yet.  A larger
-    `priority` runs later.
+    longest to the shortest; `remaining` of them have no output yet.  `images` are those that each text shows,
+    [] where none does.  A larger `priority` runs later.
     """
 
     key: Hashable
@@ -45,6 +46,7 @@ class Texts:
     outputs: NDArray[np.float32] | None = None
     names: list[bytes] = field(default_factory=list)
     stored: NDArray[np.bool_] | None = None
+    images: Sequence[PromptRows | None] = ()
     rows: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,13 @@ class Texts:
         )
 
 
-def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: float) -> Texts:
+def texts_of(
+    key: Hashable,
+    inputs: Arrays,
+    on_result: ResultCallback,
+    now_s: float,
+    images: Sequence[PromptRows | None] = (),
+) -> Texts:
     """A request as it came over the wire: the tensors that `pipelines.nodes.pooling.batcher` writes."""
     lengths = inputs["lengths"]
     return Texts(
@@ -95,6 +103,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
         inputs.get("grids"),
         names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
         stored=inputs["stored"].astype(bool) if "stored" in inputs else None,
+        images=images,
     )
 
 
@@ -134,3 +143,9 @@ class BatchPart:
     def grids(self) -> NDArray[np.int32] | None:
         """int32[num_texts, 2]: rows and columns of tokens of its images; None without."""
         return None if self.request.grids is None else self.request.grids[self.items]
+
+    @property
+    def images(self) -> list[PromptRows | None]:
+        """Those that each of its texts shows."""
+        shown = self.request.images
+        return [shown[item] if shown else None for item in self.items]

@@ -72,7 +72,10 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
 def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
     from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
     from pipelines.host.backends.openvino.patch_encoder import PatchEncoder, has_merger
+    from pipelines.nodes.pooling.body.headless_decoder import HeadlessDecoder, reads_rows
 
+    if reads_rows(path):
+        return HeadlessDecoder(path, settings)
     return PatchEncoder(path, settings) if has_merger(path) else OpenVINOEncoder(path, settings)
 
 

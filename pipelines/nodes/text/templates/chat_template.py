@@ -120,15 +120,21 @@ class ChatTemplate(Node):
 
     def prompt(self, request: PromptInput) -> Prompt:
         """The conversation as a prompt to tokenize.  Raises RequestError."""
-        text, begin = self.text(request), self.template.special_tokens.get("bos_token")
-        special = self.config.add_special_tokens and not (begin and text.startswith(begin))
-        return in_pieces(Prompt(text, add_special_tokens=special, is_rendered=True))
+        text = self.text(request)
+        return as_prompt(text, self.needs_special_tokens(text))
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""
-        special, template = request.add_special_tokens, self.template_for(request)
+        given, template = request.add_special_tokens, self.template_for(request)
         texts = [self.rendered(template, request, each) for each in request.conversations]
-        return [in_pieces(Prompt(text, add_special_tokens=special, is_rendered=True)) for text in texts]
+        return [
+            as_prompt(text, self.needs_special_tokens(text) if given is None else given) for text in texts
+        ]
+
+    def needs_special_tokens(self, text: str) -> bool:
+        """Whether the tokenizer adds its special tokens to a rendered text."""
+        begin = self.template.special_tokens.get("bos_token")
+        return self.config.add_special_tokens and not (begin and text.startswith(begin))
 
     def text(self, request: PromptInput) -> str:
         """The conversation, rendered by the template.  Raises RequestError."""
@@ -142,15 +148,24 @@ class ChatTemplate(Node):
             return template.render(
                 messages=self.typed(messages),
                 tools=self.typed(request.tools or None),
-                add_generation_prompt=request.add_generation_prompt,
+                add_generation_prompt=self.begins_reply(request),
                 continue_final_message=request.continue_final_message,
                 kwargs=self.config.kwargs | self.typed(request.template_kwargs),
             )
         except ChatTemplateError as error:
             raise RequestError(f"the chat template refused these messages: {error}", "messages") from error
 
+    def begins_reply(self, request: PromptInput) -> bool:
+        """Whether a prompt ends where the reply begins."""
+        return bool(request.add_generation_prompt)
+
     def template_for(self, request: PromptInput) -> Template | RequestTemplate:
         """The request's own template, or the node's: the one for tools where the request declares some."""
         if request.chat_template is None:
             return self.templates[TOOL_USE if request.tools else DEFAULT]
         return RequestTemplate(request.chat_template, self.template.special_tokens)
+
+
+def as_prompt(text: str, add_special_tokens: bool) -> Prompt:
+    """A rendered text, without the BREAKs that it may have."""
+    return in_pieces(Prompt(text, add_special_tokens=add_special_tokens, is_rendered=True))

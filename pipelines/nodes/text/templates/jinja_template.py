@@ -176,7 +176,7 @@ def _mark_final(messages: list[Message]) -> str:
     else:
         text = content
         message["content"] = f"{text}{FINAL_TAG}"
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
         raise ChatTemplateError("continue_final_message needs a last message whose content is text")
     return text
 

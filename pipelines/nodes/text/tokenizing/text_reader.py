@@ -97,9 +97,13 @@ class TextReader:
 
     def cut_ids(self, of: int, ids: list[int], most: int | None, left: bool) -> Tokens:
         ids = cut(ids, most, left)
+        self.check_size(ids)
+        return self.checked(of, ids, None)
+
+    def check_size(self, ids: list[int]) -> None:
+        """Raises RequestError for more than the model takes."""
         if len(ids) > self.max_context > 0:
             raise too_long(self.max_context, str(len(ids)))
-        return self.checked(of, ids, None)
 
     def checked(self, of: int, ids: list[int], types: list[int] | None) -> Tokens:
         """Raises RequestError for no token, and for more than the model takes."""

@@ -65,6 +65,12 @@ class TokenizerNode(Node):
         return ids
 
 
+def with_images(tokens: list[Tokens], images: Images, field: str) -> list[Tokens]:
+    """The prompts with all tokens of their images.  Raises RequestError."""
+    placed = place_images([prompt.ids for prompt in tokens], images, field)
+    return [replace(prompt, ids=ids, images=own) for prompt, (ids, own) in zip(tokens, placed, strict=True)]
+
+
 def field_of(request: GenerationInput) -> str:
     """The field of a request that holds its prompt."""
     return "prompt" if request.messages is None else "messages"
@@ -101,6 +107,8 @@ class Tokenize(TokenizerNode):
         if self.config.strip or self.config.lowercase:
             prompts = [self.cleaned(each) for each in prompts]
         if isinstance(call.request, PoolingInput):
+            if images is not None:
+                return self.shown(call.request, prompts, images)
             return self.whole(call.request, prompts)
         return self.to_continue(call.request, prompts, images)
 
@@ -122,7 +130,7 @@ class Tokenize(TokenizerNode):
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
         if images is not None:
-            prompts = [write_images(each, images, field_of(request)) for each in prompts]
+            prompts = write_images(prompts, images, field_of(request))
         if request.truncate_prompt_tokens is None and not self.config.truncate:
             self.check_length(prompts, field_of(request))
         bad_words = self.spellings(request.bad_words)
@@ -139,14 +147,35 @@ class Tokenize(TokenizerNode):
             )
             for each in prompts
         ]
-        return tokens if images is None else [self.with_images(each, images, request) for each in tokens]
-
-    def with_images(self, prompt: Tokens, images: Images, request: GenerationInput) -> Tokens:
-        """The prompt with all tokens of its images.  Raises RequestError."""
+        if images is None:
+            return tokens
         if images.lengths and request.truncate_prompt_tokens is not None:
             raise RequestError("a prompt with images or sounds is not cut", "truncate_prompt_tokens")
-        ids, placed = place_images(prompt.ids, images, field_of(request))
-        return replace(prompt, ids=ids, images=placed)
+        return with_images(tokens, images, field_of(request))
+
+    def shown(self, request: PoolingInput, prompts: list[Prompt], images: Images) -> list[Tokens]:
+        """The tokens of texts that may show images, for a model that gives vectors of them.
+
+        Texts beside images are not cut.  Raises RequestError.
+        """
+        check_given(prompts)
+        field = "messages" if request.conversations else "input"
+        prompts = write_images(prompts, images, field)
+        if not images.lengths and not any(prompt.pieces for prompt in prompts):
+            return with_images(self.whole(request, prompts), images, field)
+        self.reader.refuse_long_texts([prompt.text for prompt in prompts if prompt.text is not None])
+        read = [Tokens(self.ids(prompt), of=of) for of, prompt in enumerate(prompts)]
+        tokens = with_images(read, images, field)
+        longest, most = max(len(text.ids) for text in tokens), self.max_tokens(request)
+        if longest > (most or longest):
+            raise RequestError(
+                f"an input beside images has {longest} tokens, and `truncate_prompt_tokens` is {most}: it is "
+                "not cut",
+                "truncate_prompt_tokens",
+            )
+        for text in tokens:
+            self.reader.check_size(text.ids)
+        return tokens
 
     def prompt_text(self, prompt: Prompt, request: GenerationInput) -> str:
         """The prompt's text; of ids its end, where parsers of reasoning read it."""

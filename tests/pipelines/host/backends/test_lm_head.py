@@ -7,7 +7,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
 
 HIDDEN, VOCABULARY = 8, 20
 RNG = np.random.default_rng(0)
@@ -61,3 +62,19 @@ def test_half_precision_logits_become_float32():
     model = build(lambda node: ops.convert(node, "f16"))
     gather_logits(model)
     assert model.output(0).get_element_type() == ov.Type.f32
+
+
+@pytest.mark.parametrize("tail", [lambda node: node, softcap])
+def test_without_its_head_a_model_gives_the_rows_that_the_head_reads(tail):
+    hidden = RNG.normal(size=(6, 1, HIDDEN)).astype(np.float32)
+    model = build(tail)
+    gather_logits(model)
+    leave_out_head(model)
+    np.testing.assert_allclose(infer(model, hidden, ROWS), np.maximum(hidden, 0)[ROWS], rtol=1e-6)
+
+
+def test_a_head_that_is_no_product_behind_the_last_layer_is_not_left_out():
+    model = build(reordered)
+    gather_logits(model)
+    with pytest.raises(ModelError, match="its head is no single product behind the last layer: "):
+        leave_out_head(model)

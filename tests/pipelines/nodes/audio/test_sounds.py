@@ -73,7 +73,7 @@ def test_a_sound_is_filled_up_to_whole_windows(tmp_path):
     assert len(set(read.digests)) == 4
     assert node.read([]).lengths == []
     with pytest.raises(RequestError, match="has 0 places for sounds, and the request has 5 sounds"):
-        place_images([1, 2], read, "messages")
+        place_images([[1, 2]], read, "messages")
 
 
 def test_a_long_sound_is_computed_in_parts(tmp_path, monkeypatch):

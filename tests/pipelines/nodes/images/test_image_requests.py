@@ -86,8 +86,8 @@ def images(*lengths):
 
 
 def test_each_mark_becomes_the_tokens_of_its_image():
-    assert place_images([1, 2], images(), "messages") == ([1, 2], [])
-    ids, placed = place_images([9, 1, 9, 9, 2], images(2, 1, 3), "messages")
+    assert place_images([[1, 2]], images(), "messages") == [([1, 2], [])]
+    ((ids, placed),) = place_images([[9, 1, 9, 9, 2]], images(2, 1, 3), "messages")
     assert ids == [9, 9, 1, 9, 9, 9, 9, 2]
     assert placed == [(0, 2, b"2", None), (3, 1, b"1", None), (4, 3, b"3", None)]
 
@@ -95,7 +95,7 @@ def test_each_mark_becomes_the_tokens_of_its_image():
 @pytest.mark.parametrize("ids", [[1, 2], [9, 1, 9]])
 def test_ids_of_a_client_have_no_images(ids):
     with pytest.raises(RequestError, match="places for images, and the request has 1 images") as refused:
-        place_images(ids, images(2), "messages")
+        place_images([ids], images(2), "messages")
     assert refused.value.field == "messages"
 
 
@@ -106,17 +106,17 @@ def rendered(*texts):
 
 
 def test_the_template_shows_images_and_a_user_types_text():
-    plain = write_images(rendered("a", "b", ""), images(2, 3), "messages")
+    (plain,) = write_images([rendered("a", "b", "")], images(2, 3), "messages")
     assert (plain.text, plain.pieces) == ("a[<part>]b[<part>]", ())
-    typed = write_images(rendered("<<image>", "<part> <image", ">"), images(2, 3), "messages")
+    (typed,) = write_images([rendered("<<image>", "<part> <image", ">")], images(2, 3), "messages")
     assert typed.text == "<<image>[<part>]<part> <image[<part>]>"
     assert typed.pieces == ("<<", "image>[<part>]<", "part> <image[<part>]>")
-    raw = write_images(Prompt("see <image>"), images(), "prompt")
+    (raw,) = write_images([Prompt("see <image>")], images(), "prompt")
     assert (raw.text, raw.pieces) == ("see <image>", ("see <", "image>"))
     with pytest.raises(
         RequestError, match="the prompt has 1 places for images, and the request has 2 images"
     ):
-        write_images(rendered("", ""), images(2, 3), "messages")
+        write_images([rendered("", "")], images(2, 3), "messages")
 
 
 def test_breaks_are_in_all_texts_of_a_request():

@@ -23,7 +23,7 @@ HERE = EngineAddress("model", 1, "rows")
 
 
 class Call(SimpleNamespace):
-    def infer(self, address, inputs, outputs=None, text_lengths=None, hold=False):
+    def infer(self, address, inputs, outputs=None, text_lengths=None, hold=False, **images):
         self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, lengths=text_lengths)
         return Deferred(None)
 
@@ -31,7 +31,7 @@ class Call(SimpleNamespace):
 @pytest.fixture
 def node(tmp_path):
     made = Batcher(Batcher.Config(), tmp_path)
-    made.load(SimpleNamespace(address=HERE))
+    made.load(SimpleNamespace(address=HERE, binding=None))
     return made
 
 

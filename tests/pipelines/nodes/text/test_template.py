@@ -113,9 +113,18 @@ def test_a_final_message_that_the_template_leaves_out_cannot_be_continued():
         render("{{ messages[0].content }}", messages=[*HELLO, *HELLO], go_on=True)
 
 
-def test_a_final_message_without_text_cannot_be_continued():
+@pytest.mark.parametrize("content", ["", None, [{"type": "text", "text": ""}]])
+def test_a_final_message_without_text_is_continued_from_its_beginning(content):
+    messages = [*HELLO, {"role": "assistant", "content": content}]
+    text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
+    assert text.endswith("<|im_start|>assistant\n")
+
+
+def test_a_final_message_of_an_image_cannot_be_continued():
+    messages = [{"role": "user", "content": [{"type": "image"}]}]
+    parts = "{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}"
     with pytest.raises(ChatTemplateError, match="continue_final_message"):
-        render(CHAT_TEMPLATE, messages=[{"role": "assistant", "content": None}], generate=False, go_on=True)
+        render(parts, messages=messages, generate=False, go_on=True)
 
 
 def test_a_tokenizer_config_may_hold_the_template(tmp_path):
