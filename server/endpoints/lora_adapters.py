@@ -6,9 +6,10 @@ from typing import Any
 
 import falcon
 import falcon.asgi
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from pipelines.errors import NotFound, RequestError
+from server.generation.requests.known_fields import check_fields
 from server.http.request_body import joined, parse
 from server.services import Services
 
@@ -17,24 +18,32 @@ class InvalidUserInput(RequestError):
     kind = "InvalidUserInput"
 
 
-class LoadLoraRequest(BaseModel):
+class _LoraRequest(BaseModel):
+    """Unknown fields are ignored, and reported where they are misspelt, as in any request."""
+
+    model_config = ConfigDict(extra="allow")
+    lora_name: str = ""
+
+    @model_validator(mode="after")
+    def _check_other_fields(self) -> _LoraRequest:
+        check_fields(self.model_extra or {}, type(self).model_fields)
+        return self
+
+
+class LoadLoraRequest(_LoraRequest):
     """`lora_path`: a folder below that of the model's adapters, absolute or from there.
 
     `base_model_name` says which model's, where several have adapters.
     """
 
-    model_config = ConfigDict(extra="forbid")
-    lora_name: str = ""
     lora_path: str = ""
     load_inplace: bool = False
     base_model_name: str | None = None
 
 
-class UnloadLoraRequest(BaseModel):
+class UnloadLoraRequest(_LoraRequest):
     """`lora_int_id` changes nothing, as in vLLM: the name says which adapter it is."""
 
-    model_config = ConfigDict(extra="forbid")
-    lora_name: str = ""
     lora_int_id: int | None = None
 
 

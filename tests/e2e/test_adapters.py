@@ -91,7 +91,13 @@ def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
         again = post(served, load, lora_name="late", lora_path=path)
         assert again.status_code == 400
         assert "'late' has already been loaded. If you want to load the adapter in place" in again.text
-        assert post(served, load, lora_name="late", lora_path=path, load_inplace=True).status_code == 200
+        placed = post(
+            served, load, lora_name="late", lora_path=path, load_inplace=True, is_3d=False, lora_pth=1
+        )
+        assert (placed.status_code, placed.headers["x-braid-ignored-fields"]) == (
+            200,
+            "lora_pth;nearest=lora_path",
+        )
         reply = post(served, unload, lora_name="late", lora_int_id=3)
         assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' removed successfully.")
         for _ in range(8):
