@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from graphs.flow import show
 from graphs.graph import Binding, Graph
-from graphs.node import FolderPath
+from graphs.node import FolderPath, named_paths
 from graphs.placement import process
 from graphs.settings import dotted
 
@@ -150,20 +148,12 @@ def _mermaid_node(binding: Binding) -> Iterator[str]:
     yield f"subgraph {_id(binding, '')}[{label}]"
     yield f"    {binding.name}__{root}([{_quoted(root)}])"
     for inner in binding.body:
-        label = _quoted(inner.name, inner.type_name, *_folders(inner.config))
+        folders = [f"{path}/" for path in named_paths(inner.config, FolderPath)]
+        label = _quoted(inner.name, inner.type_name, *folders)
         yield f"    {_id(inner, binding.name)}[{label}]"
     for inner in binding.body:
         yield from (f"    {edge}" for edge in _edges(inner, binding.name))
     yield "end"
-
-
-def _folders(settings: Any) -> Iterator[str]:
-    """The folders that the settings of a line name: what is in them comes and goes."""
-    if isinstance(settings, FolderPath):
-        yield f"{settings}/"
-    elif isinstance(settings, BaseModel):
-        for _, value in settings:
-            yield from _folders(value)
 
 
 def _edges(binding: Binding, within: str) -> Iterator[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import posixpath
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -79,6 +79,18 @@ class FolderPath(GraphPath):
     @staticmethod
     def find_fault(text: str, folder: Path | None) -> str | None:
         return paths.folder_fault(text, folder)
+
+
+PathKind = TypeVar("PathKind", bound=GraphPath)
+
+
+def named_paths(settings: Any, kind: type[PathKind]) -> Iterator[PathKind]:
+    """The paths of one kind that the settings of a line name, nested ones too."""
+    if isinstance(settings, kind):
+        yield settings
+    elif isinstance(settings, BaseModel):
+        for _, value in settings:
+            yield from named_paths(value, kind)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel
-
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
-from graphs.node import FilePath
+from graphs.node import FilePath, named_paths
 from pipelines.errors import RequestError
 from pipelines.host.adapters.found import AdapterFit
 from pipelines.host.body import LiveBody
@@ -172,19 +170,10 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
 
 def _check_files(model: ModelFolder, binding: Binding) -> None:
     """Raise BuildError where a node that runs in workers names a file that no snapshot holds."""
-    for path in named_files(binding.config):
+    for path in named_paths(binding.config, FilePath):
         reason = why_left_out(model.path / path)
         if reason is not None:
             raise BuildError([problem_of(binding, ValueError(f"workers cannot read {path}: {reason}"))])
-
-
-def named_files(settings: Any) -> Iterator[FilePath]:
-    """The files that the settings of a node name."""
-    if isinstance(settings, FilePath):
-        yield settings
-    elif isinstance(settings, BaseModel):
-        for _, value in settings:
-            yield from named_files(value)
 
 
 def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:

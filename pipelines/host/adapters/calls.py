@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 from pipelines.adapters.read_adapter import read_adapter
@@ -84,23 +83,23 @@ class AdapterCalls:
             match move:
                 case ReadWeights(adapter):
                     fit = AdapterFit(engine.products, places.max_rank)
-                    self._threads.submit(self._read, partial(WeightsRead, instance, node, adapter), fit)
+                    self._threads.submit(self._read, instance, node, adapter, fit)
                 case DropWeights(number):
                     engine.drop_adapter(number)
                 case EnterEngine(key):
                     self._enter(cast(Key, key))
 
-    def _read(self, read: Callable[[AdapterWeights | Exception], WeightsRead], fit: AdapterFit) -> None:
+    def _read(self, instance: ModelInstance, node: str, adapter: RegisteredAdapter, fit: AdapterFit) -> None:
         """In a thread of its own."""
-        found = read(AdapterError()).adapter.found
+        found = adapter.found
+        weights: AdapterWeights | Exception
         try:
             weights = read_adapter(found.path, fit.products, fit.max_rank)
             if adapter_digest(found.path) != found.digest:
                 raise AdapterError(CHANGED)
         except Exception as error:
-            self._inbox.put((None, read(error)))
-        else:
-            self._inbox.put((None, read(weights)))
+            weights = error
+        self._inbox.put((None, WeightsRead(instance, node, adapter, weights)))
 
     def _weights_read(self, peer: Peer, event: WeightsRead) -> None:
         instance, node, adapter, weights = event.instance, event.node, event.adapter, event.weights

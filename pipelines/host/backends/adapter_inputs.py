@@ -54,17 +54,17 @@ class AdapterInputs:
         self._given = None
 
     def of(
-        self, adapters: NDArray[np.int32], num_new: NDArray[np.int32], num_tokens: int
+        self, adapters: NDArray[np.int32], starts: NDArray[np.int32], num_tokens: int
     ) -> dict[str, NDArray[Any]]:
-        """The inputs of a step that change with its tokens, `num_new[i]` of the adapter `adapters[i]` and
-        padding up to `num_tokens`.
+        """The inputs of a step that change with its tokens, from `starts[i]` to `starts[i + 1]` of the
+        adapter `adapters[i]`, then padding up to `num_tokens`.
         """
         if not len(adapters):
             return self.none()
         stack = self._stacks.of(adapters)
         if stack is not self._given:
             self._switch(stack)
-        return stack.slot(adapters, num_new, num_tokens)
+        return stack.slot(adapters, np.diff(starts), num_tokens)
 
     def none(self) -> dict[str, NDArray[Any]]:
         """The same for a step of the base: nothing after the first one."""

@@ -20,9 +20,10 @@ from typing import Any
 
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
+from graphs.node import FilePath, named_paths
 from pipelines.host.first_run.passed_models import PassedModels, digest
 from pipelines.host.loader import Build
-from pipelines.host.model import HostModel, build_for_host, named_files
+from pipelines.host.model import HostModel, build_for_host
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import ModelFolder
@@ -89,7 +90,7 @@ def builder(device: str | None, cache: Path | None, with_first_run: bool) -> Bui
 def _files(engines: list[Binding]) -> Iterator[Any]:
     for engine in engines:
         for line in engine.body:
-            yield from named_files(line.config)
+            yield from named_paths(line.config, FilePath)
 
 
 def _try(new: NewModel) -> None:

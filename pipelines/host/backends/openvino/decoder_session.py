@@ -189,7 +189,7 @@ class OpenVINOSession:
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
         inputs = self._padded(step_inputs(step))
-        inputs |= self._adapters.of(step.adapters, np.diff(step.starts), len(inputs["input_ids"]))
+        inputs |= self._adapters.of(step.adapters, step.starts, len(inputs["input_ids"]))
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
         if self._frames is not None:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))

@@ -137,9 +137,9 @@ class OnnxCpuSession:
         if len(self._logits) <= step.num_logits:
             self._logits = np.empty((2 * step.num_logits, self.vocab_size), np.float32)
         for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
-            num_new = np.diff(call.inputs[CUMULATIVE])
+            starts = call.inputs[CUMULATIVE]
             adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
-            call.inputs.update(self._adapters.of(adapters, num_new, int(num_new.sum())))
+            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1])))
             self._compute(call)
         return self._logits[: step.num_logits]
 
