@@ -31,8 +31,8 @@ def tiny_export(name: str) -> Any:
     return exported
 
 
-llava, gemma3, idefics3, internvl, voxtral = map(
-    tiny_export, ("llava", "gemma3", "idefics3", "internvl", "voxtral")
+llava, gemma3, idefics3, smolvlm, internvl, voxtral = map(
+    tiny_export, ("llava", "gemma3", "idefics3", "smolvlm", "internvl", "voxtral")
 )
 
 

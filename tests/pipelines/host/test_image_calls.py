@@ -20,6 +20,7 @@ import tiny_gemma3
 import tiny_idefics3
 import tiny_internvl
 import tiny_llava
+import tiny_smolvlm
 from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
 from served_models import in_one_process
@@ -82,6 +83,7 @@ FAMILIES = {
     "llava": tiny_llava,
     "gemma3": tiny_gemma3,
     "idefics3": tiny_idefics3,
+    "smolvlm": tiny_smolvlm,
     "internvl": tiny_internvl,
 }
 LOOKUP = (
