@@ -15,14 +15,14 @@ from uuid import uuid4
 
 SESSION = "x-session-id"
 MAX_CHARS = 1024
-"""Of the system message, and of the first user message, this much tells conversations apart."""
+"""Of the system message, and of the first user message, so much is compared."""
 SYSTEM_ROLES = ("system", "developer")
 OWN_RESPONSE = re.compile(r"resp_([0-9a-f]{16})[0-9a-f]{16}")
 """The id of a response; its first digits are the key of the request that it replies to."""
 
 
 def affinity_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
-    """16 hexadecimal digits, equal for requests that belong together; None where nothing tells.
+    """16 hexadecimal digits, equal for requests that belong together; None where there is nothing to go by.
 
     The first of these counts that a request has: the header `X-Session-ID`; `prompt_cache_key`,
     `previous_response_id`, `user` and `metadata.user_id` of the body; else the beginnings of its system

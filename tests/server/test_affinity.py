@@ -91,7 +91,7 @@ def test_others_have_different_keys(requests):
         {"messages": [None, 2.5]},
     ],
 )
-def test_nothing_tells(body):
+def test_without_anything_to_go_by_there_is_none(body):
     assert affinity_key({}, body) is None
 
 
