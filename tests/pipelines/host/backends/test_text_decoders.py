@@ -84,7 +84,8 @@ def encoded(folder, engine):
     width = max(map(len, texts))
     ids = np.array([each + [0] * (width - len(each)) for each in texts])
     lengths = np.array([len(each) for each in texts])
-    session = open_encoder(folder / "encoder.onnx", EncoderSettings(engine=engine, precision=None, threads=1))
+    precision = "f32" if engine == "openvino" else None
+    session = open_encoder(folder / "encoder.onnx", EncoderSettings("cpu", engine, precision, 1))
     rows = session.run(TokenBatch(ids, lengths, np.zeros_like(ids), np.ones(len(ids), np.bool_)))
     found = [np.array(row[:length]) for row, length in zip(rows, lengths, strict=True)]
     session.close()
