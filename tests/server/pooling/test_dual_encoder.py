@@ -76,9 +76,7 @@ def served(request, tmp_path_factory):
 
         tiny_dual.write_dual(source, kind)
         choose(str(source), Options(form=form, weights="fp32"))(model / "model", lambda _: None)
-    graph = new_graph(model)
-    if form == "openvino":
-        graph = graph.replace("device: cpu", "device: cpu, precision: f32")
+    graph = new_graph(model).replace("device: cpu", "device: cpu, precision: f32")
     (model / "graph.yaml").write_text(graph)
     return kind, source, folder / "models"
 
