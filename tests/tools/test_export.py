@@ -218,6 +218,7 @@ def newer(llama, tmp_path) -> Path:
 
 @needs_export
 @pytest.mark.slow
+@pytest.mark.breadth
 def test_optimum_intel_exports_what_is_asked_of_it_with_the_defaults_of_transformers_5(newer, tmp_path):
     result = export(str(newer), "--name", "m", "--models", str(tmp_path), "--format", "openvino")
     assert result.exit_code == 0, result.output

@@ -162,6 +162,7 @@ def test_the_end_to_end_check_passes(on_host, capsys):
     assert all(what["good"] for what in judged.values())
 
 
+@pytest.mark.breadth
 def test_the_end_to_end_check_names_what_is_wrong(on_host, monkeypatch):
     """Wrong positions in steps that are replayed: a scenario fails on that side, and the sides differ."""
     monkeypatch.setattr(end_to_end, "scenarios", lambda *given, **more: scenarios(*given, **more)[:1])

@@ -55,7 +55,7 @@ async def vectors(client, pipeline, purpose):
         call.close()
 
 
-@pytest.mark.parametrize(("name", "form"), after(1, FORMS))
+@pytest.mark.parametrize(("name", "form"), after(0, FORMS))
 def test_vectors_are_those_of_sentence_transformers(name, form, references, tmp_path):
     from tiny_pooling_models import export
 

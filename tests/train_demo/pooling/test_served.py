@@ -29,7 +29,7 @@ def served():  # type: ignore[no-untyped-def]
         yield models
 
 
-@pytest.mark.parametrize("demo", after(2, evaluate.FIGURES))
+@pytest.mark.parametrize("demo", after(1, evaluate.FIGURES))
 def test_a_model_is_right_often_enough(served: Served, demo: str) -> None:
     for figure in evaluate.FIGURES[demo](served, SOME[demo]):
         if figure.num_asked >= 60:

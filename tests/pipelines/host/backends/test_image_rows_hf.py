@@ -176,6 +176,7 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
     session.close()
 
 
+@pytest.mark.breadth
 def test_openvino_pages_no_kinds_of_tokens_itself(gemma3):
     """Where a later OpenVINO does, `connect_kinds` has nothing left to do."""
     model = ov.Core().read_model(gemma3[1] / "openvino_language_model.xml")
