@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.wire.lora_modules import parse_module
+from server.responses.replica_ids import NAME
 
 PREFIX = "BRAID_"
 ROOT = Path(__file__).resolve().parent.parent
@@ -215,6 +216,12 @@ class Settings(BaseModel):
     )
     responses_mb: int = Field(default=512, ge=1, description="MB of stored responses at most")
     responses_hours: float = Field(default=24, gt=0, description="hours until a stored response is removed")
+    replica: str | None = Field(
+        default=None,
+        pattern=rf"^{NAME}$",
+        description="name of this server among those behind one address, which ids of stored responses then "
+        "carry: letters, digits, dots and hyphens; default: none",
+    )
     engine_socket: Path | None = Field(
         default=None, description="set by the server for its own processes, not by users"
     )

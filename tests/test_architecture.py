@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("graphs", "ops", "pipelines", "server", "tools")
+ROOMS = ("deploy", "graphs", "ops", "pipelines", "server", "tools")
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROWS = re.findall(r"^\| `([\w/]+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
 PROCESSES = {"worker", "engine host", "both", "master and worker", "command line", "data"}

@@ -106,9 +106,12 @@ class ResponsesEndpoint(_ResponsesEndpoint):
     def _response_events(
         self, request: ResponseRequest, pipeline: Pipeline, prepared: PreparedRequest, call: Call
     ) -> ResponseEvents:
-        stores = request.stores and self._services.response_store.enabled
+        stores, replica = (
+            request.stores and self._services.response_store.enabled,
+            self._services.settings.replica,
+        )
         params = call.result.source.params
-        response = initial_response(request, prepared.translation, pipeline.name, params, stores)
+        response = initial_response(request, prepared.translation, pipeline.name, params, stores, replica)
         chat = prepared.translation.chat
         return ResponseEvents(
             response,

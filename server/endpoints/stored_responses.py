@@ -12,7 +12,7 @@ from server.http.streaming import as_stream, kept_alive
 from server.responses.database import ResponseDatabase
 from server.responses.query_parameters import check_includes, item_page, read_flag, read_whole_number
 from server.responses.reply_models import RUNNING, DeletedResponse, Response
-from server.responses.store import NoResponse, encode_response
+from server.responses.store import encode_response
 from server.services import Services
 
 
@@ -55,7 +55,7 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
         store = self._services.response_store
         if not store.enabled or not await store.run(ResponseDatabase.delete, response_id, account_of(req)):
-            raise NoResponse(response_id)
+            raise store.missing(response_id)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = DeletedResponse(id=response_id).model_dump_json().encode()
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from pipelines.errors import BraidError
 from pipelines.wire.sampling_params import SamplingParams
+from server.responses.replica_ids import with_replica
 from server.responses.reply_models import Response, ResponseError
 from server.responses.request import ResponseRequest
 from server.responses.tools import echo_tool
@@ -18,11 +19,19 @@ CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 
 
 def initial_response(
-    request: ResponseRequest, translation: ChatTranslation, model: str, params: SamplingParams, stores: bool
+    request: ResponseRequest,
+    translation: ChatTranslation,
+    model: str,
+    params: SamplingParams,
+    stores: bool,
+    replica: str | None = None,
 ) -> Response:
-    """The response before any output; `params` are the sampling parameters in effect."""
+    """The response before any output; `params` are the sampling parameters in effect.
+
+    `replica` is the name of this server, which the id of the response carries.
+    """
     return Response(
-        id=request.request_id or f"resp_{uuid4().hex}",
+        id=request.request_id or with_replica(f"resp_{uuid4().hex}", replica),
         created_at=int(time.time()),
         status="queued" if request.background else "in_progress",
         background=bool(request.background),

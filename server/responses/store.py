@@ -19,6 +19,7 @@ from pipelines.errors import BraidError, EngineError, Unavailable
 from server.responses.database import ResponseDatabase, StoreLimits
 from server.responses.event_encoding import encode_event
 from server.responses.events import failure_events
+from server.responses.replica_ids import replica_of
 from server.responses.reply_models import Response
 from server.responses.sqlite_tables import StoredResponse
 from server.settings import Settings
@@ -30,13 +31,21 @@ T = TypeVar("T")
 
 
 class NoResponse(BraidError):
-    """No response with that id is stored."""
+    """No response with that id is stored; where the id names another server than this one, which."""
 
     status, kind = 404, "invalid_request_error"
 
-    def __init__(self, response_id: str, field: str = "response_id") -> None:
+    def __init__(self, response_id: str, field: str = "response_id", replica: str | None = None) -> None:
+        """`replica` is the name of this server."""
         word = "previous_response_not_found" if field == "previous_response_id" else None
-        super().__init__(f"Response with id '{shown(response_id)}' not found.", field=field, word=word)
+        text = f"Response with id '{shown(response_id)}' not found."
+        stored_by = replica_of(response_id)
+        if replica is not None and stored_by not in (None, replica):
+            text += (
+                f" It is stored by the replica '{stored_by}', and this is '{replica}': send the X-Session-ID "
+                "of the request that made it, or let the proxy follow the replica that the id names."
+            )
+        super().__init__(text, field=field, word=word)
 
 
 class ResponseStore:
@@ -50,6 +59,7 @@ class ResponseStore:
         """Whether this server stores responses (BRAID_RESPONSES_STORE)."""
 
         self._path = settings.responses_file
+        self._replica = settings.replica
         self._limits = StoreLimits(
             settings.responses_count, settings.responses_mb << 20, settings.responses_hours * 3600
         )
@@ -95,8 +105,12 @@ class ResponseStore:
         """
         stored = await self.run(find_response, response_id, account) if self.enabled else None
         if stored is None:
-            raise NoResponse(response_id, field)
+            raise self.missing(response_id, field)
         return stored
+
+    def missing(self, response_id: str, field: str = "response_id") -> NoResponse:
+        """The error for a response that is not stored here."""
+        return NoResponse(response_id, field, self._replica)
 
 
 def find_response(database: ResponseDatabase, response_id: str, account: str) -> StoredResponse | None:

@@ -6,6 +6,7 @@ import pytest
 from openai.types.chat import ChatCompletionSystemMessageParam
 
 from server.affinity import MAX_CHARS, affinity_key, response_id
+from server.responses.replica_ids import with_replica
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 HELLO = {"role": "user", "content": "Hello"}
@@ -105,6 +106,7 @@ def test_a_chain_of_responses_keeps_the_key_of_its_first_request():
     for _ in range(3):
         key = affinity_key({}, {"input": "And then?", "previous_response_id": chained})
         assert key == first
+        assert affinity_key({}, {"previous_response_id": with_replica(chained, "a")}) == first
         chained = response_id(key)
 
 
