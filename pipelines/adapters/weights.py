@@ -54,6 +54,17 @@ class AdapterWeights:
         return sum(each.a.nbytes + each.b.nbytes for each in self.products.values())
 
 
+@dataclass(frozen=True)
+class AdapterRoom:
+    """What a model line allows: products that `targets` name (as q_proj; none: all), `max_loaded` adapters
+    in memory at a time, of `max_rank` at most.
+    """
+
+    targets: frozenset[str]
+    max_loaded: int
+    max_rank: int
+
+
 class HoldsAdapters(Protocol):
     """What computes with adapters, by their load numbers.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ Give = Callable[[str, NDArray[np.float32]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
 
-def check_products(path: Path, products: Mapping[str, ProductShape], frame_size: int = 0) -> None:
+def check_products(path: Path, products: Collection[str], frame_size: int = 0) -> None:
     """Raise `ModelError` for a model of which nothing can be adapted, or only a half."""
     if frame_size:
         raise ModelError(

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
+from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
@@ -42,9 +43,14 @@ class DecoderConfig(NodeConfig):
     threads: int | None = Field(default=None, ge=1, description="default: every core")
 
     @property
+    def room(self) -> AdapterRoom | None:
+        """Which adapters may be loaded; None: none."""
+        return None
+
+    @property
     def targets(self) -> frozenset[str] | None:
         """What adapters may change, as q_proj; empty: every product; None: nothing."""
-        return None
+        return None if self.room is None else self.room.targets
 
 
 class Model(Node):
@@ -59,8 +65,12 @@ class Model(Node):
         adapters: AdaptersConfig | None = Field(default=None, description="LoRA adapters; default: none")
 
         @property
-        def targets(self) -> frozenset[str] | None:
-            return None if self.adapters is None else frozenset(self.adapters.targets)
+        def room(self) -> AdapterRoom | None:
+            if self.adapters is None:
+                return None
+            return AdapterRoom(
+                frozenset(self.adapters.targets), self.adapters.max_loaded, self.adapters.max_rank
+            )
 
     def load(self, resources: Loading) -> None:
         config = on_device(self.config, resources)
@@ -113,12 +123,10 @@ def _open_onnxruntime(path: Path, config: DecoderConfig) -> DecoderSession:
 
 def _open_cuda(path: Path, config: DecoderConfig) -> DecoderSession:
     _refuse(config, f"device {config.device}", "precision", "threads")
-    if config.targets is not None:
-        raise ModelError(f"device {config.device} has no adapters yet; serve them on cpu, or merge one.")
     from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 
     _, _, number = config.device.partition(":")
-    return open_decoder(path, int(number or 0), config.kv_cache)
+    return open_decoder(path, int(number or 0), config.kv_cache, config.room)
 
 
 def _open_fake(path: Path, config: DecoderConfig) -> DecoderSession:

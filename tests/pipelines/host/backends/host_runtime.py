@@ -17,8 +17,10 @@ import onnx_ir as ir
 from host_device import HostDevice
 from small_onnx_decoders import write_small
 
+from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
@@ -42,9 +44,12 @@ class HostRuntime:
         return Watched(open_session(lowered.model, lowered.folder, [CPU], 1, {}), self), self.graphs
 
 
-def lower_for_host(path: Path, *, gathers: bool = False) -> LoweredDecoder:
+def lower_for_host(
+    path: Path, *, gathers: bool = False, targets: frozenset[str] | None = None
+) -> LoweredDecoder:
     """A model.onnx in standard operators, in which attention_metadata can be watched."""
     decoder = read_decoder(path)
+    adapted = () if targets is None else add_adapter_pools(decoder.model.graph, targets)
     model = lower_for_cpu(decoder, BLOCK_TOKENS)
     show(model.graph)
     return LoweredDecoder(
@@ -57,6 +62,7 @@ def lower_for_host(path: Path, *, gathers: bool = False) -> LoweredDecoder:
         block_tokens=BLOCK_TOKENS,
         kv_cache=decoder.element_type,
         gathers=gathers,
+        adapted=adapted,
     )
 
 
@@ -121,3 +127,12 @@ def open_on_host(
     session.allocate(num_blocks, num_host_blocks)
     runtime.graph_ids.clear()
     return session, runtime, device
+
+
+def open_with_adapters(
+    path: Path, targets: frozenset[str] | None = frozenset(), max_loaded: int = 3, max_rank: int = 8
+) -> tuple[OnnxCudaSession, HostRuntime, HostDevice]:
+    """The session of a model.onnx with room for adapters, without a cache, and what it runs on."""
+    room = None if targets is None else AdapterRoom(targets, max_loaded, max_rank)
+    runtime, device = HostRuntime(), HostDevice()
+    return OnnxCudaSession(lower_for_host(path, targets=targets), device, runtime, room), runtime, device

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from adapter_batches import Case, allocated, engine_of, generate
+from host_runtime import open_with_adapters
 from recorded_adapters import FAMILY, FOLDER, recorded_cases
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
@@ -16,10 +17,13 @@ from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, Op
 pytestmark = [pytest.mark.slow, pytest.mark.breadth]
 
 TARGETS = adapter_targets(adapter_folders(FOLDER))
+SESSIONS = ["openvino_model.xml", "model.onnx", "model.onnx by onnxruntime", "model.onnx as on cuda"]
 
 
-@pytest.fixture(scope="module", params=["openvino_model.xml", "model.onnx", "model.onnx by onnxruntime"])
+@pytest.fixture(scope="module", params=SESSIONS)
 def session(request, exported, exported_onnx) -> DecoderSession:
+    if request.param.endswith("cuda"):
+        return allocated(open_with_adapters(exported_onnx(FAMILY), TARGETS)[0])
     if request.param.endswith("onnxruntime"):
         return allocated(OnnxCpuSession(exported_onnx(FAMILY), OnnxCpuSettings(targets=TARGETS)))
     is_onnx = request.param == "model.onnx"

@@ -11,8 +11,10 @@ from safetensors.numpy import save_file
 from small_onnx_decoders import write_small
 
 from ops import numpy_ops
+from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
+from pipelines.host.backends.onnxruntime.cuda import open_decoder
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.adapters import AdaptersConfig
 from pipelines.nodes.generation.body.draft import Draft
@@ -120,10 +122,19 @@ def test_targets_of_adapters_are_those_of_the_folder_unless_they_are_set(fake):
     assert Model.Config(path="fake.json").targets is None
 
 
-def test_neither_cuda_nor_a_draft_takes_adapters():
-    settings = {"path": "model.onnx", "adapters": {"folder": "adapters"}}
-    with pytest.raises(ModelError, match="device cuda:0 has no adapters yet; serve them on cpu"):
-        open_session(Path("model.onnx"), Model.Config(**settings, device="cuda:0"))
+def test_room_for_adapters_is_that_of_the_line_and_a_draft_has_none(monkeypatch):
+    settings = {
+        "path": "model.onnx",
+        "adapters": {"folder": "adapters", "max_loaded": 3, "targets": ["q_proj"]},
+    }
+    opened = []
+    monkeypatch.setattr(open_decoder, "open_decoder", lambda *given: opened.append(given))
+    for config in (Model.Config(**settings, device="cuda:1"), Draft.Config(path="model.onnx", device="cuda")):
+        open_session(Path("model.onnx"), config)
+    assert [given[1:] for given in opened] == [
+        (1, None, AdapterRoom(frozenset({"q_proj"}), 3, 64)),
+        (0, None, None),
+    ]
     with pytest.raises(ValueError, match="Extra inputs are not permitted"):
         Draft.Config(**settings)
 

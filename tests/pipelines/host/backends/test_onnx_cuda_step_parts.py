@@ -14,6 +14,7 @@ from small_steps import make_step
 
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     BATCHES,
+    MAX_ADAPTER_GRAPHS,
     MAX_BATCH,
     MAX_GRAPHS,
     MAX_PADDING,
@@ -121,6 +122,9 @@ def test_graphs_are_bounded():
     made = [buckets.of(GraphShape(1, 1, row)) for row in range(MAX_GRAPHS + 5)]
     assert [bucket.graph_id for bucket in made[MAX_GRAPHS:]] == [NO_GRAPH] * 5
     assert not made[-1].captures
+    ranked = [buckets.of(GraphShape(1, 1, row, 16)) for row in range(MAX_ADAPTER_GRAPHS + 5)]
+    assert [bucket.graph_id for bucket in ranked[MAX_ADAPTER_GRAPHS:]] == [NO_GRAPH] * 5
+    assert len({bucket.graph_id for bucket in made + ranked}) == MAX_GRAPHS + MAX_ADAPTER_GRAPHS + 1
 
 
 def test_a_failed_capture_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFixture):

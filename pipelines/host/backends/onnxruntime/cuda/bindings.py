@@ -1,4 +1,4 @@
-"""Binds the inputs and outputs of an ONNX Runtime session by address: cache, step inputs, logits."""
+"""Binds inputs and outputs of an ONNX Runtime session by address: cache, adapters, step inputs, logits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import onnxruntime as ort
 from ops.cuda.device import Array, Device
 from ops.cuda.step_inputs import StepInputs
 from pipelines.host.backends.onnx.decoder_format import LOGITS
+from pipelines.host.backends.onnxruntime.cuda.adapter_pools import AdapterPools, StepAdapters
 from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache
 from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
 from pipelines.host.backends.onnxruntime.step_input_names import METADATA
@@ -38,24 +39,30 @@ class SessionBinding:
     binding: ort.IOBinding
     bounds: Any
     inputs: StepInputs | None = None
+    adapters: StepAdapters | None = None
     logits: Array | None = None
 
 
 class SessionBindings:
-    """Creates and fills the bindings of one session over one cache."""
+    """Creates and fills the bindings of one session over one cache and its adapters."""
 
     def __init__(
-        self, session: ort.InferenceSession, runtime: DecoderRuntime, device: Device, cache: OnnxCudaCache
+        self,
+        session: ort.InferenceSession,
+        runtime: DecoderRuntime,
+        device: Device,
+        cache: OnnxCudaCache,
+        pools: AdapterPools,
     ) -> None:
         self._session = session
         self._device = device
-        self.cache = cache
+        self.cache, self._pools = cache, pools
         self._place = runtime.memory, runtime.number
         self._inputs = {one.name for one in session.get_inputs()}
         self._outputs = {one.name for one in session.get_outputs()}
 
     def new(self) -> SessionBinding:
-        """Bindings to the cache, with `bounds`; inputs and logits are bound by `fill`."""
+        """Bindings to the cache and the adapters, with `bounds`; inputs and logits are bound by `fill`."""
         bound = SessionBinding(self._session.io_binding(), np.zeros(3, np.int32))
         element = self.cache.element.number
         for name, pool in self.cache.pools.items():
@@ -64,20 +71,29 @@ class SessionBindings:
             written = name.replace(".", "_out.")  # of graphs that do not write to their inputs
             if written in self._outputs:
                 bound.binding.bind_output(written, *where)
+        for name, pool in self._pools.arrays.items():
+            self._bind(bound, name, self._pools.elements[name], pool)
         return bound
 
-    def fill(self, bound: SessionBinding, inputs: StepInputs, logits: Array) -> None:
-        """Bind `inputs`, the present values of `bounds`, and the output `logits`, float32[rows, vocab]."""
+    def fill(self, bound: SessionBinding, inputs: StepInputs, adapters: StepAdapters, logits: Array) -> None:
+        """Bind `inputs`, `adapters`, the present values of `bounds`, and the output `logits`, float32[rows,
+        vocab].
+        """
         bound.inputs, bound.logits = inputs, logits
         if METADATA in self._inputs:
             bound.binding.bind_input(METADATA, "cpu", 0, np.int32, [3], bound.bounds.ctypes.data)
         for name in INPUT_TYPES.keys() & self._inputs:
-            array = getattr(inputs, name)
-            where = (*self._place, INPUT_TYPES[name], array.shape, self._device.pointer(array))
-            bound.binding.bind_input(name, *where)
+            self._bind(bound, name, INPUT_TYPES[name], getattr(inputs, name))
+        if self._pools.arrays and adapters is not bound.adapters:
+            bound.adapters = adapters
+            for name, array in adapters.inputs.items():
+                self._bind(bound, name, np.int32, array)
         bound.binding.bind_output(
             LOGITS, *self._place, np.float32, logits.shape, self._device.pointer(logits)
         )
+
+    def _bind(self, bound: SessionBinding, name: str, element: Any, array: Array) -> None:
+        bound.binding.bind_input(name, *self._place, element, array.shape, self._device.pointer(array))
 
     def run(self, bound: SessionBinding, graph_id: int) -> None:
         """Enqueue a run; returns before it is computed."""

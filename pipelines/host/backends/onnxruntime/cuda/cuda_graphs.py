@@ -19,7 +19,9 @@ MAX_BATCH = BATCHES[-1]
 """The most sequences of one call; onnxruntime-genai has the same limit for this operator."""
 MAX_PADDING = max(upper - lower for lower, upper in pairwise(BATCHES)) - 1
 MAX_GRAPHS = 128
-"""Graphs of a session; ONNX Runtime frees none before the session, so further shapes run without one."""
+"""Graphs of steps of the base; ONNX Runtime frees none before the session, and further shapes have none."""
+MAX_ADAPTER_GRAPHS = 64
+"""Graphs of steps with adapters, beside those: captured as such steps come, and never while it warms up."""
 RUNS_TO_CAPTURE = 3
 """ONNX Runtime computes a new graph id twice and captures it the third time, in one call or in three."""
 
@@ -80,12 +82,13 @@ def padded_columns(count: int) -> int:
 class GraphShape(NamedTuple):
     """What distinguishes graphs: addresses and shapes are part of a graph, values are not.
 
-    The step's logits start at row `first_row` of the buffer.
+    The step's logits start at row `first_row` of the buffer.  `rank` is that of its adapters together.
     """
 
     batch: int
     columns: int
     first_row: int = 0
+    rank: int = 0
 
 
 @dataclass(eq=False)
@@ -129,7 +132,7 @@ class GraphBuckets:
         """The bucket of a shape.  Graph ids start at 1: ONNX Runtime reserves 0."""
         if shape not in self.known:
             number = len(self.known) + 1
-            self.known[shape] = GraphBucket(shape, number if self._below_limit() else NO_GRAPH)
+            self.known[shape] = GraphBucket(shape, number if self._below_limit(shape) else NO_GRAPH)
         return self.known[shape]
 
     def missing(self, max_sequences: int, max_columns: int) -> list[GraphShape]:
@@ -145,5 +148,8 @@ class GraphBuckets:
     def num_captured(self) -> int:
         return sum(bucket.captured for bucket in self.known.values())
 
-    def _below_limit(self) -> bool:
-        return self.enabled and len(self.known) < MAX_GRAPHS
+    def _below_limit(self, shape: GraphShape) -> bool:
+        with_adapters = sum(known.rank > 0 for known in self.known)
+        if shape.rank:
+            return self.enabled and with_adapters < MAX_ADAPTER_GRAPHS
+        return self.enabled and len(self.known) - with_adapters < MAX_GRAPHS

@@ -16,9 +16,10 @@ import onnxruntime as ort
 from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.sampling import CudaSamplingOps
 from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
-from pipelines.adapters.weights import WithoutAdapters
+from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, ProductShape
 from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnxruntime.cuda.adapter_pools import EVERY, AdapterPools
 from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     CAPTURE_LOCK,
@@ -47,8 +48,8 @@ fragmentation.
 """
 
 
-class OnnxCudaSession(WithoutAdapters):
-    """One decoder, its cache and its CUDA graphs (`DecoderSession`).  Raises `ModelError`.
+class OnnxCudaSession:
+    """One decoder, its cache, its adapters and its CUDA graphs (`DecoderSession`).  Raises `ModelError`.
 
     A step that only decodes is padded to a bucket; once the bucket's graph is captured, the step replays it.
     Any other step is computed in one call, so that weights are read once for prompt chunks and decoding
@@ -69,16 +70,26 @@ class OnnxCudaSession(WithoutAdapters):
     _session: ort.InferenceSession
     _step_inputs: StepInputBuffers  # from here on: since `reserve`
     _logits: Array  # float32[most rows, vocab]
+    _pools: AdapterPools
     _bindings: SessionBindings
     _eager: SessionBinding
 
-    def __init__(self, lowered: LoweredDecoder, device: Device, runtime: DecoderRuntime) -> None:
+    def __init__(
+        self,
+        lowered: LoweredDecoder,
+        device: Device,
+        runtime: DecoderRuntime,
+        room: AdapterRoom | None = None,
+    ) -> None:
+        """`room`: where products of the graph have room for adapters, for how many."""
         self.vocab_size, self.max_context = lowered.vocab_size, lowered.max_context
         self.block_tokens = lowered.block_tokens
         self._layout = OnnxCudaCacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
         self.block_bytes = self._layout.block_bytes
         self._columns = padded_columns(-(-self.max_context // self.block_tokens))
         self._limits = PartLimits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
+        self._adapted, self._room = lowered.adapted, room
+        self.products = {each.name: ProductShape(each.size_in, each.size_out) for each in lowered.adapted}
         self._device, self._runtime = device, runtime
         with CAPTURE_LOCK.device_calls():
             self._session, graphs = runtime.open(lowered)
@@ -97,15 +108,17 @@ class OnnxCudaSession(WithoutAdapters):
         """
         self._max_sequences = max_sequences
         rows = max_sequences + MAX_PADDING
-        with (
-            CAPTURE_LOCK.device_calls(),
-            self._loading(f"a step of {max_tokens} tokens and {max_sequences} sequences"),
-        ):
+        what = f"a step of {max_tokens} tokens and {max_sequences} sequences"
+        if self._room is not None:
+            what += f", and {self._room.max_loaded} adapters of rank {self._room.max_rank} (`adapters`)"
+        with CAPTURE_LOCK.device_calls(), self._loading(what):
             self._step_inputs = StepInputBuffers(self._device, max_tokens, rows, self._columns)
             self._logits = self._device.empty((rows + max_scored + 1, self.vocab_size), np.float32)
+            self._pools = AdapterPools(self._device, self._adapted, self._room)
             self._place_cache(0)
             sizes = max_tokens, max_sequences, max_scored
-            for step in largest_steps(*sizes, self.max_context, self._columns):
+            adapter = EVERY if self.products else BASE
+            for step in largest_steps(*sizes, self.max_context, self._columns, adapter):
                 for part in split_step(step, self._limits):
                     self._compute(part)
             self.ops.reserve(rows + max_scored, self.vocab_size)
@@ -124,7 +137,7 @@ class OnnxCudaSession(WithoutAdapters):
     def _place_cache(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         self._drop("_bindings", "_eager")  # with their cache, before the next is made
         cache = OnnxCudaCache(self._device, self._layout, num_blocks, num_host_blocks)
-        self._bindings = SessionBindings(self._session, self._runtime, self._device, cache)
+        self._bindings = SessionBindings(self._session, self._runtime, self._device, cache, self._pools)
         self._eager = self._bindings.new()
 
     # Steps
@@ -157,23 +170,24 @@ class OnnxCudaSession(WithoutAdapters):
 
     def _shape_of(self, part: StepPart) -> GraphShape:
         step = part.step
-        return GraphShape(
-            padded_batch(step.num_seqs), padded_columns(self._num_columns(step)), part.first_logit
-        )
+        columns, rank = self._num_columns(step), self._pools.rows_of(step.adapters).rank
+        return GraphShape(padded_batch(step.num_seqs), padded_columns(columns), part.first_logit, rank)
 
     def _decode(self, step: Step, shape: GraphShape) -> None:
         """Compute one logit row for each sequence, in the step's bucket."""
         bound = self._bound.get(shape) or self._bind(shape)
         self._fill(step, shape.batch, shape.batch, shape.columns, bound.inputs)
+        self._pools.fill(step.adapters, step.starts, shape.batch, bound.adapters)
         self._replay(bound, self._buckets.of(shape))
 
     def _bind(self, shape: GraphShape) -> SessionBinding:
         """Allocate the shape's own arrays and bindings, whose addresses never change."""
-        batch, columns, first_row = shape
+        batch, columns, first_row, rank = shape
         bound = self._bindings.new()
         bound.bounds[:] = attention_bounds(shape, self.block_tokens)
         inputs = new_step_inputs(self._device, batch, batch, columns, batch)
-        self._bindings.fill(bound, inputs, self._logits[first_row : first_row + batch])
+        adapters = self._pools.new_inputs(batch, rank)
+        self._bindings.fill(bound, inputs, adapters, self._logits[first_row : first_row + batch])
         self._bound[shape] = bound
         return bound
 
@@ -205,10 +219,11 @@ class OnnxCudaSession(WithoutAdapters):
         """
         step, columns = part.step, self._num_columns(part.step)
         inputs = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
+        adapters = self._pools.fill(step.adapters, step.starts, step.num_tokens)
         longest = 1 << (int(np.diff(step.starts).max()) - 1).bit_length()
         self._eager.bounds[:] = longest, columns * self.block_tokens, step.max_context
         rows = self._logits[part.first_logit : part.first_logit + max(step.num_logits, 1)]
-        self._bindings.fill(self._eager, inputs, rows)
+        self._bindings.fill(self._eager, inputs, adapters, rows)
         self._bindings.run(self._eager, NO_GRAPH)
 
     def _num_columns(self, step: Step) -> int:
@@ -220,6 +235,15 @@ class OnnxCudaSession(WithoutAdapters):
     ) -> StepInputs:
         scratch = self._bindings.cache.scratch
         return self._step_inputs.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
+
+    # Adapters
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._pools.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        if "_pools" in vars(self):  # a call may end after the session was closed
+            self._pools.drop(number)
 
     # Faults and facts
 
@@ -248,7 +272,9 @@ class OnnxCudaSession(WithoutAdapters):
         """Free the model, its graphs and the cache; a second call has no effect."""
         with CAPTURE_LOCK.device_calls():
             self._bound.clear()
-            self._drop("_eager", "_bindings", "_session", "_step_inputs", "_logits", "ops", "_device")
+            self._drop(
+                "_eager", "_bindings", "_session", "_step_inputs", "_logits", "_pools", "ops", "_device"
+            )
 
     def _drop(self, *names: str) -> None:
         for name in names:

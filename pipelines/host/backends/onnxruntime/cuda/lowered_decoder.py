@@ -13,7 +13,7 @@ from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 
 
 class CacheElement(NamedTuple):
-    """A type of cache elements: its number in ONNX (TensorProto.DataType), and its bytes."""
+    """A type of elements of pools: its number in ONNX (TensorProto.DataType), and its bytes."""
 
     number: int
     num_bytes: int
@@ -30,6 +30,18 @@ QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
 """The largest magnitude that a quantized cache type stores; the kernel clamps larger ones."""
 
 
+class AdaptedProduct(NamedTuple):
+    """A product that adapters may change, from rows of `size_in` numbers to rows of `size_out`.
+
+    `element`, a key of `ELEMENTS`, is the type in which the model computes it, and its adapters.
+    """
+
+    name: str
+    size_in: int
+    size_out: int
+    element: str
+
+
 @dataclass(frozen=True)
 class LoweredDecoder:
     """`model`: a graph whose inputs are `onnxruntime.step_input_names`, with its weights in files of
@@ -37,7 +49,7 @@ class LoweredDecoder:
 
     `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
     into one buffer, as over a quantized cache.  `uncapturable`: operators of the graph that a CUDA graph
-    would not replay correctly.
+    would not replay correctly.  `adapted`: products with room for adapters.
     """
 
     model: bytes
@@ -50,6 +62,7 @@ class LoweredDecoder:
     kv_cache: str
     gathers: bool = False
     uncapturable: tuple[str, ...] = ()
+    adapted: tuple[AdaptedProduct, ...] = ()
 
     @property
     def element(self) -> CacheElement:

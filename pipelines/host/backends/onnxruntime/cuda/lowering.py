@@ -15,7 +15,12 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, QUANTIZED_RANGE, LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
+    ELEMENTS,
+    QUANTIZED_RANGE,
+    AdaptedProduct,
+    LoweredDecoder,
+)
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 
@@ -91,8 +96,12 @@ def check_computed(decoder: DecoderModel) -> None:
         )
 
 
-def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
-    """Lower the decoder for a session.  Raises `ModelError`."""
+def lower(
+    decoder: DecoderModel, kv_cache: str | None = None, adapted: tuple[AdaptedProduct, ...] = ()
+) -> LoweredDecoder:
+    """Lower the decoder, in which the products `adapted` have room for adapters, for a session.  Raises
+    `ModelError`.
+    """
     check_computed(decoder)
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
@@ -108,6 +117,7 @@ def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
         kv_cache=cache,
         gathers=cache in QUANTIZED_RANGE,
         uncapturable=tuple(uncapturable(model)),
+        adapted=adapted,
     )
 
 

@@ -97,6 +97,7 @@ def _part(step: Step, first: int, last: int) -> StepPart:
             num_past=num_past,
             block_table=step.block_table[first:last],
             num_blocks=step.num_blocks[first:last],
+            adapters=step.adapters[first:last],
             max_context=int((num_past + np.diff(starts)).max()),
             logit_indices=step.logit_indices[first_logit:last_logit] - begin,
             logit_slots=step.logit_slots[first_logit:last_logit],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pipelines.adapters.weights import BASE
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GraphShape
 from pipelines.host.engine.step import Step, no_pairs
 
@@ -22,22 +24,25 @@ def attention_bounds(shape: GraphShape, block_tokens: int) -> tuple[int, int, in
 
 
 def largest_steps(
-    max_tokens: int, max_sequences: int, max_scored: int, max_context: int, columns: int
+    max_tokens: int, max_sequences: int, max_scored: int, max_context: int, columns: int, adapter: int = BASE
 ) -> list[Step]:
     """The steps that need most memory beside the cache, over block 0 only, so that a cache of one block is
     enough.
 
     The last chunks of the longest prompts, sampled for all sequences and scored; and all sequences decoding
-    at full length.
+    at full length.  All have the adapter of the load number `adapter`.
     """
     num_prompts = -(-max_tokens // max_context)
     chunks = np.full(num_prompts, max_context)
     chunks[-1] = max_tokens - max_context * (num_prompts - 1)
     ones = np.ones(min(max_sequences, max_tokens), np.int64)
-    return [
+    steps = [
         _at_the_end(chunks, np.full(max_sequences + max_scored, max_tokens - 1), max_context, columns),
         _at_the_end(ones, np.arange(len(ones)), max_context, columns),
     ]
+    if adapter == BASE:
+        return steps
+    return [replace(step, adapters=np.full(step.num_seqs, adapter, np.int32)) for step in steps]
 
 
 def _at_the_end(num_new: Any, logit_indices: Any, max_context: int, columns: int) -> Step:

@@ -1,0 +1,93 @@
+"""Makes room for adapters behind the products of a decoder for a GPU.
+
+Behind each product y of x a model computes y + ((x · Aᵀ) * slot) · B.  A[R, in] and B[R, out] are the rows of
+the step's adapters, R in all, taken on the device from the pools in which those of all loaded adapters are
+(`adapter_pools`); slot[tokens, R] is 1 where a token and a row have one owner, else 0.  Nothing but the
+numbers of rows and owners changes with the step, so that a CUDA graph can be captured for each R, and with
+R = 0 nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from pipelines.adapters.product_names import is_wanted
+from pipelines.host.backends.adapter_stacks import a_name, b_name
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB
+from pipelines.host.backends.onnx.named_products import Product, find_products
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, AdaptedProduct
+from pipelines.host.backends.onnxruntime.step_input_names import ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS
+
+RANK, POOL_ROWS = "adapters_rank", "adapters_rows"
+ELEMENT_NAMES = {element.number: name for name, element in ELEMENTS.items()}
+
+
+def add_adapter_pools(graph: ir.Graph, targets: frozenset[str]) -> tuple[AdaptedProduct, ...]:
+    """Add pools for the adapters of all products that `targets` name, or of all; return these products."""
+    products = [each for each in find_products(graph) if is_wanted(each.name, targets)]
+    if products:
+        adding = _Adding(graph)
+        for product in products:
+            adding.add_behind(product)
+    return tuple({each.name: _described(each) for each in products}.values())
+
+
+def _described(product: Product) -> AdaptedProduct:
+    element = ELEMENT_NAMES[int(product.dtype)]
+    return AdaptedProduct(product.name, product.shape.size_in, product.shape.size_out, element)
+
+
+class _Adding:
+    """One pass over one graph."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        graph.opset_imports[CONTRIB] = 1
+        self._rows = self._input(ADAPTER_ROWS, ir.DataType.INT32, [RANK])
+        row_owners = self._input(ROW_OWNERS, ir.DataType.INT32, [1, RANK])
+        token_owners = self._input(TOKEN_OWNERS, ir.DataType.INT32, ["adapters_tokens", 1])
+        self._first = ir.node("Equal", [token_owners, row_owners])
+        graph.insert_before(graph[0], [self._first])
+        self._slots: dict[ir.DataType, ir.Value] = {}
+        self._taken: dict[str, tuple[ir.Value, ir.Value]] = {}
+
+    def add_behind(self, product: Product) -> None:
+        out, readers = product.out, list(product.out.uses())
+        slot, nodes = self._slot(product.dtype), []
+        if product.name not in self._taken:  # a module that the model calls twice is one product
+            nodes = [self._take(name, product, size) for name, size in _pools(product)]
+            self._taken[product.name] = nodes[0].outputs[0], nodes[1].outputs[0]
+        a, b = self._taken[product.name]
+        low = ir.node("FusedMatMul", [product.rows, a], {"transB": 1}, domain=CONTRIB)
+        own = ir.node("Mul", [*low.outputs, slot])
+        more = ir.node("MatMul", [*own.outputs, b])
+        total = ir.node("Add", [out, *more.outputs])
+        total.outputs[0].type, total.outputs[0].shape = out.type, out.shape
+        producer = out.producer()
+        assert producer is not None
+        self.graph.insert_after(producer, [*nodes, low, own, more, total])
+        for reader, place in readers:
+            reader.replace_input_with(place, total.outputs[0])
+
+    def _slot(self, dtype: ir.DataType) -> ir.Value:
+        if dtype not in self._slots:
+            cast = ir.node("Cast", [*self._first.outputs], {"to": int(dtype)})
+            self.graph.insert_after(self._first, [cast])
+            self._slots[dtype] = cast.outputs[0]
+        return self._slots[dtype]
+
+    def _take(self, name: str, product: Product, size: int) -> ir.Node:
+        pool = self._input(name, product.dtype, [POOL_ROWS, size])
+        return ir.node("Gather", [pool, self._rows], {"axis": 0})
+
+    def _input(self, name: str, dtype: ir.DataType, shape: Sequence[str | int]) -> ir.Value:
+        value = ir.val(name, dtype, shape)
+        self.graph.inputs.append(value)
+        return value
+
+
+def _pools(product: Product) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The names of its pools, and the lengths of their rows."""
+    return (a_name(product.name), product.shape.size_in), (b_name(product.name), product.shape.size_out)
