@@ -10,6 +10,7 @@ from graphs.node import Node
 NODE_TYPES = {
     "chat_template": "text.templates.chat_template:ChatTemplate",
     "embed_template": "text.templates.embed_template:EmbedTemplate",
+    "pair_template": "text.templates.pair_template:PairTemplate",
     "add_prompt": "text.add_prompt:AddPrompt",
     "tokenize": "text.tokenizing.tokenize:Tokenize",
     "tokenize_pairs": "text.tokenizing.tokenize_pairs:TokenizePairs",

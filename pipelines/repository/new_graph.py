@@ -14,7 +14,7 @@ from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOK
 from pipelines.repository.hearing_graph import find_hearing, hearing_fault, sound_lines
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
-from pipelines.repository.pooling_graph import PoolingSettings, longest_input, pooling_lines
+from pipelines.repository.pooling_graph import PoolingSettings, longest_input, pooling_lines, scores_pairs
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.text_pair_graph import find_text_pair, text_pair_lines
 from pipelines.repository.vision_graph import STEP, find_vision, image_lines, vision_fault
@@ -90,15 +90,19 @@ def new_graph(folder: Path) -> str:
     raise ValueError(_refusal(folder, export))
 
 
+MOST_IMAGES = {"embed": 32, "token_embed": 32, "rerank": 128}
+"""Task → images of a request; a query's counts with each document."""
+
+
 def _seeing_lines(export: Export) -> list[str]:
     """The lines of graph.yaml from the task on, for a decoder that sees: it chats, or modules.json says how
-    it embeds.
+    it embeds, or it has a head that scores pairs.
     """
-    task = find_task(export.place)
-    if task not in ("embed", "token_embed"):
+    task = "rerank" if scores_pairs(export) else find_task(export.place)
+    if task not in MOST_IMAGES:
         media = MediaLines(image_lines(export), "images", "seen")
         return generation_lines(export, DecoderSettings(scheduler=STEP), media)
-    media = MediaLines(image_lines(export, embeds=True), "images", "seen")
+    media = MediaLines(image_lines(export, MOST_IMAGES[task]), "images", "seen")
     return pooling_lines(export, task, PoolingSettings(max_tokens=longest_input(export)), media)
 
 

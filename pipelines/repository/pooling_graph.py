@@ -60,9 +60,9 @@ def pooling_lines(
     embeds = task in ("embed", "token_embed")
     name = RESULTS[task]
     tokens = settings_text(said.tokens)
-    before = _pairs(export, tokens) if task == "rerank" else _texts(export, tokens, media)
+    before = _pairs(export, tokens, media) if task == "rerank" else _texts(export, tokens, media)
     body = _vectors(export, said) if embeds else _logits(export) + _activation(export, task)
-    after = {"rerank": _ranking(), "classify": _labels(export)}.get(task, _matryoshka(export))
+    after = {"rerank": _ranking(before[-1][0]), "classify": _labels(export)}.get(task, _matryoshka(export))
     return [
         f"task: {task}",
         "nodes:",
@@ -119,8 +119,12 @@ def _shown(export: Export, template: str | None, settings: str, media: MediaLine
     return [("prompt", f"type: embed_template{options}"), ("tokens", f"type: tokenize, {read}{settings}")]
 
 
-def _pairs(export: Export, settings: str) -> Lines:
+def _pairs(export: Export, settings: str, media: MediaLines | None) -> Lines:
     template = export.names(SCORE_TEMPLATE)
+    if media:
+        read = f"from: {{prompts: prompt, images: {media.given}}}, tokenizer: {export.tokenizer}"
+        prompt = f"type: pair_template, template: {template}, add_special_tokens: true"
+        return [("prompt", prompt), ("tokens", f"type: tokenize, {read}{settings}")]
     setting = f", template: {template}" if template else ""
     return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{setting}{settings}")]
 
@@ -171,6 +175,11 @@ def _has_head(export: Export) -> bool:
     return export.names(f"{SCORE}/{CONFIG}") is not None
 
 
+def scores_pairs(export: Export) -> bool:
+    """Whether a decoder that sees has what makes it a reranker."""
+    return _has_head(export) and export.names(SCORE_TEMPLATE) is not None
+
+
 def _logits(export: Export) -> Lines:
     """The lines from the encoder to the logits, when the head is a separate file."""
     if not _has_head(export):
@@ -193,8 +202,8 @@ def _activation(export: Export, task: str) -> Lines:
     return [(name, f"type: {'sigmoid' if independent else 'softmax'}")]
 
 
-def _ranking() -> Lines:
-    return [("ranking", "type: rank, from: {scores: scores, pairs: pairs}")]
+def _ranking(pairs: str) -> Lines:
+    return [("ranking", f"type: rank, from: {{scores: scores, pairs: {pairs}}}")]
 
 
 def _labels(export: Export) -> Lines:

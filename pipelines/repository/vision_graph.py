@@ -89,10 +89,12 @@ def vision_fault(export: Export) -> str | None:
     return None
 
 
-def image_lines(export: Export, embeds: bool = False) -> list[str]:
-    """The lines of graph.yaml for the images of a model, which chats or embeds."""
-    further = ["max_images: 32"] if embeds else []
+def image_lines(export: Export, most: int | None = None) -> list[str]:
+    """The lines of graph.yaml for the images of a model, which chats; `most` are those of a request to one
+    that embeds or scores.
+    """
+    further = [f"max_images: {most}"] if most else []
     if export.read(CONFIG).get("model_type") in VARIED:
-        further.append(LARGEST.format(TO_EMBED if embeds else IN_CHAT))
+        further.append(LARGEST.format(TO_EMBED if most else IN_CHAT))
     text = "\n".join(f"    {line}" for line in further)
     return [line for line in LINES.format(at=export.prefix, further=text).splitlines() if line]

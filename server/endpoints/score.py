@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from pipelines.tasks import PoolingInput
 from pipelines.values import Scores
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.request_checks import refuse_media
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import SCORING
 from server.pooling.replies.ranking import Floats, encode_scores
@@ -28,8 +27,6 @@ class ComparisonEndpoint(PoolingEndpoint[Body]):
 
     def pooling_input(self, request: Body, pipeline: Pipeline) -> PoolingInput:
         if pipeline.task == "rerank":
-            if images := request.compared.images:
-                refuse_media(pipeline.name, images[0])
             return request.pairs_input()
         return request.texts_input(partial(truncate_texts, pipeline))
 

@@ -29,7 +29,7 @@ from pipelines.repository.new_graph import recognise
 from pipelines.repository.sentence_modules import module_lines
 from pipelines.tasks import TASKS
 from tools.export.__main__ import main
-from tools.export.choose_export import RERANKER_TEMPLATE
+from tools.export.choose_export import RERANKER_TEMPLATES
 from tools.export.sentence_files import copy_sentence_files, forget_pooling
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
@@ -287,7 +287,7 @@ def test_answers_go_with_rankings_alone(tmp_path):
 )
 def test_qwen3_rerankers_are_asked_as_they_were_taught(given, asked):
     pair = [{"role": "query", "content": "a\nb "}, {"role": "document", "content": " <c>"}]
-    text = Template(RERANKER_TEMPLATE.read_text(), {}).render(pair, None, False, False, given)
+    text = Template(RERANKER_TEMPLATES["qwen3"].read_text(), {}).render(pair, None, False, False, given)
     assert text == (
         "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
         'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'

@@ -14,7 +14,7 @@ from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT
 from pipelines.repository.vision_graph import ENCODERS, family_fault, sees
 from tools.export.folder import ExportError, Stage, check_code, read_config
 
-AUTO, EMBED = "auto", "embed"
+AUTO, EMBED, RERANK = "auto", "embed", "rerank"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
 FORMATS = (AUTO, "openvino", "onnx")
 WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
@@ -23,7 +23,12 @@ ACTIVATIONS = {"openvino": ("int8",), "onnx": ("f32", "f16", "bf16")}
 """Format → types of activations for int8 and int4 weights, other than the engine's default."""
 MEANT = {TEXT: "onnx"}
 """Task → the format that `auto` is checked as; others: openvino."""
-RERANKER_TEMPLATE = Path(__file__).parent / "qwen3_reranker.jinja"
+RERANKER_TEMPLATES = {
+    kind: Path(__file__).parent / f"{kind}_reranker.jinja" for kind in ("qwen3", "qwen3_vl")
+}
+"""`model_type` → the question of its makers' reranker."""
+OWN_TEMPLATE = "additional_chat_templates/reranker.jinja"
+"""The same in a model's own folder."""
 ANSWERS = ("no", "yes")
 SCORING = ("classify", "rerank")
 
@@ -53,7 +58,7 @@ def choose(source: str, options: Options) -> Export:
     config, task = _read(source, options.task)
     if is_dual(config):
         return _dual(source, task, options)
-    seeing = sees(config) and (task == EMBED or (options.task == AUTO and task == TEXT))
+    seeing = sees(config) and (task in (EMBED, RERANK) or (options.task == AUTO and task == TEXT))
     if options.form == AUTO:
         _check_form(replace(options, form="openvino" if seeing else MEANT.get(task, "openvino")))
     if task != "rerank":
@@ -130,7 +135,7 @@ def _dual(source: str, task: str, options: Options) -> Export:
 
 
 def _seeing(source: str, config: dict[str, Any], task: str, options: Options) -> Export:
-    from tools.export.seeing.export_seeing import export_seeing, refuse
+    from tools.export.seeing.export_seeing import SeeingUse, export_seeing, refuse
     from tools.export.sentence_files import check_types
 
     fault = family_fault(config)
@@ -142,7 +147,14 @@ def _seeing(source: str, config: dict[str, Any], task: str, options: Options) ->
         raise click.BadParameter("it does not go with a model that sees", param_hint="--activations")
     if task == EMBED:
         check_types(source)
-    return lambda folder, stage: export_seeing(source, folder, options.weights, stage, embeds=task == EMBED)
+    answers, template = _scoring(source, task, config, options)
+    if task == RERANK and (answers is None or template is None):
+        raise ExportError(
+            f"{source} sees, and is no decoder of which it is known how it is asked about a pair; a decoder "
+            "that answers no or yes is exported with --score-template FILE.jinja"
+        )
+    use = SeeingUse(task == EMBED, answers, template)
+    return lambda folder, stage: export_seeing(source, folder, options.weights, stage, use)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
@@ -174,11 +186,13 @@ def _scoring(
     source: str, task: str, config: dict[str, Any], options: Options
 ) -> tuple[tuple[str, str] | None, Path | None]:
     """The answers and the template of a decoder that scores.  Raises for models without a score."""
+    from tools.export.sentence_files import find
+
     named = tuple(config.get("architectures") or ())
     if task in SCORING and any(name.endswith(CLASSIFIERS) for name in named):
         return None, options.template
     if task == "rerank" and any(name.endswith(GENERATIVE) for name in named):
-        asks = RERANKER_TEMPLATE if config.get("model_type") == "qwen3" else None
+        asks = find(source, OWN_TEMPLATE) or RERANKER_TEMPLATES.get(str(config.get("model_type")))
         return options.answers or ANSWERS, options.template or asks
     if task in SCORING:
         raise ExportError(

@@ -23,6 +23,8 @@ SCORE, SCORE_TEMPLATE = "score", "score_template.jinja"
 DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 COMPUTED = {"fp16": "f16", "bf16": "bf16", "fp32": "f32"}
 """Type of weights → type of activations of an ONNX model; f32 or as requested for the others."""
+ONE_LABEL: dict[str, Any] = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+"""Of the config.json of a model that scores."""
 LONGEST = 256  # tokens of a text that activations are measured with
 SPARE = 8  # positions that no text has, as some families count from behind their padding
 
@@ -73,7 +75,7 @@ def _write_model(
     from tools.export.whole_tracing import trace
 
     stage("reading the model")
-    answers = _answer_ids(tokenizer, wanted.answers) if wanted.answers else None
+    answers = answer_ids(tokenizer, wanted.answers) if wanted.answers else None
     plain = dequantized(source, folder.with_name("plain"), stage)
     model = read_model(plain, wanted.task, dtype, answers)
     if getattr(model.config, "vision_config", None) is not None:
@@ -129,7 +131,7 @@ def computed_in(wanted: EncoderOptions) -> str:
     return own or wanted.activations or "f32"
 
 
-def _answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:
+def answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:
     """The ids of no and yes, each a single token.  Raises `ExportError`."""
     ids = [tokenizer.encode(answer, add_special_tokens=False) for answer in answers]
     for answer, tokens in zip(answers, ids, strict=True):
@@ -143,9 +145,7 @@ def _answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:
 
 def _write_config(source: str, folder: Path, model: Any, wanted: EncoderOptions) -> None:
     """Write config.json with the exported architecture and, for a scoring decoder, one label."""
-    changed: dict[str, Any] = {"architectures": [model.architecture]}
-    if wanted.answers:
-        changed |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
+    changed = {"architectures": [model.architecture]} | (ONE_LABEL if wanted.answers else {})
     described = json.dumps(read_config(source) | changed, indent=2, ensure_ascii=False)
     (folder / "config.json").write_text(described + "\n", encoding="utf-8")
 

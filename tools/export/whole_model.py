@@ -99,16 +99,23 @@ def _read(kind: str, source: str, dtype: str) -> Any:
 
 
 def _scoring_decoder(model: Any, answers: tuple[int, int]) -> WholeModel:
-    """The decoder without its head, which becomes one row: the logit of yes minus that of no."""
+    """The decoder without its head, which becomes one row."""
+    architecture = type(model).__name__.replace(GENERATIVE, CLASSIFIERS)
+    return WholeModel(model.base_model, HIDDEN, answer_row(model, answers), architecture)
+
+
+def answer_row(model: Any, answers: tuple[int, int]) -> LinearHead:
+    """The head of a decoder that answers no or yes, `answers`: the logit of yes minus that of no.
+
+    Raises `ExportError`.
+    """
     scaled = [name for name in SCALED if getattr(model.config, name, None) not in (None, 1, 1.0)]
     if scaled:
         raise ExportError(f"{type(model).__name__} has {scaled[0]}, so that one row cannot score its answers")
     head = _head(model.get_output_embeddings())
     no, yes = answers
     bias = None if head.bias is None else head.bias[yes : yes + 1] - head.bias[no : no + 1]
-    row = LinearHead(head.weight[yes : yes + 1] - head.weight[no : no + 1], bias)
-    architecture = type(model).__name__.replace(GENERATIVE, CLASSIFIERS)
-    return WholeModel(model.base_model, HIDDEN, row, architecture)
+    return LinearHead(head.weight[yes : yes + 1] - head.weight[no : no + 1], bias)
 
 
 def _head(layer: Any) -> LinearHead:

@@ -63,13 +63,16 @@ class ReadImages(Node, Planning):
         most = self.config.max_images
         if len(given) > most:
             raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
-        shown: dict[str, ShownImage] = {}
+        named: dict[str, ShownImage] = {}
+        read: dict[tuple[str, str | None], ShownImage] = {}
         images = []
         for i, each in enumerate(given):
-            image = shown.get(each.uuid or "") if each.url is None else None
-            images.append(image or self._shown(each, i))
+            known = named.get(each.uuid or "") if each.url is None else read.get((each.url, each.uuid))
+            images.append(known or self._shown(each, i))
             if each.uuid is not None:
-                shown[each.uuid] = images[-1]
+                named[each.uuid] = images[-1]
+            if each.url is not None:
+                read[each.url, each.uuid] = images[-1]
         return joined(images, self.family.token_id, self.family.marks)
 
     def _shown(self, given: ImageInput, index: int) -> ShownImage:

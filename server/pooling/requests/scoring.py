@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from itertools import islice
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import StrictStr
 
@@ -23,6 +24,7 @@ TOO_SMALL = "{name} must be greater than or equal to 0, got {got}."
 NonNegative = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, TOO_SMALL)]
 """0 means: not set."""
 
+T = TypeVar("T")
 Truncate = Callable[[list[str], int], list[str]]
 """(texts, number of tokens) → the first tokens of each text, as text."""
 
@@ -37,11 +39,18 @@ class Compared:
     documents: list[Content]
     images: list[ImageInput]
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """(query, document) pairs of texts, in the order of the documents."""
-        queries, documents = texts_of(self.queries), texts_of(self.documents)
-        queries = queries * len(documents) if len(queries) == 1 else queries
-        return list(zip(queries, documents, strict=True))
+    def pairs(self) -> list[tuple[Content, Content]]:
+        """(query, document) pairs, in the order of the documents."""
+        return _paired(self.queries, self.documents)
+
+    def paired_images(self) -> list[ImageInput]:
+        """The images of all pairs: for each those of its query, then those of its document."""
+        given = iter(self.images)
+        queries, documents = (
+            [[*islice(given, _num_images(each))] for each in contents]
+            for contents in (self.queries, self.documents)
+        )
+        return [image for pair in _paired(queries, documents) for images in pair for image in images]
 
 
 class ComparisonRequest(BasePoolingRequest):
@@ -76,18 +85,20 @@ class ComparisonRequest(BasePoolingRequest):
         raise NotImplementedError
 
     def pairs_input(self) -> PoolingInput:
-        """The input of a cross-encoder: pairs of query and document.
+        """The input of a cross-encoder: pairs of query and document, conversations where one of them shows an
+        image.
 
         Raises RequestError when the pairs hold too much text: a short body may repeat a long query.
         """
         pairs = self.compared.pairs()
-        queries = {query: _prompt(query) for query, _ in pairs}
         num_added_chars = len(self.instruction or "") + json_chars(self.chat_template_kwargs)
+        lengths = {id(each): _num_chars(each) for pair in pairs for each in pair}
         check_total_chars(
-            [len(query) + len(document) + num_added_chars for query, document in pairs], "documents"
+            [lengths[id(query)] + lengths[id(document)] + num_added_chars for query, document in pairs],
+            "documents",
         )
         return PoolingInput(
-            pairs=[(queries[query], _prompt(document)) for query, document in pairs],
+            **self._as_conversations(pairs) if self.compared.images else self._as_texts(pairs),
             instruction=self.instruction,
             chat_template=self.chat_template,
             template_kwargs=self.chat_template_kwargs or {},
@@ -95,6 +106,17 @@ class ComparisonRequest(BasePoolingRequest):
             max_document_tokens=self.max_tokens_per_doc or None,
             **self.shared_fields(),
         )
+
+    def _as_texts(self, pairs: list[tuple[Content, Content]]) -> dict[str, Any]:
+        prompts = {text: _prompt(text) for text in texts_of([each for pair in pairs for each in pair])}
+        return {"pairs": [tuple(prompts[str(each)] for each in pair) for pair in pairs]}
+
+    def _as_conversations(self, pairs: list[tuple[Content, Content]]) -> dict[str, Any]:
+        conversations = [
+            [{"role": "query", "content": query}, {"role": "document", "content": document}]
+            for query, document in pairs
+        ]
+        return {"conversations": conversations, "images": self.compared.paired_images()}
 
     def texts_input(self, truncate: Truncate) -> PoolingInput:
         """The input of an embedding model: the queries, then the documents; vectors get length 1.  They are
@@ -169,6 +191,19 @@ def _cut(contents: list[Content], num_tokens: int | None, truncate: Truncate) ->
         return contents
     cut = iter(truncate(texts_of(contents), num_tokens))
     return [next(cut) if isinstance(each, str) else each for each in contents]
+
+
+def _paired(queries: list[T], documents: list[T]) -> list[tuple[T, T]]:
+    """Each document with its query, or with the only one."""
+    return list(zip(queries * len(documents) if len(queries) == 1 else queries, documents, strict=True))
+
+
+def _num_images(content: Content) -> int:
+    return 0 if isinstance(content, str) else sum(part["type"] != "text" for part in content)
+
+
+def _num_chars(content: Content) -> int:
+    return len(content) if isinstance(content, str) else sum(len(part.get("text", "")) for part in content)
 
 
 def _prompt(text: str) -> Prompt:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from pipelines.repository.exports import CONFIG
 from pipelines.repository.vision_graph import DECODER
 from tools.export.decoder import DTYPES
 from tools.export.folder import ExportError, Stage, put, quiet, read_config, scratch_beside
@@ -17,15 +22,30 @@ SINCE = {"qwen3_vl": (2, 2)}
 ALONE = "; --task text exports its language model alone, which reads text"
 
 
-def export_seeing(source: str, folder: Path, weights: str, stage: Stage, embeds: bool = False) -> None:
+@dataclass(frozen=True)
+class SeeingUse:
+    """What a model is exported for, if not for conversations.
+
+    `embeds`: it is to give vectors, as its modules.json says, or else those of last tokens.  `answers`: no
+    and yes, by which it scores pairs of query and document, which the file `template` renders.
+    """
+
+    embeds: bool = False
+    answers: tuple[str, str] | None = None
+    template: Path | None = None
+
+
+IN_CHAT = SeeingUse()
+
+
+def export_seeing(source: str, folder: Path, weights: str, stage: Stage, use: SeeingUse = IN_CHAT) -> None:
     """Write `source` (a local folder or a hub id) to `folder`, which is complete or untouched.
 
-    `embeds`: it is to give vectors, as its modules.json says, or else those of last tokens.  `weights`: int8,
-    int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
+    `weights`: int8, int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
     Raises `ExportError`.
     """
     try:
-        _export(source, folder, weights, stage, embeds)
+        _export(source, folder, weights, stage, use)
     except ExportError as error:
         raise refuse(str(error)) from error
 
@@ -45,13 +65,15 @@ def refuse(fault: str) -> ExportError:
     return ExportError(f"{fault}{ALONE}")
 
 
-def _export(source: str, folder: Path, weights: str, stage: Stage, embeds: bool) -> None:
+def _export(source: str, folder: Path, weights: str, stage: Stage, use: SeeingUse) -> None:
     from tools.export.dequantizing import dequantized
+    from tools.export.encoder import answer_ids
     from tools.export.loading import load
     from tools.export.logit_check import check_export, expected_logprobs, tolerance
     from tools.export.openvino_decoder import import_optimum
     from tools.export.seeing.image_check import show
     from tools.export.sentence_files import copy_sentence_files, write_last_token
+    from tools.export.whole_model import answer_row
 
     import_optimum()
     _check_version(source)
@@ -68,12 +90,28 @@ def _export(source: str, folder: Path, weights: str, stage: Stage, embeds: bool)
         stage("computing what transformers gives")
         expected = expected_logprobs(model, tokenizer)
         shown = show(model, tokenizer, processor, made)
+        answers = answer_ids(tokenizer, use.answers) if use.answers else None
+        row = answer_row(model, answers) if answers else None
         model.to("meta")  # gives its weights back: optimum-intel loads them again
         made = write_parts(plain, made, weights, stage)
         stage("comparing with transformers")
         check_export(made / DECODER, [*expected, shown.expected(made)], tolerance(weights, computed))
-        if embeds:
+        if row is not None:
+            _write_scoring(made, row, use)
+        if use.embeds:
             copy_sentence_files(source, made)
             write_last_token(made)
         stage("writing the folder")
         put(made, folder)
+
+
+def _write_scoring(folder: Path, row: Any, use: SeeingUse) -> None:
+    """What makes a decoder in `folder` a reranker: its head of one row, the template of a pair, one label."""
+    from tools.export.encoder import ONE_LABEL, SCORE, SCORE_TEMPLATE
+    from tools.export.sentence_files import write_dense
+
+    assert use.template is not None
+    write_dense(folder / SCORE, row.weight, row.bias)
+    shutil.copyfile(use.template, folder / SCORE_TEMPLATE)
+    described = json.dumps(read_config(str(folder)) | ONE_LABEL, indent=2, ensure_ascii=False)
+    (folder / CONFIG).write_text(described + "\n", encoding="utf-8")
