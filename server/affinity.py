@@ -13,6 +13,8 @@ from itertools import islice
 from typing import Any, TypeGuard
 from uuid import uuid4
 
+import msgspec
+
 from server.responses.replica_ids import NAME
 
 SESSION = "x-session-id"
@@ -44,6 +46,15 @@ def affinity_key(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | N
             return _digest("user", user)
     opening = _opening(body)
     return _digest("opening", *opening) if any(opening) else None
+
+
+def fields_of(body: bytes) -> dict[str, Any]:
+    """The fields of a JSON body; {} where it is no object."""
+    try:
+        fields = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def response_id(key: str | None) -> str:

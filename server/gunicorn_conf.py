@@ -45,9 +45,9 @@ def on_starting(arbiter: Any) -> None:
 
 
 def on_reload(arbiter: Any) -> None:
-    """SIGHUP: the host looks at the model repository while gunicorn replaces the workers."""
+    """SIGHUP: each host looks at the model repository while gunicorn replaces the workers."""
     if not settings.in_process:
-        arbiter.braid_engine.signal(signal.SIGHUP)
+        arbiter.braid_engines.signal(signal.SIGHUP)
 
 
 def child_exit(arbiter: Any, worker: Any) -> None:

@@ -12,11 +12,14 @@ import falcon.asgi
 
 from pipelines.errors import Unavailable
 from pipelines.telemetry import deferred
-from pipelines.wire.client import EngineClient
 from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
+from pipelines.worker.engines.engines import over_sockets
+from pipelines.worker.engines.faces import HostClient, RequestClient
+from server.affinity import affinity_key, fields_of
 from server.http.admission import Admission
+from server.http.exchange import Exchange
 from server.http.request_body import ArrivingBodies, joined
 from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
@@ -42,7 +45,7 @@ class Services:
     """Shared by all endpoints of a worker.  `client` and `catalogue` live from start-up to shutdown."""
 
     settings: Settings
-    client: EngineClient
+    client: HostClient
     catalogue: Catalogue
     admission: Admission
     response_store: ResponseStore = field(init=False)
@@ -93,6 +96,18 @@ class Services:
         exchange.at_end(self.admission.enter(exchange.tenant))
         return body
 
+    async def note_affinity(self, req: falcon.asgi.Request, body: bytes) -> None:
+        """Where there are several engines: note in the exchange what keeps a session's requests at one."""
+        if self.settings.num_engines > 1:
+            exchange, headers = req.scope["braid.exchange"], req.headers
+            exchange.affinity = await exchange.off_loop(
+                lambda: affinity_key(headers, fields_of(body)), len(body)
+            )
+
+    def route(self, exchange: Exchange) -> RequestClient:
+        """The way to the engine for the requests of one call."""
+        return self.client.route(exchange.affinity)
+
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)
         self.work.close()
@@ -130,7 +145,7 @@ def connect(settings: Settings) -> Services:
     return Services(settings, client, catalogue, Admission(settings.max_concurrency, settings.tenant_share))
 
 
-def _client(settings: Settings) -> EngineClient:
+def _client(settings: Settings) -> HostClient:
     if settings.in_process:
         from pipelines.host.adapters.found import AdapterFinder
         from pipelines.host.announce import announce
@@ -152,4 +167,6 @@ def _client(settings: Settings) -> EngineClient:
         )
     if settings.engine_socket is None:
         raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
-    return over_socket(str(settings.engine_socket))
+    sockets = [str(socket) for socket in settings.engine_sockets]
+    several = len(sockets) > 1
+    return over_sockets(sockets, settings.engine_max_ahead) if several else over_socket(sockets[0])

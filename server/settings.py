@@ -12,12 +12,22 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from pipelines.wire.lora_modules import parse_module
 from server.responses.replica_ids import NAME
 
 PREFIX = "BRAID_"
+MAX_ENGINES = 64
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages: the checkout, or site-packages."""
 
@@ -45,10 +55,22 @@ def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
     return modules
 
 
+def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
+    if len(engines) == 1 and engines[0].isdecimal() and 1 <= int(engines[0]) <= MAX_ENGINES:
+        return engines
+    if wrong := [device for device in engines if not re.fullmatch(r"cpu|cuda(:\d+)?", device)]:
+        raise ValueError(f"{wrong[0]}: expected devices, as cuda:0, or one number from 1 to {MAX_ENGINES}")
+    if len({*engines}) < len(engines):
+        raise ValueError("a device may be named once")
+    return engines
+
+
 ValueList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """Several values, separated by commas, spaces or line ends."""
 LoraModules = Annotated[tuple[str, ...], BeforeValidator(_split_modules), AfterValidator(_check_modules)]
 """Adapters, each in a form that `parse_module` reads."""
+Engines = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_engines)]
+"""Devices, or one number."""
 Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
 
 
@@ -131,6 +153,18 @@ class Settings(BaseModel):
     )
     in_process: bool = Field(
         default=False, description="1: one worker with the engine as one of its threads; for development"
+    )
+    engines: Engines = Field(
+        default=(),
+        description="engine hosts behind the same workers: devices, as `cuda:0,cuda:1`, one engine for each; "
+        "or a number of them, among which the CPU cores are divided, by NUMA node where possible; default: "
+        "one",
+    )
+    engine_max_ahead: int = Field(
+        default=8,
+        ge=0,
+        description="with several engines: requests of one worker that the engine of a session may have more "
+        "than the least busy one; beyond that the session's next request goes to another",
     )
     grace_s: int = Field(
         default=30, ge=3, description="seconds that running requests have to finish after SIGTERM"
@@ -227,6 +261,33 @@ class Settings(BaseModel):
     )
 
     tls: bool = Field(default=False, description="set by the server for its own processes, not by users")
+
+    @field_validator("engines")
+    @classmethod
+    def _check_engines(cls, engines: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        if engines and others.data.get("in_process"):
+            raise ValueError("an engine in a worker is the only one: leave out BRAID_IN_PROCESS")
+        if not "".join(engines).isdecimal() and engines and others.data.get("device"):
+            raise ValueError("it names the devices: leave out BRAID_DEVICE")
+        return engines
+
+    @property
+    def engine_devices(self) -> list[str | None]:
+        """The device of each engine; None: those in the graphs."""
+        if not self.engines or self.engines[0].isdecimal():
+            return [self.device] * int(self.engines[0] if self.engines else 1)
+        return list(self.engines)
+
+    @property
+    def num_engines(self) -> int:
+        return len(self.engine_devices)
+
+    @property
+    def engine_sockets(self) -> list[Path]:
+        """The unix socket of each engine; [] in a process that no server has started."""
+        if self.engine_socket is None or self.num_engines == 1:
+            return [] if self.engine_socket is None else [self.engine_socket]
+        return [self.engine_socket.with_name(f"engine-{i}.sock") for i in range(self.num_engines)]
 
     @property
     def url(self) -> str:

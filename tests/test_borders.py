@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "pipelines.errors": set(),
     "pipelines.element_types": set(),
     "pipelines.cancellation": {"pipelines.errors"},
+    "pipelines.cpu_cores": set(),
     "pipelines.garbage_collection": set(),
     "pipelines.values": {"pipelines.wire"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
@@ -98,6 +99,7 @@ MAY_IMPORT = {
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.element_types", "pipelines.errors"}
+    | {"pipelines.cpu_cores"}
     | {"pipelines.host.backends", *STEP_CONTRACTS},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},

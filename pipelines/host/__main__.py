@@ -24,7 +24,7 @@ from pipelines.host.host import Host
 from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.process_death import die_with_parent
 from pipelines.repository.model_folders import scan
-from pipelines.telemetry import processes
+from pipelines.telemetry import metrics, processes
 from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         announce=partial(_announce, options),
     )
     processes.register("host")
+    if options.engine:
+        index, _, number = options.engine.partition("/")
+        metrics.engine_is_up(index, int(number))
     _handle_signals(host)
     die_with_parent(options.parent)  # without workers no request is left to finish
     try:
@@ -91,6 +94,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--lora-module", action="append", default=[], help="an adapter as name=path or JSON; may be repeated"
     )
+    parser.add_argument("--engine", help="0/2 for the first of two hosts of a server: its label in metrics")
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--default-model", help="the model that the banner's example calls")

@@ -39,6 +39,18 @@ COUNTERS = {
     "vllm:mm_cache_queries": "Images looked up among those that were encoded.",
     "vllm:mm_cache_hits": "Images found among those that were encoded.",
 }
+ENGINE_UP = "braid:engine_up"
+OF_ENGINE = {
+    "vllm:num_requests_running": "braid:engine_num_requests_running",
+    "vllm:num_requests_waiting": "braid:engine_num_requests_waiting",
+    "vllm:kv_cache_usage_perc": "braid:engine_kv_cache_usage_perc",
+    "vllm:num_preemptions": "braid:engine_num_preemptions",
+    "vllm:prompt_tokens": "braid:engine_prompt_tokens",
+    "vllm:generation_tokens": "braid:engine_generation_tokens",
+    "vllm:prefix_cache_queries": "braid:engine_prefix_cache_queries",
+    "vllm:prefix_cache_hits": "braid:engine_prefix_cache_hits",
+}
+"""Gauges and counters that each of several engines has for itself as well, with a label of its own."""
 DRAFT_TOKENS = {
     "vllm:spec_decode_num_drafts": "Runs of tokens that were drafted ahead.",
     "vllm:spec_decode_num_draft_tokens": "Tokens that were drafted ahead.",
@@ -129,10 +141,17 @@ class MetricSpec(NamedTuple):
     text: str
     labels: tuple[str, ...] = ("model_name",)
     buckets: tuple[float, ...] = ()
-    mode: Literal["livesum", "liveall"] = "livesum"
+    mode: Literal["livesum", "liveall", "livemax"] = "livesum"
 
 
 METRICS = {
+    ENGINE_UP: MetricSpec("gauge", "1 for each of several engines that runs.", ("engine",)),
+    **{
+        own: MetricSpec(
+            "gauge" if name in GAUGES else "counter", (GAUGES | COUNTERS)[name], ("model_name", "engine")
+        )
+        for name, own in OF_ENGINE.items()
+    },
     **{name: MetricSpec("gauge", text) for name, text in GAUGES.items()},
     **{name: MetricSpec("counter", text) for name, text in (COUNTERS | DRAFT_TOKENS).items()},
     **{name: MetricSpec("histogram", text, buckets=bounds) for name, (bounds, text) in HISTOGRAMS.items()},
@@ -151,9 +170,16 @@ METRICS = {
     WAITING_BY_REASON: MetricSpec("gauge", "Sequences that wait, by reason.", ("model_name", "reason")),
     STEPS: MetricSpec("counter", "Steps, by kind.", ("model_name", "kind")),
     STEP_TIME: MetricSpec("counter", "Time of steps, by kind and phase.", ("model_name", "kind", "phase")),
-    CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields)),
-    LORA: MetricSpec("gauge", "When these adapters ran and waited.", ("model_name", *LoraLoad._fields)),
-    LOADED: MetricSpec("gauge", "1 for a model that is loaded, 0 for one that is not.", ("name",)),
+    CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields), mode="livemax"),
+    LORA: MetricSpec(
+        "gauge",
+        "When these adapters ran and waited.",
+        ("model_name", *LoraLoad._fields),
+        mode="livemax",
+    ),
+    LOADED: MetricSpec(
+        "gauge", "1 for a model that is loaded, 0 for one that is not.", ("name",), mode="livemax"
+    ),
     MODEL_BYTES: MetricSpec("gauge", "Bytes that a loaded model takes: weights and cache."),
     LOADS: MetricSpec("counter", "Loads of models, by result.", ("model_name", "result")),
     LOAD_TIME: MetricSpec("histogram", "Time of loads of models.", buckets=REQUEST_BUCKETS_S),

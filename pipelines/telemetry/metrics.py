@@ -14,11 +14,13 @@ from pipelines.telemetry.metric_names import (
     CACHE,
     DRAFT_TOKENS_BY_POSITION,
     DRAFTED,
+    ENGINE_UP,
     LOAD_TIME,
     LOADED,
     LOADS,
     LORA,
     MODEL_BYTES,
+    OF_ENGINE,
     PROGRESS,
     PROMPT_TOKENS_BY_SOURCE,
     STEP_TIME,
@@ -30,12 +32,26 @@ from pipelines.telemetry.metric_names import (
 )
 from pipelines.telemetry.registry import labelled
 
+_engine: tuple[str, int] | None = None
+"""The label of this process among several engines, and how many they are; None for the only one."""
+
+
+def engine_is_up(label: str, num_engines: int) -> None:
+    """This process is one of several engines: each has metrics of its own besides those of all together."""
+    global _engine
+    _engine = label, num_engines
+    labelled(ENGINE_UP, label).set(1)
+
 
 def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
     """Add what an engine's totals gained since `before` (None: since it was made)."""
     before = before or Counts()
     for name, total in (PROGRESS | DRAFTED if now.drafts else PROGRESS).items():
         labelled(name, model).inc(getattr(now, total) - getattr(before, total))
+    if _engine is not None:
+        for name in PROGRESS.keys() & OF_ENGINE.keys():
+            gained = getattr(now, PROGRESS[name]) - getattr(before, PROGRESS[name])
+            labelled(OF_ENGINE[name], model, _engine[0]).inc(gained)
     cached = now.prefix_hit_tokens - before.prefix_hit_tokens
     computed = now.prompt_tokens - before.prompt_tokens - cached
     for source, num_tokens in (("local_compute", computed), ("local_cache_hit", cached)):
@@ -86,18 +102,32 @@ def adapters(model: str, load: LoraLoad, before: LoraLoad | None) -> None:
 
 
 def engine_load(model: str, engines: Sequence[Counts]) -> None:
-    """Set how busy the engines of a model are now.  One process per server calls this."""
+    """Set how busy the engines of a model are now.  One process for each engine of a server calls this.
+
+    The library adds up what several processes set: of a part of the cache each sets its share of the mean.
+    """
     blocks_total = sum(counts.blocks_total for counts in engines)
-    labelled("vllm:num_requests_running", model).set(sum(counts.running for counts in engines))
-    waiting = sum(counts.waiting for counts in engines)
-    labelled("vllm:num_requests_waiting", model).set(waiting)
-    labelled(WAITING_BY_REASON, model, "capacity").set(waiting)
-    used = sum(counts.blocks_used for counts in engines)
-    labelled("vllm:kv_cache_usage_perc", model).set(used / max(1, blocks_total))
-    labelled("vllm:num_requests_swapped", model).set(sum(counts.swapped for counts in engines))
     host_total = sum(counts.host_blocks_total for counts in engines)
-    host_used = sum(counts.host_blocks_used for counts in engines)
-    labelled("vllm:cpu_cache_usage_perc", model).set(host_used / max(1, host_total))
+    waiting = sum(counts.waiting for counts in engines)
+    numbers = {
+        "vllm:num_requests_running": sum(counts.running for counts in engines),
+        "vllm:num_requests_waiting": waiting,
+        "vllm:num_requests_swapped": sum(counts.swapped for counts in engines),
+    }
+    parts = {
+        "vllm:kv_cache_usage_perc": sum(counts.blocks_used for counts in engines) / max(1, blocks_total),
+        "vllm:cpu_cache_usage_perc": sum(counts.host_blocks_used for counts in engines) / max(1, host_total),
+    }
+    label, num_engines = _engine or ("", 1)
+    for name, number in numbers.items():
+        labelled(name, model).set(number)
+    for name, part in parts.items():
+        labelled(name, model).set(part / num_engines)
+    labelled(WAITING_BY_REASON, model, "capacity").set(waiting)
+    if label:
+        values = numbers | parts
+        for name in values.keys() & OF_ENGINE.keys():
+            labelled(OF_ENGINE[name], model, label).set(values[name])
 
 
 def model_loaded(model: str, seconds: float, num_bytes: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from pipelines.errors import BraidError, RequestError
@@ -39,13 +39,18 @@ class EngineClient(HostQuestions):
     sent again: the requests failed, and the host frees what they held.
     """
 
-    def __init__(self, connect: Connect) -> None:
-        super().__init__(connect)
+    def __init__(self, connect: Connect, ids: Iterator[int] | None = None) -> None:
+        """`ids` are those of the requests; default: 1, 2 and so on."""
+        super().__init__(connect, ids)
         self._queues: dict[int, UpdateQueue | PendingReply] = {}
 
     @property
     def num_in_flight(self) -> int:
         return len(self._queues)
+
+    def route(self, key: str | None) -> EngineClient:
+        """The way of one call's requests: there is one host, whatever they have alike with others."""
+        return self
 
     def submit(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
 from pipelines.errors import BraidError, Unavailable
@@ -39,9 +39,9 @@ Reply = Profiled | PrefixCacheReset | ModelSettled
 class HostQuestions(HostConnection):
     """Each question has an id, and a future in `_replies` until its reply came or the connection ended."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, ids: Iterator[int] | None = None) -> None:
         super().__init__(connect)
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(1) if ids is None else ids
         self._replies: dict[int, asyncio.Future[Reply]] = {}
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:

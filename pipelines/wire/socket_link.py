@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from typing import cast
 
 from pipelines.wire.client import EngineClient
@@ -13,15 +14,15 @@ from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, en
 log = logging.getLogger("braid.wire")
 
 
-def over_socket(path: str) -> EngineClient:
-    """A client of the host that listens at unix socket `path`, now or later."""
+def over_socket(path: str, ids: Iterator[int] | None = None) -> EngineClient:
+    """A client of the host that listens at unix socket `path`, now or later; `ids` are for its requests."""
 
     async def connect(connection: HostConnection) -> Link:
         loop = asyncio.get_running_loop()
         _, link = await loop.create_unix_connection(lambda: _SocketLink(connection), path)
         return link
 
-    return EngineClient(connect)
+    return EngineClient(connect, ids)
 
 
 class _SocketLink(asyncio.Protocol):

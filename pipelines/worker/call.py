@@ -25,8 +25,8 @@ from pipelines.values import (
     TokenUpdate,
 )
 from pipelines.wire.address import EngineAddress
-from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
 from pipelines.worker.used_adapter import UsedAdapter
 
@@ -52,7 +52,7 @@ class Call:
         model: str,
         request: Any,
         plan: RequestPlan,
-        client: EngineClient,
+        client: RequestClient,
         tenant: str = "",
         adapter: UsedAdapter | None = None,
     ) -> None:

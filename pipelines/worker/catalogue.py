@@ -20,9 +20,9 @@ from pipelines.nodes.graph_node import GraphNode
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import digest
 from pipelines.tasks import TASKS
-from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import load_for_worker
+from pipelines.worker.engines.faces import HostClient
 from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.pipeline import Pipeline
 
@@ -41,7 +41,7 @@ class Catalogue:
     loop.
     """
 
-    def __init__(self, client: EngineClient) -> None:
+    def __init__(self, client: HostClient) -> None:
         self._client = client
         self._table = ModelTable(is_up=client.status is not None)
         self._followed = 0  # the number of the last status for which all was built

@@ -10,8 +10,8 @@ from typing import Any
 from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan, merged
-from pipelines.wire.client import EngineClient
 from pipelines.worker.call import Call
+from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.request_checks import check_handled
 from pipelines.worker.used_adapter import UsedAdapter
 
@@ -53,14 +53,14 @@ class Pipeline:
         named = (node.named_graph().max_context for node in self._naming)
         return min((bound for bound in named if bound), default=0)
 
-    def open(self, request: Any, client: EngineClient) -> Call:
+    def open(self, request: Any, client: RequestClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
         call = self.prepare(request, client)
         call.start()
         return call
 
     def prepare(
-        self, request: Any, client: EngineClient, tenant: str = "", earlier: Call | None = None
+        self, request: Any, client: RequestClient, tenant: str = "", earlier: Call | None = None
     ) -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 

@@ -8,10 +8,10 @@ from itertools import islice
 
 from pipelines.values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
-from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ImageRows
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
+from pipelines.worker.engines.faces import RequestClient
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -72,7 +72,7 @@ class TokenSubmission(WithImages):
         prompt = index // self.n
         return StreamChoice(index, self.prompts[prompt], prompt, self.params)
 
-    def send(self, client: EngineClient) -> None:
+    def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for prompts that are too long to send."""
         address = self.address
         self.request_id = client.submit(
@@ -90,7 +90,7 @@ class TokenSubmission(WithImages):
             adapter=self.adapter,
         )
 
-    def end(self, client: EngineClient) -> None:
+    def end(self, client: RequestClient) -> None:
         if self.request_id is not None:
             client.abort(self.request_id)
 
@@ -130,7 +130,7 @@ class TensorSubmission(WithImages):
         ids = iter(self.inputs["ids"].tolist())
         return [list(islice(ids, length)) for length in self.text_lengths]
 
-    def send(self, client: EngineClient) -> None:
+    def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""
         address = self.address
         self.request_id = client.infer(
@@ -146,7 +146,7 @@ class TensorSubmission(WithImages):
             images=self.image_rows(self.placed),
         )
 
-    def end(self, client: EngineClient) -> None:
+    def end(self, client: RequestClient) -> None:
         if self.request_id is None:
             return
         if self.hold:

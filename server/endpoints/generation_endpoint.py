@@ -125,6 +125,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         dialect = dialect_of(req.path)
         request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
         request.priority = requested_priority(req, request.priority)
+        await services.note_affinity(req, raw)
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         self.check(request, pipeline)
 

@@ -66,7 +66,7 @@ class CountTokensEndpoint:
         chat = await exchange.off_loop(lambda: parse(CountRequest, raw).chat(), len(raw))
         pipeline = await find_pipeline(services, exchange, chat.model, TEXT)
         check_chat(pipeline, chat.calls_tools)
-        files = await fetch_images(services, pipeline, exchange, chat, len(raw))
+        files = await fetch_images(services, services.route(exchange), pipeline, exchange, chat, len(raw))
 
         def count() -> int:
             return len(chat_ids(pipeline, with_files(chat.generation(pipeline.max_context), files)))

@@ -93,13 +93,14 @@ class PoolingEndpoint(Generic[Body]):
     async def _prepare(self, request: Body, pipeline: Pipeline, exchange: Exchange, num_bytes: int) -> Call:
         """The pipeline's call; many or long texts, images and templates of requests are read off the loop."""
         services = self._services
-        files = await fetch_images(services, pipeline, exchange, ShownBy(request), num_bytes)
+        client = services.route(exchange)
+        files = await fetch_images(services, client, pipeline, exchange, ShownBy(request), num_bytes)
         if num_bytes > LONG_TEXTS_BYTES:
             num_bytes = max(num_bytes, LONG_BODY_BYTES + 1)
 
         def prepare() -> Call:
             given = with_files(self.pooling_input(request, pipeline), files)
-            return pipeline.prepare(given, services.client)
+            return pipeline.prepare(given, client)
 
         return await exchange.off_loop(prepare, work_bytes(request, num_bytes) + size_of(files))
 

@@ -11,6 +11,7 @@ from pipelines.errors import RequestError
 from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
+from server.affinity import response_id
 from server.dialects import dialect_of
 from server.generation.requests.required_nodes import check_chat
 from server.http.exchange import Exchange
@@ -22,6 +23,7 @@ from server.responses.database import ResponseDatabase
 from server.responses.events import ResponseEvents
 from server.responses.foreground import ForegroundResponse, id_in_use
 from server.responses.prepared_request import PreparedRequest, prepare_request
+from server.responses.replica_ids import with_replica
 from server.responses.reply import initial_response
 from server.responses.reply_models import InputTokenCount, Response
 from server.responses.request import CountInputTokensRequest, ResponseRequest
@@ -45,6 +47,7 @@ class _ResponsesEndpoint:
         raw = await services.admit(req)
         transform = dialect_of(req.path).transform_body
         request = await exchange.off_loop(lambda: parse(body, transform(self.kind, raw)), len(raw))
+        await services.note_affinity(req, raw)
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         prepared = await prepare_request(services.response_store, exchange, request, len(raw))
         check_chat(pipeline, prepared.translation.chat.calls_tools)
@@ -53,13 +56,13 @@ class _ResponsesEndpoint:
     async def call(self, req: falcon.asgi.Request, pipeline: Pipeline, prepared: PreparedRequest) -> Call:
         """The model's call, with the defaults and the error texts of the request's dialect."""
         dialect, exchange = dialect_of(req.path), req.scope["braid.exchange"]
-        client, transform = self._services.client, dialect.transform_generation
+        client, transform = self._services.route(exchange), dialect.transform_generation
 
         def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:
             return pipeline.prepare(transform(generation), client, exchange.tenant)
 
         try:
-            return await prepared.call(self._services, pipeline, exchange, make_call)
+            return await prepared.call(self._services, client, pipeline, exchange, make_call)
         except RequestError as error:
             raise dialect.translate_error(self.kind, error) from None
 
@@ -80,7 +83,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
         await self._check_id(request.request_id)
         call = await self.call(req, pipeline, prepared)
         call.count_tool_calls("responses", bool(request.stream))
-        response_events = self._response_events(request, pipeline, prepared, call)
+        response_events = self._response_events(request, pipeline, prepared, call, exchange.affinity)
         if request.background:
             await self._start_background(response_events, call, prepared, exchange)
             self._reply_background(resp, exchange, response_events.response, bool(request.stream))
@@ -104,14 +107,17 @@ class ResponsesEndpoint(_ResponsesEndpoint):
             raise id_in_use(response_id)
 
     def _response_events(
-        self, request: ResponseRequest, pipeline: Pipeline, prepared: PreparedRequest, call: Call
+        self,
+        request: ResponseRequest,
+        pipeline: Pipeline,
+        prepared: PreparedRequest,
+        call: Call,
+        affinity: str | None,
     ) -> ResponseEvents:
-        stores, replica = (
-            request.stores and self._services.response_store.enabled,
-            self._services.settings.replica,
-        )
+        stores = request.stores and self._services.response_store.enabled
+        new_id = with_replica(response_id(affinity), self._services.settings.replica)
         params = call.result.source.params
-        response = initial_response(request, prepared.translation, pipeline.name, params, stores, replica)
+        response = initial_response(request, prepared.translation, pipeline.name, params, stores, new_id)
         chat = prepared.translation.chat
         return ResponseEvents(
             response,

@@ -89,9 +89,8 @@ class SpeechEndpoint:
     async def _call(self, request: SpeakRequest, voice: str, pipeline: Pipeline, exchange: Exchange) -> Call:
         """A call that has begun; the phonemes are found off the event loop."""
         spoken = SpeakInput(request.input, voice, request.speed, request.language)
-        call = await exchange.long_work(
-            lambda: pipeline.prepare(spoken, self._services.client, exchange.tenant)
-        )
+        client = self._services.route(exchange)
+        call = await exchange.long_work(lambda: pipeline.prepare(spoken, client, exchange.tenant))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         call.start()

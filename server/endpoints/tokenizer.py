@@ -33,7 +33,7 @@ class _TokenizerEndpoint:
         raw = await services.admit(req)
         request = await exchange.off_loop(lambda: self.read(parse(JsonObject, raw)), len(raw))
         pipeline = await find_pipeline(services, exchange, request.model, READING)
-        files = await fetch_images(services, pipeline, exchange, request, len(raw))
+        files = await fetch_images(services, services.route(exchange), pipeline, exchange, request, len(raw))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = await exchange.off_loop(
             lambda: request.reply(pipeline, files).model_dump_json().encode(),

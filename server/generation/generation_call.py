@@ -25,12 +25,12 @@ async def open_call(
     Images of `request` that are elsewhere are fetched first.  A long prompt is tokenized off the event
     loop, and sent from it.
     """
-
-    files = await fetch_images(services, pipeline, exchange, request, num_bytes)
+    client = services.route(exchange)
+    files = await fetch_images(services, client, pipeline, exchange, request, num_bytes)
 
     def prepare() -> Call:
         given = with_files(generation(pipeline.max_context), files)
-        return pipeline.prepare(given, services.client, exchange.tenant)
+        return pipeline.prepare(given, client, exchange.tenant)
 
     call = await exchange.off_loop(prepare, num_bytes + size_of(files))
     call.start()

@@ -50,6 +50,7 @@ class Exchange:
         self.request_id = secrets.token_hex(16)
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
+        self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.error_words = error_words  # whether errors have OpenAI's words as codes
         self.started_s = time.monotonic()
         self.is_gone = False  # whether `receive` has returned a disconnect

@@ -114,7 +114,8 @@ async def pooled_tensors(
     else:
         request = _request(task.body, question, {"input": question.texts})
         make = request.pooling_input
-    call = await exchange.long_work(lambda: pipeline.prepare(make(), services.client), question.num_bytes)
+    client = services.route(exchange)
+    call = await exchange.long_work(lambda: pipeline.prepare(make(), client), question.num_bytes)
     result = await run_pooling_call(call, exchange)
     return Tensors({task.output.name: np.asarray(result.value.values)})
 

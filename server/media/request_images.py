@@ -14,7 +14,7 @@ from pipelines.nodes.images.image_tensors import wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.pooling.batcher import Batcher
 from pipelines.tasks import ImageInput, MediaInput, PromptInput, SoundInput
-from pipelines.wire.client import EngineClient
+from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.submissions import TensorSubmission
 from server.generation.requests.required_nodes import nodes
@@ -41,7 +41,12 @@ class Showing(Protocol):
 
 
 async def fetch_images(
-    services: Services, pipeline: Pipeline, exchange: Exchange, request: Showing, num_bytes: int
+    services: Services,
+    client: RequestClient,
+    pipeline: Pipeline,
+    exchange: Exchange,
+    request: Showing,
+    num_bytes: int,
 ) -> Files:
     """What a request's images and sounds lead to, where these are not in it; its body has `num_bytes`.
 
@@ -56,7 +61,7 @@ async def fetch_images(
     if images and seeing and len(images) <= seeing.config.max_images:
         if known := [each for each in images if each.url is None]:
             salt = getattr(request, "cache_salt", None) or ""
-            asked = known_images(services.client, pipeline, exchange.tenant, known, salt)
+            asked = known_images(client, pipeline, exchange.tenant, known, salt)
             files |= await exchange.while_here(asked)
         files |= await _linked(services, exchange, images, seeing.limits.max_bytes)
     hearing = next((node for node in nodes(pipeline) if isinstance(node, ReadSounds)), None)
@@ -76,7 +81,7 @@ async def _linked(
 
 
 async def known_images(
-    client: EngineClient, pipeline: Pipeline, tenant: str, images: Sequence[ImageInput], salt: str
+    client: RequestClient, pipeline: Pipeline, tenant: str, images: Sequence[ImageInput], salt: str
 ) -> Files:
     """What the encoder's engine knows of images that have a uuid alone."""
     uuids = list(dict.fromkeys(each.uuid or "" for each in images))

@@ -1,4 +1,4 @@
-"""Start and end of a server: its private folder, its engine host and its workers' pool.
+"""Start and end of a server: its private folder, its engine hosts and its workers' pool.
 
 The gunicorn configuration calls these functions.
 """
@@ -6,17 +6,20 @@ The gunicorn configuration calls these functions.
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
+from server.process.engine_hosts import EngineHosts
 from server.process.grpc_port import check_grpc
+from server.process.host_command import HostPlan, host_command, plan_hosts
 from server.process.private_folder import PrivateFolder, remove_left_over
-from server.process.supervisor import EngineSupervisor, host_command
+from server.process.supervisor import EngineSupervisor
 from server.process.worker_pool import WorkerPool
 from server.settings import Settings
 
 
 def start(arbiter: Any, settings: Settings) -> None:
-    """Prepare a server's private folder and, unless in-process, start and supervise its engine host.
+    """Prepare a server's private folder and, unless in-process, start and supervise its engine hosts.
 
     Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_TLS and PROMETHEUS_MULTIPROC_DIR for every process
     that is started from here on.
@@ -37,19 +40,32 @@ def start(arbiter: Any, settings: Settings) -> None:
     os.environ["BRAID_ENGINE_SOCKET"] = str(socket)
     if settings.in_process:
         return
-    arbiter.braid_engine = EngineSupervisor(
-        lambda number: host_command(settings, socket, folder / "heartbeat", with_banner=number == 0),
-        folder / "heartbeat",
+    settings = settings.model_copy(update={"engine_socket": socket})
+    try:
+        plans = plan_hosts(settings)
+    except ValueError as error:
+        sys.exit(f"Braid cannot start: BRAID_ENGINES: {error}")
+    arbiter.braid_engines = EngineHosts([_supervisor(arbiter, settings, plan) for plan in plans])
+    WorkerPool(arbiter, arbiter.braid_engines).install()
+    arbiter.braid_engines.poll()
+
+
+def _supervisor(arbiter: Any, settings: Settings, plan: HostPlan) -> EngineSupervisor:
+    """Of one host; the first start of the first one prints the banner."""
+    is_first = plan.label is None or plan.label.startswith("0/")
+    return EngineSupervisor(
+        lambda number: host_command(settings, plan, with_banner=is_first and number == 0),
+        plan.heartbeat,
         arbiter.log,
         timeout_s=settings.engine_timeout_s,
         grace_s=settings.grace_s,
+        name=plan.name,
+        cpus=plan.cpus,
     )
-    WorkerPool(arbiter, arbiter.braid_engine).install()
-    arbiter.braid_engine.poll()
 
 
 def stop(arbiter: Any) -> None:
     """The end of a server: its workers are gone, now its host and its folder go."""
-    if getattr(arbiter, "braid_engine", None) is not None:
-        arbiter.braid_engine.stop()
+    if getattr(arbiter, "braid_engines", None) is not None:
+        arbiter.braid_engines.stop()
     arbiter.braid_folder.remove()

@@ -9,13 +9,13 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pipelines.telemetry import registry
-from server.settings import ROOT, Settings
+from server.settings import ROOT
 
 BOOT_S = 60.0
 """Time that a host has to its first heartbeat, added to the heartbeat's own timeout."""
@@ -43,8 +43,15 @@ class EngineSupervisor:
         timeout_s: float,
         grace_s: float,
         clock: Callable[[], float] = time.monotonic,
+        name: str = "engine host",
+        cpus: frozenset[int] | None = None,
     ) -> None:
-        """`command(n)` starts the n-th host, counted from 0; the host touches the file `heartbeat`."""
+        """`command(n)` starts the n-th host, counted from 0; the host touches the file `heartbeat`.
+
+        `name` is for the log.  The host runs on these `cpus` alone; None: on all.
+        """
+        self._name = name
+        self._confine = None if cpus is None else partial(os.sched_setaffinity, 0, cpus)
         self._command = command
         self._heartbeat = heartbeat
         self._log = log
@@ -60,7 +67,7 @@ class EngineSupervisor:
         self._heartbeat_at_s: float | None = None  # our clock when that time last changed; None before that
         self._aborted_at_s: float | None = None
         self._kill_at_s: float | None = None  # of a host that ends for a restart
-        self._stopping = False
+        self._stop_at_s: float | None = None  # when a host is killed that is to end for good
 
     @property
     def pid(self) -> int | None:
@@ -69,7 +76,7 @@ class EngineSupervisor:
 
     def poll(self) -> None:
         """Look once; start, restart or signal as needed.  Never waits."""
-        if self._stopping:
+        if self._stop_at_s is not None:
             return
         if self._process is not None:
             self._look_at(self._process)
@@ -85,26 +92,36 @@ class EngineSupervisor:
     def restart(self, reason: str) -> None:
         """Have the host finish what runs and end, at most `grace_s` from now, and start another one."""
         if self.pid is not None and self._process is not None:
-            self._log.warning("Engine host (pid: %s) is restarted: %s", self.pid, reason)
+            self._log.warning("%s (pid: %s) is restarted: %s", self._title, self.pid, reason)
             self._process.send_signal(signal.SIGTERM)
             self._kill_at_s = self._clock() + self._grace_s
 
+    def begin_stop(self) -> None:
+        """Have the host finish what runs and end, and start no other one."""
+        if self._stop_at_s is None:
+            self._stop_at_s = self._clock() + self._grace_s
+            if self._process is not None:
+                self._process.send_signal(signal.SIGTERM)
+
     def stop(self) -> None:
         """End the host: SIGTERM, then SIGKILL after the grace time.  Waits."""
-        self._stopping = True
+        self.begin_stop()
         process = self._process
         if process is None:
             return
-        process.send_signal(signal.SIGTERM)
         try:
-            process.wait(self._grace_s)
+            process.wait(max(0.0, (self._stop_at_s or 0.0) - self._clock()))
         except subprocess.TimeoutExpired:
             self._log.error(
-                "Engine host (pid: %s) did not drain in %s s, killing it", process.pid, self._grace_s
+                "%s (pid: %s) did not drain in %s s, killing it", self._title, process.pid, self._grace_s
             )
             process.kill()
             process.wait()
-        self._log.info("Engine host stopped")
+        self._log.info("%s stopped", self._title)
+
+    @property
+    def _title(self) -> str:
+        return self._name[0].upper() + self._name[1:]
 
     def _spawn(self) -> None:
         environment = dict(os.environ)
@@ -115,10 +132,13 @@ class EngineSupervisor:
         self._heartbeat_at_s = self._aborted_at_s = None
         self.spawned_at_s = self._clock()
         self._process = subprocess.Popen(
-            self._command(self._num_spawned), env=environment, start_new_session=True
+            self._command(self._num_spawned),
+            env=environment,
+            start_new_session=True,
+            preexec_fn=self._confine,  # before the host's libraries count the cores
         )
         self._num_spawned += 1
-        self._log.info("Spawned engine host (pid: %s)", self._process.pid)
+        self._log.info("Spawned %s (pid: %s)", self._name, self._process.pid)
 
     def _look_at(self, process: subprocess.Popen[bytes]) -> None:
         code = process.poll()
@@ -142,11 +162,8 @@ class EngineSupervisor:
         self._num_deaths = 1 if lived_s > STEADY_S else self._num_deaths + 1
         delay_s = restart_delay_s(self._num_deaths)
         self._log.error(
-            "Engine host (pid: %s) died after %.1f s (%s), restart in %.0f s",
-            pid,
-            lived_s,
-            _cause(code),
-            delay_s,
+            "%s (pid: %s) died after %.1f s (%s), restart in %.0f s",
+            *(self._title, pid, lived_s, _cause(code), delay_s),
         )
         registry.mark_dead(pid)
         self._process = None
@@ -183,29 +200,3 @@ def _cause(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
-
-
-def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner: bool) -> list[str]:
-    """The command line of an engine host.  `-P`: the current folder must not shadow our packages."""
-    command = [sys.executable, "-P", "-m", "pipelines.host", "--models", str(settings.models)]
-    command += ["--socket", str(socket), "--heartbeat", str(heartbeat), "--parent", str(os.getpid())]
-    command += ["--log-level", settings.log_level, "--snapshots", str(socket.with_name("models"))]
-    command += ["--load-timeout", str(settings.load_timeout)]
-    command += ["--idle-unload", str(settings.idle_unload_s), "--poll-models", str(settings.poll_models)]
-    if settings.max_loaded_gb:
-        command += ["--max-loaded-gb", str(settings.max_loaded_gb)]
-    if settings.cache:
-        command += ["--cache", str(settings.cache)]
-    if settings.first_run:
-        command += ["--first-run"]
-    if settings.device:
-        command += ["--device", settings.device]
-    for module in settings.lora_modules:
-        command += ["--lora-module", module]
-    if with_banner:
-        command += ["--url", settings.url]
-        if settings.default_model:
-            command += ["--default-model", settings.default_model]
-    if settings.api_keys:
-        command += ["--needs-key"]
-    return command

@@ -13,7 +13,8 @@ from typing import Any
 
 from gunicorn.errors import HaltServer
 
-from server.process.supervisor import EngineSupervisor, restart_delay_s
+from server.process.engine_hosts import EngineHosts
+from server.process.supervisor import restart_delay_s
 
 RELOAD_S = 90.0
 """After this time a reload ends, with fewer new workers than there shall be, or with the old ones."""
@@ -31,11 +32,9 @@ class WorkerPool:
     ones of two reloads.
     """
 
-    def __init__(
-        self, arbiter: Any, supervisor: EngineSupervisor, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, arbiter: Any, hosts: EngineHosts, clock: Callable[[], float] = time.monotonic) -> None:
         self._arbiter = arbiter
-        self._supervisor = supervisor
+        self._hosts = hosts
         self._clock = clock
         self._reload, self._reap, self._hang_up = arbiter.reload, arbiter.reap_workers, arbiter.handle_hup
         self._leaving: set[int] = set()
@@ -55,7 +54,7 @@ class WorkerPool:
         self._arbiter.handle_hup = self.hang_up
 
     def manage(self) -> None:
-        """Spawn workers that are missing, end those that are too many, and look after the engine host."""
+        """Spawn workers that are missing, end those that are too many, and look after the engine hosts."""
         self._count_failures()
         self._leaving &= self._arbiter.WORKERS.keys()
         self._look_for_other_versions()
@@ -66,7 +65,7 @@ class WorkerPool:
         if self._reload_again and not self._is_reloading():
             self._reload_again = False
             self._arbiter.SIG_QUEUE.put_nowait(signal.SIGHUP)
-        self._supervisor.poll()
+        self._hosts.poll()
 
     def hang_up(self) -> None:
         """SIGHUP: reload, or once more after the reload in progress; models are looked at immediately."""
@@ -93,7 +92,7 @@ class WorkerPool:
         """Collect dead children.  Raises HaltServer where no worker starts and none serves."""
         if self._in_reload:
             raise _Reloaded
-        self._supervisor.poll()  # first: the arbiter waits for any child, and the host's status would be lost
+        self._hosts.poll()  # first: the arbiter waits for any child, and a host's status would be lost
         while True:
             try:
                 self._reap()
@@ -144,12 +143,12 @@ class WorkerPool:
 
     def _look_for_other_versions(self) -> None:
         """Worker and engine host shall be of one version: the older of the two is replaced."""
-        host = self._supervisor.pid
         for pid, worker in self._new().items():
-            if host is None or worker.state.mismatched_host != host:
+            host = self._hosts.with_pid(worker.state.mismatched_host)
+            if host is None:
                 continue
-            if worker.made_at_s > self._supervisor.spawned_at_s:
-                self._supervisor.restart("a worker runs newer code")
+            if worker.made_at_s > host.spawned_at_s:
+                host.restart("a worker runs newer code")
                 return
             self._end([pid])
 

@@ -13,6 +13,7 @@ import msgspec
 
 from pipelines.errors import RequestError
 from pipelines.worker.call import Call
+from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.work_bytes import work_bytes
 from server.http.exchange import Exchange
@@ -42,6 +43,7 @@ class PreparedRequest:
     async def call(
         self,
         services: Services,
+        client: RequestClient,
         pipeline: Pipeline,
         exchange: Exchange,
         make: Callable[[Pipeline, Any], Call],
@@ -49,7 +51,7 @@ class PreparedRequest:
         """The pipeline's call, made by `make`; off the event loop when it is long.  Raises RequestError."""
         chat = self.translation.chat
         with self.translation.renamed_errors():
-            files = await fetch_images(services, pipeline, exchange, chat, self.num_bytes)
+            files = await fetch_images(services, client, pipeline, exchange, chat, self.num_bytes)
 
             def make_call() -> Call:
                 return make(pipeline, with_files(self.translation.generation(pipeline.max_context), files))

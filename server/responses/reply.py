@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from typing import Any
-from uuid import uuid4
 
 from pipelines.errors import BraidError
 from pipelines.wire.sampling_params import SamplingParams
-from server.responses.replica_ids import with_replica
 from server.responses.reply_models import Response, ResponseError
 from server.responses.request import ResponseRequest
 from server.responses.tools import echo_tool
@@ -24,14 +22,14 @@ def initial_response(
     model: str,
     params: SamplingParams,
     stores: bool,
-    replica: str | None = None,
+    new_id: str,
 ) -> Response:
     """The response before any output; `params` are the sampling parameters in effect.
 
-    `replica` is the name of this server, which the id of the response carries.
+    `new_id` is its id, unless the client chose one.
     """
     return Response(
-        id=request.request_id or with_replica(f"resp_{uuid4().hex}", replica),
+        id=request.request_id or new_id,
         created_at=int(time.time()),
         status="queued" if request.background else "in_progress",
         background=bool(request.background),

@@ -25,7 +25,7 @@ class WindowCalls:
 
     def __init__(self, services: Services, pipeline: Pipeline, exchange: Exchange, window: Window) -> None:
         self.window = window
-        self._services = services
+        self._client = services.route(exchange)
         self._pipeline = pipeline
         self._exchange = exchange
         self._calls: list[Call] = []
@@ -39,7 +39,7 @@ class WindowCalls:
         The first one turns the sound into features, off the event loop.
         """
         request = replace(request, windows=[self.window.sound])
-        client, tenant = self._services.client, self._exchange.tenant
+        client, tenant = self._client, self._exchange.tenant
         if self._calls:
             call = self._pipeline.prepare(request, client, tenant, self._calls[0])
         else:

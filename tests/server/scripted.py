@@ -183,6 +183,9 @@ class ScriptedClient:
             raise self.profiled
         return self.profiled
 
+    def route(self, key: str | None) -> ScriptedClient:
+        return self
+
     async def reset_prefix_cache(self) -> None:
         self.num_resets += 1
 

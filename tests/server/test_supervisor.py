@@ -11,6 +11,7 @@ import time
 import pytest
 from patience import PATIENCE_S
 
+from server.process.engine_hosts import EngineHosts
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor, restart_delay_s
 from server.process.worker_pool import WorkerPool
@@ -225,7 +226,7 @@ def test_exit_status_is_read_before_the_arbiter_reaps_all_children(stage, caplog
                 return
 
     scene, arbiter = stage(DIE, BEAT), Arbiter()
-    WorkerPool(arbiter, scene.supervisor).install()
+    WorkerPool(arbiter, EngineHosts([scene.supervisor])).install()
     scene.supervisor.poll()
     pid = scene.process.pid
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

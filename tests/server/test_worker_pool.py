@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from gunicorn.errors import HaltServer
 
+from server.process.engine_hosts import EngineHosts
 from server.process.worker_pool import RELOAD_S, WorkerPool
 from server.process.worker_state import WorkerState
 
@@ -87,7 +88,7 @@ class Arbiter:
 def arbiter():
     made = Arbiter()
     made.supervisor = Supervisor()
-    WorkerPool(made, made.supervisor, clock=lambda: made.now_s).install()
+    WorkerPool(made, EngineHosts([made.supervisor]), clock=lambda: made.now_s).install()
     made.manage_workers()
     made.ready(101, 102)
     return made

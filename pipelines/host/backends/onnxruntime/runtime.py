@@ -13,6 +13,7 @@ from typing import Any
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
+from pipelines.cpu_cores import num_confined_cores
 from pipelines.host.backends.device_errors import ModelError
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -49,8 +50,8 @@ def open_session(
     """A session over a serialized model whose external data is in `folder`.
 
     `providers` are in order of preference, and the first must work: ONNX Runtime alone would fall back to the
-    next without an error.  `threads` None is one for each core.  `entries` are further session config
-    entries.  Raises `ModelError`.
+    next without an error.  `threads` None is one for each core that this process may use.  `entries` are
+    further session config entries.  Raises `ModelError`.
     """
     options = _options(folder, threads, entries)
     try:
@@ -69,10 +70,16 @@ def open_session(
 
 
 def _options(folder: Path, threads: int | None, entries: Mapping[str, str]) -> ort.SessionOptions:
-    """Memory patterns are off: each would be planned, and retained, for one shape of step."""
+    """Memory patterns are off: each would be planned, and retained, for one shape of step.
+
+    Left to itself ONNX Runtime has a thread on each core of the machine, also on those that this process may
+    not use.
+    """
     options = ort.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     options.enable_mem_pattern = False
+    if threads is None:
+        threads = num_confined_cores()
     if threads is not None:
         options.intra_op_num_threads = threads
     for name, value in {WEIGHTS_FOLDER: str(folder.resolve()), **entries}.items():

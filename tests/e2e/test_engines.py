@@ -1,0 +1,254 @@
+"""Two engine hosts behind the workers of one server: sessions, deaths, administration, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+
+import httpx
+import openai
+import pytest
+from paced_model import write_model
+from patience import PATIENCE_S, SOON_S
+from server_process import ROOT, Reply, ServerProcess, ask
+
+SESSIONS = [f"session {number}" for number in range(8)]
+CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="an engine needs a core of its own")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    models = tmp_path_factory.mktemp("engines") / "models"
+    write_model(models / "fake")
+    with ServerProcess(models, ENGINES="2", WORKERS="2") as running:
+        running.ready()
+        running.wait_for(lambda: running.log().count("] loaded fake") == 2)
+        yield running
+
+
+def samples(server, name):
+    """Labels → value of the samples of a metric, as they are written."""
+    lines = httpx.get(f"{server.url}/metrics").text.splitlines()
+    return {
+        line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith((f"{name}{{", f"{name} "))
+    }
+
+
+async def session_streams(server, max_tokens):
+    """A stream of each session, all of which have tokens already."""
+    replies = [Reply() for _ in SESSIONS]
+    streams = [
+        asyncio.create_task(ask(server.url, max_tokens, reply=reply, session=session))
+        for reply, session in zip(replies, SESSIONS, strict=True)
+    ]
+    async with asyncio.timeout(PATIENCE_S):
+        while any(reply.num_chunks < 2 for reply in replies):
+            await asyncio.sleep(0.02)
+    return streams
+
+
+def test_a_killed_engine_ends_its_own_streams_and_no_others(server):
+    async def scene():
+        streams = await session_streams(server, 500)
+        victim = server.hosts()[0]
+        victim.kill()
+        killed_at_s = time.monotonic()
+        await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)  # until its sockets are closed
+        new = await asyncio.gather(*(ask(server.url, 3, session=session) for session in SESSIONS))
+        ready = httpx.get(f"{server.url}/v2/health/ready").status_code
+        return victim.pid, killed_at_s, ready, new, await asyncio.gather(*streams)
+
+    pid, killed_at_s, ready, new, replies = asyncio.run(scene())
+    died = [reply for reply in replies if reply.error]
+    assert 0 < len(died) < len(replies)
+    assert all("the engine died" in reply.error for reply in died), died
+    assert all(reply.end_s - killed_at_s < SOON_S for reply in died), died
+    assert all(reply.done and not reply.broken for reply in replies if not reply.error), replies
+    assert [(reply.status, reply.done, reply.error) for reply in new] == [(200, True, "")] * len(SESSIONS)
+    assert ready == 200
+    server.wait_for(lambda: len(server.hosts()) == 2 and server.log().count("] loaded fake") == 3)
+    assert pid not in [host.pid for host in server.hosts()]
+    before = samples(server, "braid:engine_prompt_tokens_total")
+    asyncio.run(asyncio.wait_for(_ask_all(server), PATIENCE_S))
+    server.wait_for(
+        lambda: all(
+            now > before[labels]
+            for labels, now in samples(server, "braid:engine_prompt_tokens_total").items()
+        )
+    )
+
+
+async def _ask_all(server):
+    replies = await asyncio.gather(*(ask(server.url, 3, session=session) for session in SESSIONS))
+    assert all(reply.done for reply in replies)
+
+
+def test_metrics_are_of_each_engine_and_vllms_are_sums(server):
+    asyncio.run(_ask_all(server))
+    server.wait_for(lambda: samples(server, "vllm:num_requests_running") == {'{model_name="fake"}': 0})
+    time.sleep(0.5)  # what was counted last is written
+    assert samples(server, "braid:engine_up") == {'{engine="0"}': 1, '{engine="1"}': 1}
+    for name in ("prompt_tokens_total", "generation_tokens_total", "prefix_cache_queries_total"):
+        own, together = samples(server, f"braid:engine_{name}"), samples(server, f"vllm:{name}")
+        assert set(own) == {f'{{engine="{engine}",model_name="fake"}}' for engine in (0, 1)}
+        assert list(together) == ['{model_name="fake"}']
+        assert sum(own.values()) == sum(together.values()) > 0
+        assert min(own.values()) > 0
+    assert samples(server, "ovms_graph_loaded") == {'{name="fake"}': 1}
+
+
+def test_each_engine_keeps_to_cores_of_its_own(server):
+    shares = [os.sched_getaffinity(host.pid) for host in server.hosts()]
+    assert not shares[0] & shares[1]
+    assert sorted(shares[0] | shares[1]) == CPUS
+    for host, share in zip(server.hosts(), shares, strict=True):
+        assert all(os.sched_getaffinity(thread.id) <= share for thread in host.threads())
+
+
+def test_what_administers_models_reaches_both(server):
+    with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
+        profile = client.get("/v1/models/fake/profile").json()
+        assert [each["node"] for each in profile["engines"]] == [
+            "generated (engine 0)",
+            "generated (engine 1)",
+        ]
+        assert client.post("/reset_prefix_cache").status_code == 200
+        num_loads = server.log().count("] loaded fake")
+        assert client.post("/models/unload", json={"model": "fake"}).is_success
+        assert asyncio.run(ask(server.url, 1)).status == 404
+        assert server.log().count("unloaded fake") == 2
+        assert client.post("/models/load", json={"model": "fake"}).is_success
+        assert server.log().count("] loaded fake") == num_loads + 2
+    asyncio.run(_ask_all(server))
+
+
+@pytest.mark.breadth
+def test_a_reload_reaches_both_and_loses_no_request(models_dir):
+    async def scene(server):
+        streams = await session_streams(server, 300)
+        write_model(models_dir / "fake", max_context=2048)
+        server.process.send_signal(signal.SIGHUP)
+        new = []
+        while server.log().count("context 2048 tokens") < 2:
+            new += [await ask(server.url, 3, session=session) for session in SESSIONS]
+        return await asyncio.gather(*streams), new
+
+    with ServerProcess(models_dir, ENGINES="2") as server:
+        server.all_ready()
+        old, new = asyncio.run(scene(server))
+        assert all(reply.done and not reply.error for reply in [*old, *new])
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    """The demo model, whose sums do not depend on what is computed beside, with one engine and with two."""
+    models = tmp_path_factory.mktemp("demos") / "models"
+    shutil.copytree(ROOT / "model_repo" / "braid-demo", models / "braid-demo")
+    graph = models / "braid-demo" / "graph.yaml"
+    graph.write_text(graph.read_text().replace("device: cpu}", "device: cpu, precision: f32}"))
+    with ServerProcess(models, ENGINES="1") as one, ServerProcess(models, ENGINES="2", WORKERS="2") as two:
+        for each in (one, two):
+            each.ready("braid-demo")
+        two.wait_for(lambda: two.log().count("loaded braid-demo") == 2)
+        yield one, two
+
+
+def openai_client(server, **headers):
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, default_headers=headers)
+
+
+@pytest.mark.breadth
+def test_greedy_tokens_are_those_of_one_engine(demos):
+    async def replies(server):
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+            return await asyncio.gather(
+                *(
+                    client.chat.completions.create(
+                        model="braid-demo",
+                        messages=[{"role": "user", "content": f"What is {number} plus {number}?"}],
+                        temperature=0,
+                        max_tokens=40,
+                        logprobs=True,
+                    )
+                    for number in range(16)
+                )
+            )
+
+    one, two = (asyncio.run(replies(server)) for server in demos)
+    tokens = [
+        [[each.token for each in reply.choices[0].logprobs.content] for reply in all_] for all_ in (one, two)
+    ]
+    assert tokens[0] == tokens[1]
+    assert min(samples(demos[1], "braid:engine_generation_tokens_total").values()) > 0
+
+
+MARKS = {
+    "header": lambda session: {"extra_headers": {"X-Session-ID": session}},
+    "prompt_cache_key": lambda session: {"prompt_cache_key": session},
+    "user": lambda session: {"user": session},
+    "nothing": lambda session: {},
+}
+
+
+def cached_in_turns(server, mark, num_turns=3):
+    """By session: the cached tokens of each turn; the sessions' turns come one after another."""
+    client = openai_client(server)
+    system = f"You answer briefly, as {mark} asks. " * 8
+    histories = {
+        session: [
+            {"role": "system", "content": system},
+            {"role": "user", "content": f"I am {session}. What is the weather in Oslo?"},
+        ]
+        for session in SESSIONS[:5]
+    }
+    cached = {session: [] for session in histories}
+    for turn in range(num_turns):
+        for session, messages in histories.items():
+            reply = client.chat.completions.create(
+                model="braid-demo", messages=messages, temperature=0, max_tokens=16, **MARKS[mark](session)
+            )
+            cached[session].append(reply.usage.prompt_tokens_details.cached_tokens)
+            messages += [
+                {"role": "assistant", "content": reply.choices[0].message.content},
+                {"role": "user", "content": f"And on day {turn}?"},
+            ]
+    return cached
+
+
+@pytest.mark.breadth
+@pytest.mark.parametrize("mark", MARKS)
+def test_later_turns_find_the_prefix_as_with_one_engine(demos, mark):
+    one, two = (cached_in_turns(server, mark) for server in demos)
+    assert [turns[1:] for turns in two.values()] == [turns[1:] for turns in one.values()]
+    assert all(turns == sorted(turns) and turns[-1] > turns[0] for turns in two.values())
+    firsts = [[turns[0] for turns in sessions.values()] for sessions in (one, two)]
+    assert firsts[0].count(0) == 1
+    assert firsts[1].count(0) == 2  # each engine computes the system message once
+
+
+@pytest.mark.breadth
+def test_a_chain_of_responses_stays_at_its_engine(demos):
+    def chain(server, session):
+        client, cached, previous = openai_client(server), [], openai.omit
+        for turn in range(3):
+            reply = client.responses.create(
+                model="braid-demo",
+                instructions="You answer questions about the weather, briefly. " * 4,
+                input=f"I am {session}. What is the weather on day {turn}?",
+                previous_response_id=previous,
+                max_output_tokens=16,
+                temperature=0,
+            )
+            previous = reply.id
+            cached.append(reply.usage.input_tokens_details.cached_tokens)
+        return cached[1:]
+
+    one, two = ([chain(server, session) for session in SESSIONS[:5]] for server in demos)
+    assert two == one
+    assert all(turns == sorted(turns) and turns[-1] > 0 for turns in two)

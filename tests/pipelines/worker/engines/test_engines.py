@@ -1,0 +1,287 @@
+"""Two engines behind one face: where requests go, and what happens when a host is lost.  The hosts are lists."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from patience import PATIENCE_S, until
+
+from pipelines.errors import EngineError, NotFound, Unavailable
+from pipelines.wire.client import EngineClient
+from pipelines.wire.messages import (
+    Abort,
+    ImageRows,
+    InUse,
+    ModelSettled,
+    ModelStatus,
+    PrefixCacheReset,
+    ReleaseModel,
+    Status,
+    Submit,
+    SubmitTensors,
+    UnloadModel,
+    WantModel,
+)
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.update_queue import PendingReply, UpdateQueue
+from pipelines.worker.engines.engines import Engines
+
+NUM = 2
+
+
+class Host:
+    """The other end of a link: `sent` holds what came, `say` sends."""
+
+    def __init__(self, engine):
+        self.sent = []
+        self.link = EngineClient(None, itertools.count(NUM + engine, NUM))
+        self.link._link = self
+        self.say = self.link.received
+
+    def send(self, message):
+        self.sent.append(message)
+
+    def close(self): ...
+
+    def of(self, kind):
+        return [message for message in self.sent if isinstance(message, kind)]
+
+    def serve(self, instance_id, state="ready", number=1):
+        model = ModelStatus("m", 1, instance_id, "ready", graphs={"m": "graph"}, fingerprint="a")
+        self.say(Status(1, state, [model], number))
+
+
+class Rig:
+    """Two hosts that have one model ready, as instances 70 and 80, and the engines made of them."""
+
+    def __init__(self):
+        self.hosts = [Host(engine) for engine in range(NUM)]
+        self.engines = Engines([host.link for host in self.hosts], max_ahead=2)
+        for engine, host in enumerate(self.hosts):
+            host.link.on_status(lambda status, engine=engine: self.engines._take_status(engine, status))
+            host.serve(70 + 10 * engine)
+
+    @property
+    def number(self):
+        return self.engines.status.models[0].instance_id
+
+    def submit(self, route, **more):
+        queue = UpdateQueue()
+        request_id = route.submit(
+            "m", self.number, "generated", [[1]], SamplingParams(), update_queue=queue, **more
+        )
+        return request_id, queue
+
+    def infer(self, route, **more):
+        return route.infer("m", self.number, "encoded", {}, None, slot=PendingReply(), **more)
+
+    def key_of(self, engine):
+        """A key that has its place at an engine."""
+        for number in range(100):
+            before = len(self.hosts[engine].of(Submit))
+            route = self.engines.route(str(number))
+            request_id, _ = self.submit(route)
+            route.abort(request_id)
+            if len(self.hosts[engine].of(Submit)) > before:
+                return str(number)
+        raise AssertionError("the engine is too busy")
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def test_a_request_names_the_instance_of_its_engine_and_ids_name_the_engine(rig):
+    ids = [rig.submit(rig.engines.route(None))[0] for _ in range(6)]
+    for engine, host in enumerate(rig.hosts):
+        sent = host.of(Submit)
+        assert len(sent) == 3  # without a key to the one with fewer requests
+        assert {message.instance_id for message in sent} == {70 + 10 * engine}
+        assert {message.request_id % NUM for message in sent} == {engine}
+    assert sorted(ids) == sorted(message.request_id for host in rig.hosts for message in host.of(Submit))
+    assert rig.engines.num_in_flight == 6
+
+
+def test_a_session_keeps_to_its_engine_up_to_the_bound(rig):
+    for engine in (0, 1):
+        key = rig.key_of(engine)
+        before = [len(host.of(Submit)) for host in rig.hosts]
+        for _ in range(4):
+            rig.submit(rig.engines.route(key))
+        after = [len(host.of(Submit)) for host in rig.hosts]
+        gained = [now - then for now, then in zip(after, before, strict=True)]
+        assert gained[engine] == 3  # two more than the other one, then one beyond
+        rig.engines.abort_all(Unavailable("end"))
+
+
+def test_a_call_stays_where_its_first_request_went_and_is_cancelled_there(rig):
+    route = rig.engines.route(None)
+    held = rig.infer(route, hold=True)
+    engine = held % NUM
+    key = rig.key_of(engine)
+    for _ in range(2):
+        rig.submit(rig.engines.route(key))  # its engine is the busier one now
+    request_id, _ = rig.submit(route, images=ImageRows(held, [[]]))
+    again = rig.infer(route, held={"rows": held})
+    assert [request_id % NUM, again % NUM] == [engine, engine]
+    route.abort(request_id)
+    route.release(held)
+    aborted = [message.request_id for message in rig.hosts[engine].of(Abort)]
+    assert aborted[-2:] == [request_id, held]
+
+
+def test_what_refers_to_a_lost_engine_fails_and_does_not_move(rig):
+    route = rig.engines.route(None)
+    held = rig.infer(route, hold=True)
+    rig.hosts[held % NUM].link.lost()
+    with pytest.raises(Unavailable, match="is gone"):
+        rig.submit(route, context=held)
+    assert not any(host.of(Submit) for host in rig.hosts)
+
+
+def test_a_lost_engine_fails_its_own_requests_and_new_ones_go_to_the_other(rig):
+    async def scene():
+        requests = [rig.submit(rig.engines.route(None)) for _ in range(4)]
+        rig.hosts[0].link.lost()
+        outcomes = {}
+        for request_id, queue in requests:
+            if request_id % NUM == 0:
+                with pytest.raises(Unavailable, match="the engine died"):
+                    await queue.get()
+            outcomes.setdefault(request_id % NUM, []).append(bool(queue.open))
+        assert outcomes == {0: [False, False], 1: [True, True]}
+        assert [rig.submit(rig.engines.route(str(key)))[0] % NUM for key in range(8)] == [1] * 8
+        assert rig.engines.status.state == "ready"
+        rig.hosts[1].link.lost()
+        assert rig.engines.status is None
+        with pytest.raises(Unavailable, match="the engine is starting"):
+            rig.engines.route(None).submit(
+                "m", 1, "generated", [[1]], SamplingParams(), update_queue=UpdateQueue()
+            )
+
+    asyncio.run(scene())
+
+
+def test_nothing_new_goes_to_a_host_that_drains(rig):
+    rig.hosts[0].serve(70, state="draining", number=2)
+    assert [rig.submit(rig.engines.route(str(key)))[0] % NUM for key in range(8)] == [1] * 8
+    rig.hosts[1].serve(80, state="draining", number=2)
+    with pytest.raises(Unavailable, match="shutting down"):
+        rig.submit(rig.engines.route(None))
+
+
+def test_each_host_hears_of_its_own_instances(rig):
+    assert rig.engines.report_use([rig.number], rig.engines.status.number)
+    assert [host.of(InUse) for host in rig.hosts] == [[InUse([70], 1)], [InUse([80], 1)]]
+
+
+def asked(rig, kind, engine):
+    return rig.hosts[engine].of(kind)[-1].request_id
+
+
+def settle(rig, kind, *errors):
+    for engine, error in enumerate(errors):
+        status = {} if error is None else {"error": error[0], "error_status": error[1]}
+        rig.hosts[engine].say(ModelSettled(asked(rig, kind, engine), **status))
+
+
+NOT_FOUND, BROKEN = ("unknown", 404), ("broken", 500)
+
+
+@pytest.mark.parametrize(
+    ("errors", "raised"),
+    [
+        ((None, None), None),
+        ((None, NOT_FOUND), None),  # a host that was restarted may not know it
+        ((NOT_FOUND, NOT_FOUND), NotFound),
+        ((None, BROKEN), EngineError),
+    ],
+)
+def test_unloading_reaches_all(rig, errors, raised):
+    async def scene():
+        task = asyncio.create_task(rig.engines.unload("m"))
+        await until(lambda: all(host.of(UnloadModel) for host in rig.hosts))
+        settle(rig, UnloadModel, *errors)
+        await asyncio.wait_for(task, PATIENCE_S)
+
+    if raised is None:
+        asyncio.run(scene())
+    else:
+        with pytest.raises(raised):
+            asyncio.run(scene())
+
+
+def test_a_host_that_dies_meanwhile_is_no_error(rig):
+    async def scene():
+        task = asyncio.create_task(rig.engines.reset_prefix_cache())
+        await until(lambda: all(len(host.sent) for host in rig.hosts))
+        rig.hosts[0].link.lost()
+        rig.hosts[1].say(PrefixCacheReset(rig.hosts[1].sent[-1].request_id))
+        await asyncio.wait_for(task, PATIENCE_S)
+
+    asyncio.run(scene())
+
+
+def test_a_request_waits_for_the_first_engine_that_loads_its_model(rig):
+    async def scene():
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+            tasks.create_task(answer())
+            async with rig.engines.wanted("m"):
+                assert not rig.hosts[1].of(ReleaseModel)
+        assert all(len(host.of(ReleaseModel)) == 1 for host in rig.hosts)  # what still loads is let go
+
+    async def answer():
+        await until(lambda: all(host.of(WantModel) for host in rig.hosts))
+        settle(rig, WantModel, BROKEN)
+        await asyncio.sleep(0)
+        rig.hosts[1].say(ModelSettled(asked(rig, WantModel, 1)))
+
+    asyncio.run(scene())
+
+
+def test_a_client_that_loads_waits_for_all(rig):
+    async def scene():
+        entered = asyncio.Event()
+
+        async def load():
+            async with rig.engines.wanted("m", by_hand=True):
+                entered.set()
+
+        task = asyncio.create_task(load())
+        await until(lambda: all(host.of(WantModel) for host in rig.hosts))
+        settle(rig, WantModel, None)
+        await asyncio.sleep(0.01)
+        assert not entered.is_set()
+        rig.hosts[1].say(ModelSettled(asked(rig, WantModel, 1)))
+        await asyncio.wait_for(task, PATIENCE_S)
+        assert entered.is_set()
+
+    asyncio.run(scene())
+
+
+def test_no_engine_loads_it(rig):
+    async def scene():
+        async def load():
+            async with rig.engines.wanted("m"):
+                raise AssertionError("entered")
+
+        task = asyncio.create_task(load())
+        await until(lambda: all(host.of(WantModel) for host in rig.hosts))
+        settle(rig, WantModel, BROKEN, BROKEN)
+        with pytest.raises(EngineError, match="broken"):
+            await asyncio.wait_for(task, PATIENCE_S)
+
+    asyncio.run(scene())
+
+
+def test_one_engine_is_its_own_route_with_ids_from_one():
+    host = Host(0)
+    host.link = client = EngineClient(None)
+    client._link = host
+    client.received(Status(1, "ready", []))
+    assert client.route("any key") is client
+    client.infer("m", 70, "encoded", {}, None, slot=PendingReply())
+    assert [message.request_id for message in host.of(SubmitTensors)] == [1]
