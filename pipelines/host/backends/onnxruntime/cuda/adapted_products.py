@@ -5,6 +5,9 @@ the step's adapters, R in all, taken on the device from the pools in which those
 (`adapter_pools`); slot[tokens, R] is 1 where a token and a row have one owner, else 0.  Nothing but the
 numbers of rows and owners changes with the step, so that a CUDA graph can be captured for each R, and with
 R = 0 nothing is added.
+
+Owners are compared by two operators, not by Equal, whose CUDA kernel in ONNX Runtime is registered for older
+opsets than 19: it would be computed on the CPU, and no graph captured.
 """
 
 from __future__ import annotations
@@ -48,8 +51,10 @@ class _Adding:
         self._rows = self._input(ADAPTER_ROWS, ir.DataType.INT32, [RANK])
         row_owners = self._input(ROW_OWNERS, ir.DataType.INT32, [1, RANK])
         token_owners = self._input(TOKEN_OWNERS, ir.DataType.INT32, ["adapters_tokens", 1])
-        self._first = ir.node("Equal", [token_owners, row_owners])
-        graph.insert_before(graph[0], [self._first])
+        pair = [token_owners, row_owners]
+        compared = [ir.node(name, pair) for name in ("LessOrEqual", "GreaterOrEqual")]
+        self._are_same = ir.node("And", [one.outputs[0] for one in compared])
+        graph.insert_before(graph[0], [*compared, self._are_same])
         self._slots: dict[ir.DataType, ir.Value] = {}
         self._taken: dict[str, tuple[ir.Value, ir.Value]] = {}
 
@@ -73,8 +78,8 @@ class _Adding:
 
     def _slot(self, dtype: ir.DataType) -> ir.Value:
         if dtype not in self._slots:
-            cast = ir.node("Cast", [*self._first.outputs], {"to": int(dtype)})
-            self.graph.insert_after(self._first, [cast])
+            cast = ir.node("Cast", [*self._are_same.outputs], {"to": int(dtype)})
+            self.graph.insert_after(self._are_same, [cast])
             self._slots[dtype] = cast.outputs[0]
         return self._slots[dtype]
 

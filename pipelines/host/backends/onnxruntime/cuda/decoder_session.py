@@ -117,10 +117,10 @@ class OnnxCudaSession:
             self._pools = AdapterPools(self._device, self._adapted, self._room)
             self._place_cache(0)
             sizes = max_tokens, max_sequences, max_scored
-            adapter = EVERY if self.products else BASE
-            for step in largest_steps(*sizes, self.max_context, self._columns, adapter):
-                for part in split_step(step, self._limits):
-                    self._compute(part)
+            for adapter in (EVERY, BASE) if self.products else (BASE,):
+                for step in largest_steps(*sizes, self.max_context, self._columns, adapter):
+                    for part in split_step(step, self._limits):
+                        self._compute(part)
             self.ops.reserve(rows + max_scored, self.vocab_size)
             self._device.synchronize()
             free, _ = self._device.free_bytes()
