@@ -11,13 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
-    QUANTIZED_RANGE,
-    AdaptedProduct,
-    LoweredDecoder,
-)
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import QUANTIZED_RANGE, LoweredDecoder
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights
@@ -38,13 +33,12 @@ def packed_model(name: str, setting: Setting) -> PackedModel:
         return read_model(setting.pack, name)
     except NotPacked:
         try:
-            from tools.gpu_check.packs.models import SHAPES, WITH_ADAPTERS
+            from tools.gpu_check.packs.models import SHAPES
             from tools.gpu_check.packs.pack import pack_model
         except ImportError:
             pass
         else:
-            shape = SHAPES[name.removesuffix(WITH_ADAPTERS)]
-            return pack_model(shape, name.endswith(WITH_ADAPTERS))
+            return pack_model(SHAPES[name])
         raise
 
 
@@ -69,16 +63,9 @@ def _roomy(wanted: Path, num_bytes: int) -> Path:
 
 @contextlib.contextmanager
 def cuda_session(
-    written: ModelWithWeights,
-    *,
-    graphs: bool,
-    max_tokens: int,
-    max_sequences: int,
-    room: AdapterRoom | None = None,
+    written: ModelWithWeights, *, graphs: bool, max_tokens: int, max_sequences: int
 ) -> Iterator[Any]:
-    """A session on GPU 0 whose memory is reserved; `allocate` has not been called.  `room`: for a graph with
-    room for adapters.
-    """
+    """A session on GPU 0 whose memory is reserved; `allocate` has not been called."""
     from ops.cuda.device import CupyDevice
     from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
     from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
@@ -91,7 +78,7 @@ def cuda_session(
         def open(self, lowered: LoweredDecoder) -> Any:
             return self._open(lowered, graphs=graphs), graphs
 
-    session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream), room)
+    session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream))
     try:
         session.reserve(max_tokens, max_sequences)
         yield session
@@ -112,5 +99,4 @@ def lowered(written: ModelWithWeights) -> LoweredDecoder:
         block_tokens=packed.block_tokens,
         kv_cache=packed.cache,
         gathers=packed.cache in QUANTIZED_RANGE,
-        adapted=tuple(AdaptedProduct(**each) for each in packed.adapted),
     )

@@ -27,7 +27,6 @@ from pipelines.host.backends.onnx.decoder_format import (
     POSITION_IDS,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
@@ -99,9 +98,7 @@ class OnnxCpuSession:
         self._costs = _costs(decoder)
         self.products = {}
         if settings.targets is not None:
-            graph = decoder.model.graph
-            self.products = add_low_rank(graph, settings.targets)
-            self.products |= add_low_rank_ends(graph, settings.targets)
+            self.products = add_low_rank(decoder.model.graph, settings.targets)
             check_products(path, self.products, self.frame_size)
         self._adapters = AdapterInputs(self.products, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
@@ -142,8 +139,7 @@ class OnnxCpuSession:
         for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
             starts = call.inputs[CUMULATIVE]
             adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
-            logit_rows = call.inputs[LOGITS_INDICES]
-            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1]), logit_rows))
+            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1])))
             self._compute(call)
         return self._logits[: step.num_logits]
 

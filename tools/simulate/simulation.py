@@ -1,0 +1,104 @@
+"""Sessions and engines under one clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from pipelines.host.engine.outputs import Output
+from tools.simulate.engine import EngineSize, SimulatedEngine
+from tools.simulate.outcome import Outcome, TurnOutcome
+from tools.simulate.routes import Route
+from tools.simulate.step_cost import StepCost
+from tools.simulate.trace import Session, Turn
+
+
+@dataclass
+class _Running:
+    """A turn on its way through an engine."""
+
+    session: Session
+    turn: Turn
+    number: int
+    engine: int
+    sent_s: float
+    outcome: TurnOutcome
+    reply: list[int] = field(default_factory=list)
+
+
+class Simulation:
+    """Runs every session to its end on `num_engines` engines.  `around_s` is what a request takes outside
+    of its engine, before its first token: HTTP, tokens, the wire.
+    """
+
+    def __init__(
+        self, num_engines: int, size: EngineSize, cost: StepCost, route: Route, around_s: float = 0.0
+    ) -> None:
+        self._engines = [SimulatedEngine(size, cost) for _ in range(num_engines)]
+        self._route = route
+        self._around_s = around_s
+        self._events: list[tuple[float, int, Any, Any]] = []
+        self._order = count()
+        self._keys = count()
+        self._running: dict[int, _Running] = {}
+        self._outcome = Outcome(num_engines)
+
+    def run(self, sessions: Iterable[Session]) -> Outcome:
+        for session in sessions:
+            self._at(session.start_s, self._send, (session, 0))
+        now_s = 0.0
+        while self._events:
+            now_s, _, action, given = heapq.heappop(self._events)
+            action(now_s, *given)
+        self._outcome.seconds = now_s
+        self._outcome.busy_s = sum(engine.busy_s for engine in self._engines)
+        return self._outcome
+
+    def _at(self, at_s: float, action: Any, given: tuple[Any, ...]) -> None:
+        heapq.heappush(self._events, (at_s, next(self._order), action, given))
+
+    def _send(self, now_s: float, session: Session, number: int) -> None:
+        turn = session.turns[number]
+        session.history += turn.user
+        index = self._route.choose(session, [engine.num_in_flight for engine in self._engines])
+        outcome = TurnOutcome(number, len(session.history))
+        self._outcome.turns.append(outcome)
+        key = next(self._keys)
+        self._running[key] = _Running(session, turn, number, index, now_s, outcome)
+        self._engines[index].submit(key, [*session.history], turn.reply_tokens)
+        self._step(now_s, index)
+
+    def _step(self, now_s: float, index: int) -> None:
+        """Begin a step, unless one is in progress: what came since is in the next."""
+        engine = self._engines[index]
+        if engine.is_stepping or not engine.has_work:
+            return
+        engine.is_stepping = True
+        seconds, outputs = engine.step()
+        self._at(now_s + seconds, self._stepped, (index, outputs))
+
+    def _stepped(self, now_s: float, index: int, outputs: list[Output]) -> None:
+        self._engines[index].is_stepping = False
+        for output in outputs:
+            self._note(now_s, output)
+        self._step(now_s, index)
+
+    def _note(self, now_s: float, output: Output) -> None:
+        running = self._running[output.key]  # type: ignore[index]  # an int here
+        piece, outcome = output.piece, running.outcome
+        if not running.reply and piece.token_ids:
+            outcome.first_token_s = now_s - running.sent_s + self._around_s
+            outcome.cached_tokens = piece.num_cached
+        running.reply += piece.token_ids
+        if piece.finish is None:
+            return
+        outcome.reply_tokens = len(running.reply)
+        outcome.seconds = now_s - running.sent_s + self._around_s
+        session, following = running.session, running.number + 1
+        session.history += running.reply
+        if following < len(session.turns):
+            self._at(now_s + session.turns[following].pause_s, self._send, (session, following))
+        del self._running[output.key]  # type: ignore[arg-type]
