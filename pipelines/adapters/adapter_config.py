@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pipelines.adapters.product_names import ENDS, end_name
 from pipelines.adapters.weights import AdapterError
 
 CONFIG = "adapter_config.json"
@@ -22,7 +23,6 @@ REFUSED = {
     "layer_replication": "it repeats layers of the model",
     "target_parameters": "it changes tensors that are no products, as those of experts",
     "trainable_token_indices": "it changes embeddings of tokens",
-    "modules_to_save": "it replaces whole modules of the model",
     "use_bdlora": "it is of blocks",
     "arrow_config": "it chooses among adapters by token",
     "kasa_config": "it changes the model's own weights",
@@ -48,6 +48,7 @@ class AdapterConfig(BaseModel):
     init_lora_weights: bool | str | None = True
     target_modules: str | list[str] | None = None
     exclude_modules: str | list[str] | None = None
+    modules_to_save: list[str] | None = None
     layers_to_transform: int | list[int] | None = None
     rank_pattern: dict[str, int] = {}
     alpha_pattern: dict[str, float] = {}
@@ -60,12 +61,16 @@ class AdapterConfig(BaseModel):
         return alpha / math.sqrt(rank) if self.use_rslora else alpha / rank
 
     def names(self, module: str) -> bool:
-        """Whether it says that this module is changed; False where only the tensors say so."""
+        """Whether it says that this module is changed; False where only the tensors say so.
+
+        `all-linear` are the products of the layers.
+        """
         targets = self.target_modules
         if targets is None or self.exclude_modules or self.layers_to_transform is not None:
             return False
         if isinstance(targets, str):
-            return targets == "all-linear" or re.fullmatch(targets, module) is not None
+            is_named = re.fullmatch(targets, module) is not None
+            return is_named if targets != "all-linear" else end_name(module) is None
         return any(module == one or module.endswith(f".{one}") for one in targets)
 
 
@@ -94,6 +99,12 @@ def _refuse(config: AdapterConfig, fields: dict[str, Any]) -> None:
             raise AdapterError(
                 f"{CONFIG}: {name} is not supported: {reason}; merge it into the model instead"
             )
+    other = next((each for each in config.modules_to_save or () if end_name(each) is None), None)
+    if other is not None:
+        raise AdapterError(
+            f"{CONFIG}: modules_to_save names {other}; only {' and '.join(ENDS)} are replaced: merge it into "
+            "the model instead"
+        )
     if config.bias != "none":
         raise AdapterError(
             f"{CONFIG}: bias is {config.bias}; only none is supported: biases stay the model's"

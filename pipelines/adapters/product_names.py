@@ -1,15 +1,26 @@
-"""Names of products, as checkpoints, exports and adapters call them → one, `layers.3.self_attn.q_proj`."""
+"""Names of products, as checkpoints, exports and adapters call them → one, `layers.3.self_attn.q_proj`.
+
+A model has two more at its ends: `embed_tokens` before its layers, and `lm_head` behind them.
+"""
 
 from __future__ import annotations
 
 import re
 
-_NAMED = re.compile(
+_BEFORE = (
     r"(?:(?:base_model|model|language_model|text_model|transformer|decoder|encoder|gpt_neox|"
     r"_orig_mod|__module|module)\.)*"
-    r"((?:layers|layer|h|blocks)\.\d+\.[\w.]*\w)"
 )
 """What may stand before a layer of text; layers of images and sounds have other names before them."""
+_NAMED = re.compile(_BEFORE + r"((?:layers|layer|h|blocks)\.\d+\.[\w.]*\w)")
+_END = re.compile(
+    _BEFORE
+    + r"(?:(?P<embed_tokens>embed_tokens|embed_in|wte|word_embeddings)|(?P<lm_head>lm_head|embed_out))"
+)
+
+EMBEDDINGS, HEAD = "embed_tokens", "lm_head"
+ENDS = (EMBEDDINGS, HEAD)
+"""The products at the ends of a model: one looks up a row for each token, one gives the logits."""
 
 PARTS = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
@@ -28,6 +39,12 @@ def product_name(module: str) -> str | None:
     return (
         None if found is None else re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", found[1])
     )
+
+
+def end_name(module: str) -> str | None:
+    """The end of the model that a module's name says, of `ENDS`; None for any other module."""
+    found = _END.fullmatch(module)
+    return None if found is None else found.lastgroup
 
 
 def last_name(product: str) -> str:

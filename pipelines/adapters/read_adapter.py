@@ -15,11 +15,13 @@ from safetensors import SafetensorError, safe_open
 
 from pipelines.adapters.adapter_config import CONFIG, AdapterConfig, read_adapter_config
 from pipelines.adapters.fused_products import fuse
-from pipelines.adapters.product_names import last_name, parts_of, product_name
+from pipelines.adapters.model_ends import check_prepared, end_of, read_ends
+from pipelines.adapters.product_names import ENDS, last_name, parts_of, product_name
 from pipelines.adapters.weights import AdapterError, AdapterWeights, LowRank, ProductShape
 from pipelines.float_tensors import read_float_tensors
 
 WEIGHTS = "adapter_model.safetensors"
+A, B = "lora_A.weight", "lora_B.weight"
 MODULE = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])\.weight")
 HEADER_BYTES = 1 << 24
 """Room for names in a file of weights."""
@@ -43,31 +45,42 @@ def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
             continue
         modules = [match[1] for name in names if (match := MODULE.fullmatch(name))]
         found |= {last_name(product) for module in modules if (product := product_name(module))}
+        found |= {end for name in names if (end := end_of(name))}
     return frozenset(found)
 
 
 def read_adapter(folder: Path, products: Mapping[str, ProductShape], max_rank: int) -> AdapterWeights:
     """The adapter of a folder, for a model with these products.  Raises `AdapterError`."""
     config = read_adapter_config(folder)
-    most = sum(4 * max_rank * (shape.size_in + shape.size_out) for shape in products.values())
-    tensors = _read_tensors(folder / WEIGHTS, 2 * most + HEADER_BYTES)
-    modules = _modules(tensors)
+    tensors = _read_tensors(folder / WEIGHTS, products, max_rank)
+
+    def read_sum(module: str, a: str, b: str) -> LowRank:
+        return _low_rank(module, tensors[a], tensors[b], config, max_rank)
+
+    ends = read_ends(tensors, config, products, read_sum)
+    modules = _modules(name for name in tensors if end_of(name) is None)
     _check_complete(config, modules, products)
-    read = {product: _low_rank(module, config, tensors, max_rank) for product, module in modules.items()}
+    read = {product: read_sum(module, f"{module}{A}", f"{module}{B}") for product, module in modules.items()}
     fitting = fuse(read, products)
-    for product, low_rank in fitting.items():
+    for product, low_rank in (fitting | ends).items():
         _check_fits(product, low_rank, products)
-    return AdapterWeights(max(len(each.a) for each in fitting.values()), fitting)
+    return AdapterWeights(max((len(each.a) for each in fitting.values()), default=0), fitting | ends)
 
 
-def _read_tensors(file: Path, most_bytes: int) -> Tensors:
+def _read_tensors(file: Path, products: Mapping[str, ProductShape], max_rank: int) -> Tensors:
     """The tensors of a file, which is no larger than an adapter of this model can be."""
     if not file.is_file():
         raise AdapterError(f"{WEIGHTS} is missing; PEFT's save_pretrained writes it, a .bin is not read")
-    size = file.stat().st_size
-    if size > most_bytes:
-        raise AdapterError(f"{WEIGHTS} has {size} bytes, and an adapter of this model at most {most_bytes}")
+    numbers = sum(_most_numbers(product, shape, max_rank) for product, shape in products.items())
+    most = 8 * numbers + HEADER_BYTES
     try:
+        with safe_open(file, "np") as header:
+            names: list[str] = header.keys()
+        if not names:
+            raise AdapterError(f"{WEIGHTS} has no tensors")
+        check_prepared(names, products)
+        if (size := file.stat().st_size) > most:
+            raise AdapterError(f"{WEIGHTS} has {size} bytes, and an adapter of this model at most {most}")
         return read_float_tensors(file)
     except KeyError as error:
         raise AdapterError(f"{WEIGHTS} has numbers of type {error}; floats are read") from error
@@ -75,15 +88,23 @@ def _read_tensors(file: Path, most_bytes: int) -> Tensors:
         raise AdapterError(f"{WEIGHTS} cannot be read: {error}") from error
 
 
-def _modules(tensors: Tensors) -> dict[str, str]:
+def _most_numbers(product: str, shape: ProductShape, max_rank: int) -> int:
+    """Of a product's tensors; one of an end may be a whole matrix."""
+    whole = shape.size_in * shape.size_out if product in ENDS else 0
+    return max_rank * (shape.size_in + shape.size_out) + whole
+
+
+def _modules(names: Iterable[str]) -> dict[str, str]:
     """Product → the beginning of its tensors' names.  Raises `AdapterError` for a tensor of anything else."""
     modules: dict[str, str] = {}
-    for name in sorted(tensors):  # files have no order: the fault that is named is always the same
+    tensors = sorted(names)  # files have no order: the fault that is named is always the same
+    for name in tensors:
         found = MODULE.fullmatch(name)
         product = None if found is None else product_name(found[1])
         if found is None or product is None:
             raise AdapterError(
-                f"tensor {name} belongs to no product in a layer of text, and only those are adapted"
+                f"tensor {name} belongs to no product in a layer of text and to no end of the model, and only"
+                " those are adapted"
             )
         begin, side = name.rsplit("lora_", 1)[0], found[2]
         other = f"{begin}lora_{'B' if side == 'A' else 'A'}.weight"
@@ -91,8 +112,6 @@ def _modules(tensors: Tensors) -> dict[str, str]:
             raise AdapterError(f"tensor {other} is missing beside {name}")
         if modules.setdefault(product, begin) != begin:
             raise AdapterError(f"tensor {name} is the second one of {product}")
-    if not modules:
-        raise AdapterError(f"{WEIGHTS} has no tensors")
     return modules
 
 
@@ -107,20 +126,22 @@ def _check_complete(
                 f"tensor {begin}lora_A.weight: {product} is not prepared for adapters in this model; "
                 f"if the model has it, add {last_name(product)} to `targets` and reload"
             )
-    product, begin = next(iter(modules.items()))
+    product, begin = next(iter(modules.items()), ("", "model.."))
     before = begin.removeprefix("base_model.model.")[: -len(product) - 1]
-    for product in products:
+    for product in (each for each in products if each not in ENDS):
         names = {product, *parts_of(product)}
         if names.isdisjoint(modules) and config.names(before + product):
             raise AdapterError(f"{product} has no tensors, but target_modules names it")
 
 
-def _low_rank(module: str, config: AdapterConfig, tensors: Tensors, max_rank: int) -> LowRank:
+def _low_rank(
+    module: str, a: NDArray[np.float32], b: NDArray[np.float32], config: AdapterConfig, max_rank: int
+) -> LowRank:
     name = module.removeprefix("base_model.model.").removesuffix(".")
-    a, b, rank = tensors[f"{module}lora_A.weight"], tensors[f"{module}lora_B.weight"], config.rank(name)
+    rank = config.rank(name)
     if a.ndim != 2 or b.ndim != 2 or not len(a) == b.shape[1] == rank:
         raise AdapterError(
-            f"tensor {module}lora_A.weight is {_shape(a)}, its lora_B {_shape(b)}; {CONFIG} says rank {rank}"
+            f"tensor {module}{A} is {_shape(a)}, its lora_B {_shape(b)}; {CONFIG} says rank {rank}"
         )
     if rank > max_rank:
         raise AdapterError(

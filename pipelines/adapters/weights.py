@@ -34,16 +34,18 @@ class LowRank:
     """What an adapter adds to a product: b · (a · x).
 
     `a`: float32[rank, size_in]; `b`: float32[size_out, rank], in which the adapter's scale is contained.
+    `replaces`: the model's own product counts nothing beside it.
     """
 
     a: NDArray[np.float32]
     b: NDArray[np.float32]
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
 class AdapterWeights:
-    """An adapter in memory.  `rank` is the largest of its products, which are named as the model's:
-    `layers.3.self_attn.q_proj`.
+    """An adapter in memory.  `rank` is the largest in the model's layers, 0 where it changes none of them.
+    Its products are named as the model's: `layers.3.self_attn.q_proj`, `lm_head`.
     """
 
     rank: int

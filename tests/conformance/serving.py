@@ -53,6 +53,6 @@ def write_repository(models: Path, exported: Path, engine: str, setting: Setting
 @contextmanager
 def serving(models: Path, keys: str) -> Iterator[ServerProcess]:
     """A server over a repository, ready."""
-    with ServerProcess(models, API_KEYS=keys) as server:
+    with ServerProcess(models, API_KEYS=keys, ALLOW_RUNTIME_LORA_UPDATING="1") as server:
         server.all_ready()
         yield server

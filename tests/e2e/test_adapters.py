@@ -12,6 +12,12 @@ from peft_adapters import write_adapted_model, write_adapter
 from server_process import ServerProcess
 
 FORBIDDEN = "BRAID_ALLOW_RUNTIME_LORA_UPDATING=1"
+COUNTED = (
+    "vllm:request_success_total{",
+    "vllm:request_prompt_tokens_sum{",
+    "vllm:request_prefill_kv_computed_tokens_sum{",
+    "vllm:request_generation_tokens_sum{",
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +112,9 @@ def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
     error = post(served, "/v1/load_lora_adapter", lora_name="x").json()["error"]
     assert error["message"] == "Both 'lora_name' and 'lora_path' must be provided."
     assert error["type"] == "InvalidUserInput"
+    taken = post(served, "/v1/load_lora_adapter", lora_name="base", lora_path="/x")
+    assert (taken.status_code, taken.json()["error"]["type"]) == (400, "InvalidUserInput")
+    assert taken.json()["error"]["message"] == "The lora adapter 'base' conflicts with a served base model."
     missing = post(served, "/v1/unload_lora_adapter", lora_name="x")
     assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
     assert missing.json()["error"]["message"] == "The lora adapter 'x' cannot be found."
@@ -137,6 +146,32 @@ def test_metrics_name_the_adapters(served):
     assert any(
         line.startswith("vllm:request_success_total{") and 'model_name="poet"' in line for line in metrics()
     )
+
+
+def test_requests_tokens_and_cache_hits_are_counted_by_the_name_of_the_adapter(served, client):
+    def counted(name):
+        """Requests, tokens of prompts, those of them that were computed, and generated tokens."""
+        text = httpx.get(f"{served.url}/metrics", timeout=20).text
+        of_name = [line for line in text.splitlines() if f'model_name="{name}"' in line]
+        return [sum(float(line.split()[-1]) for line in of_name if line.startswith(one)) for one in COUNTED]
+
+    names = ("base", "poet", "pirate")
+    before = {name: counted(name) for name in names}
+    messages = [{"role": "user", "content": f"Say it again: {'sea ' * 100}"}]
+    usages = {name: [] for name in names}
+    for name in ("poet", "pirate", "base", "poet"):
+        reply = client.chat.completions.create(model=name, messages=messages, max_tokens=5, temperature=0)
+        usages[name].append(reply.usage)
+    others = usages["pirate"] + usages["base"]
+    assert all(usage.prompt_tokens_details.cached_tokens < 20 for usage in others)  # the chat template's
+    assert usages["poet"][1].prompt_tokens_details.cached_tokens > 50
+    for name, told in usages.items():
+        num_prompt = sum(usage.prompt_tokens for usage in told)
+        num_cached = sum(usage.prompt_tokens_details.cached_tokens for usage in told)
+        num_generated = sum(usage.completion_tokens for usage in told)
+        gained = [len(told), num_prompt, num_prompt - num_cached, num_generated]
+        expected = [old + new for old, new in zip(before[name], gained, strict=True)]
+        served.wait_for(lambda name=name, expected=expected: counted(name) == expected)
 
 
 def test_without_the_setting_the_paths_do_not_exist(server):

@@ -25,8 +25,15 @@ TINY = QWEN3_06B | {
     "intermediate_size": 128,
     "eos_token_id": 2047,
 }
-SHAPES = {"qwen3-0.6b": QWEN3_06B, "tiny": TINY}
-"""Models that generate walks; `tiny` tests the benchmark itself, its figures are meaningless."""
+QWEN3_4B_12 = QWEN3_06B | {
+    "hidden_size": 2560,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 32,
+    "intermediate_size": 9728,
+    "tie_word_embeddings": True,
+}
+SHAPES = {"qwen3-0.6b": QWEN3_06B, "qwen3-4b-12": QWEN3_4B_12, "tiny": TINY}
+"""Models that generate walks; `qwen3-4b-12` has 12 of the 36 layers of Qwen3-4B; `tiny` is for tests."""
 SMALL = {
     "hidden_size": 256,
     "num_hidden_layers": 2,
@@ -35,7 +42,11 @@ SMALL = {
     "head_dim": 64,
     "intermediate_size": 768,
 }
-DRAFTS = {"qwen3-0.6b": QWEN3_06B | SMALL, "tiny": TINY | {"num_hidden_layers": 1}}
+DRAFTS = {
+    "qwen3-0.6b": QWEN3_06B | SMALL,
+    "qwen3-4b-12": QWEN3_4B_12 | SMALL,
+    "tiny": TINY | {"num_hidden_layers": 1},
+}
 """Their draft models."""
 AGREEMENT = 0.8
 """Share of the tokens for which the draft model has the same successor."""

@@ -84,6 +84,9 @@ CHECKS = (
     Check(
         "end_to_end", 1, 150, "correctness.end_to_end:check_end_to_end", "a random Qwen3 against transformers"
     ),
+    Check(
+        "adapters", 1, 100, "correctness.adapters:check_adapters", "mixed steps against merged transformers"
+    ),
     Check("encoders", 1, 60, "correctness.encoders:check_encoders", "encoders and poolings against the CPU"),
     Check(
         "kernel_times",
@@ -103,6 +106,9 @@ CHECKS = (
     Check("decode_0.6b", 2, 100, "speed.bench:check_06b", "Qwen3-0.6B's shape: decode and prefill"),
     Check(
         "transformers_0.6b", 2, 60, "speed.peer:check_06b", "the same with transformers' continuous batching"
+    ),
+    Check(
+        "adapter_speed", 2, 100, "speed.adapters:check_adapter_speed", "decode steps with 0, 1, 4 adapters"
     ),
     Check(
         "encoder_speed", 2, 60, "speed.encoders:check_encoder_speed", "MiniLM's shape: texts/s and pooling"

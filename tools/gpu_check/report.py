@@ -39,7 +39,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     results = {result["name"]: result for result in report["results"]}
     parts = [_about(report, results), _checks(report["results"]), *(_speed(results, size) for size in SIZES)]
     parts += [_profile(results, size) for size in SIZES]
-    parts += [_encoders(results), _kernels(results)]
+    parts += [_adapters(results), _encoders(results), _kernels(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -155,6 +155,26 @@ def _profile(results: Mapping[str, Result], size: str) -> str:
             _table(["µs a step", "launches", "kernel"], rows),
         ]
     return "\n\n".join(lines)
+
+
+def _adapters(results: Mapping[str, Result]) -> str:
+    figures = results.get("adapter_speed", {}).get("figures", {})
+    columns = ["without the line", "0 adapters", "1 adapters", "4 adapters"]
+    rows = [
+        [name.removeprefix("decode "), *(_beside(times, column, columns[0]) for column in columns)]
+        for name, times in figures.items()
+    ]
+    if not rows:
+        return ""
+    title = "### A decode step with adapters of rank 16 on all products, 0.6b shape, ms"
+    return title + "\n\n" + _table(["sequences", *columns], rows)
+
+
+def _beside(times: Mapping[str, float], name: str, first: str) -> str:
+    """A time, and its ratio to the first."""
+    if name not in times:
+        return ""
+    return f"{times[name]:.2f}" + ("" if name == first else f" ({times[name] / times[first]:.2f})")
 
 
 def _encoders(results: Mapping[str, Result]) -> str:

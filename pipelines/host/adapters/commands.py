@@ -66,8 +66,8 @@ class AdapterCommands:
     def _load(self, peer: Peer, message: LoadAdapter) -> None:
         key = (peer, message.request_id)
         try:
-            model = self._base(message)
             self._check_new(message)
+            model = self._base(message)
             instance = self._instances.current(model)
             fit = instance.model.adapter_fit if instance else None
             self._threads.submit(self._read, key, message, model, self._registry.folders[model], fit)
@@ -101,7 +101,7 @@ class AdapterCommands:
                 "in place, set 'load_inplace' to True."
             )
         if any(status.name == message.name for status in self._instances.statuses()):
-            raise RequestError(f"'{message.name}' is the name of a model; choose another 'lora_name'")
+            raise RequestError(f"The lora adapter '{message.name}' conflicts with a served base model.")
 
     def _read(self, key: Key, message: LoadAdapter, model: str, folder: Path, fit: AdapterFit | None) -> None:
         """In a thread of its own."""

@@ -13,7 +13,7 @@ from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.adapter_stacks import AdapterStack, AdapterStacks
 from pipelines.host.backends.device_errors import ModelError
 
-NO_TOKENS = np.zeros(0, np.int32)
+NO_TOKENS, FIRST_ROW = np.zeros(0, np.int32), np.zeros(1, np.int64)
 Give = Callable[[str, NDArray[np.float32]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
@@ -38,6 +38,10 @@ class AdapterInputs:
     def __init__(self, products: Mapping[str, ProductShape], give: Give) -> None:
         self.products = products
         self._stacks = AdapterStacks(products)
+        base = self._stacks.base
+        self._of_base = base.arrays | base.slot(
+            NO_TOKENS, NO_TOKENS, 1, FIRST_ROW
+        )  # of whatever number of rows
         self._give = give
         self._given: AdapterStack | None = None
 
@@ -54,17 +58,22 @@ class AdapterInputs:
         self._given = None
 
     def of(
-        self, adapters: NDArray[np.int32], starts: NDArray[np.int32], num_tokens: int
+        self,
+        adapters: NDArray[np.int32],
+        starts: NDArray[np.int32],
+        num_tokens: int,
+        logit_rows: NDArray[np.int64],
     ) -> dict[str, NDArray[Any]]:
         """The inputs of a step that change with its tokens, from `starts[i]` to `starts[i + 1]` of the
-        adapter `adapters[i]`, then padding up to `num_tokens`.
+        adapter `adapters[i]`, then padding up to `num_tokens`.  The step gives the logits of the tokens
+        `logit_rows`.
         """
         if not len(adapters):
             return self.none()
         stack = self._stacks.of(adapters)
         if stack is not self._given:
             self._switch(stack)
-        return stack.slot(adapters, np.diff(starts), num_tokens)
+        return stack.slot(adapters, np.diff(starts), num_tokens, logit_rows)
 
     def none(self) -> dict[str, NDArray[Any]]:
         """The same for a step of the base: nothing after the first one."""
@@ -73,7 +82,6 @@ class AdapterInputs:
         return {}
 
     def _switch(self, stack: AdapterStack) -> None:
-        arrays = stack.arrays if stack.rank else stack.arrays | stack.slot(NO_TOKENS, NO_TOKENS, 1)
-        for name, array in arrays.items():
+        for name, array in (self._of_base if stack is self._stacks.base else stack.arrays).items():
             self._give(name, array)
         self._given = stack

@@ -3,16 +3,22 @@
 Behind each product y of x with room for adapters a model computes y + ((x · A) * slot) · B: A float32[in, R]
 and B float32[R, out] hold all adapters of the step, R is the sum of their ranks, and slot float32[tokens, R]
 is 1 in the columns of a token's own adapter and 0 elsewhere.  With R = 0 nothing is added.
+
+The ends of the model, which may have as many columns as the model is wide, have a slot of their own each, and
+compute keep * y + ((x · A) * slot) · B.  x of the head are the sampled rows; x · A of the embeddings are the
+rows of A that the token ids name.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.adapters.product_names import ENDS, HEAD
 from pipelines.adapters.weights import BASE, AdapterWeights, ProductShape
 
 SLOT = "adapters.slot"
@@ -32,33 +38,80 @@ def b_name(product: str) -> str:
     return f"adapters.b.{product}"
 
 
+def slot_name(product: str) -> str:
+    """The input that says whose each row of a product is: one for all layers, one for each end."""
+    return f"{SLOT}.{product}" if product in ENDS else SLOT
+
+
+def keep_name(end: str) -> str:
+    """The input float32[rows, 1] for what remains of an end's own product: 1, and 0 where it is replaced."""
+    return f"adapters.keep.{end}"
+
+
+def _by_slot(products: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The products that have one slot, with its name."""
+    for slot, names in groupby(sorted(products, key=slot_name), slot_name):
+        yield slot, list(names)
+
+
+def _num_columns(adapter: AdapterWeights, products: Iterable[str]) -> int:
+    """How many columns an adapter has in the inputs of some products."""
+    own = (adapter.products[product] for product in products if product in adapter.products)
+    return max((len(each.a) for each in own), default=0)
+
+
 class AdapterStack:
     """The adapters of one set.  `arrays` are the inputs for A and B of all products."""
 
     def __init__(self, adapters: Mapping[int, AdapterWeights], products: Mapping[str, ProductShape]) -> None:
         self.numbers = frozenset(adapters)
-        ends = np.cumsum([0, *(adapter.rank for adapter in adapters.values())])
-        self.rank = int(ends[-1])
-        self._rows = np.zeros((len(adapters) + 1, self.rank), np.float32)
-        self._row_of = {BASE: len(adapters)}
+        self._row_of = {number: row for row, number in enumerate([*adapters, BASE])}
         self.arrays: Arrays = {}
-        for product, shape in products.items():
-            self.arrays[a_name(product)] = np.zeros((shape.size_in, self.rank), np.float32)
-            self.arrays[b_name(product)] = np.zeros((self.rank, shape.size_out), np.float32)
-        for row, (number, adapter) in enumerate(adapters.items()):
-            self._row_of[number] = row
-            self._rows[row, ends[row] : ends[row + 1]] = 1
-            for product, low_rank in adapter.products.items():
-                columns = slice(ends[row], ends[row] + len(low_rank.a))
-                self.arrays[a_name(product)][:, columns] = low_rank.a.T
-                self.arrays[b_name(product)][columns] = low_rank.b.T
+        self._rows: Arrays = {}  # input that says whose a row is → what it says for each adapter and the base
+        self.num_columns = 0
+        for slot, names in _by_slot(products):
+            self._stack(slot, names, list(adapters.values()), products)
 
-    def slot(self, adapters: NDArray[np.int32], num_new: NDArray[np.int32], num_tokens: int) -> Arrays:
-        """The input that says whose each token is: `num_new[i]` tokens of the adapter `adapters[i]`, then
-        tokens of the base up to `num_tokens`.
+    def _stack(
+        self,
+        slot: str,
+        names: list[str],
+        adapters: list[AdapterWeights],
+        products: Mapping[str, ProductShape],
+    ) -> None:
+        """Put the adapters side by side in the inputs of products that have one slot."""
+        ends = np.cumsum([0, *(_num_columns(adapter, names) for adapter in adapters)])
+        rows = self._rows[slot] = np.zeros((len(adapters) + 1, int(ends[-1])), np.float32)
+        self.num_columns += int(ends[-1])
+        for name in names:
+            a = self.arrays[a_name(name)] = np.zeros((products[name].size_in, ends[-1]), np.float32)
+            b = self.arrays[b_name(name)] = np.zeros((ends[-1], products[name].size_out), np.float32)
+            keep = np.ones((len(adapters) + 1, 1), np.float32)
+            for row, adapter in enumerate(adapters):
+                rows[row, ends[row] : ends[row + 1]] = 1
+                if (own := adapter.products.get(name)) is not None:
+                    columns = slice(ends[row], ends[row] + len(own.a))
+                    a[:, columns], b[columns] = own.a.T, own.b.T
+                    keep[row] = not own.replaces
+            if name in ENDS:
+                self._rows[keep_name(name)] = keep
+
+    def slot(
+        self,
+        adapters: NDArray[np.int32],
+        num_new: NDArray[np.int32],
+        num_tokens: int,
+        logit_rows: NDArray[np.int64],
+    ) -> Arrays:
+        """The inputs that say whose each row is: `num_new[i]` tokens of the adapter `adapters[i]`, then
+        tokens of the base up to `num_tokens`; the head has the rows `logit_rows` of them.
         """
         rows = [self._row_of[number] for number in adapters.tolist()] + [self._row_of[BASE]]
-        return {SLOT: self._rows[np.repeat(rows, np.append(num_new, num_tokens - num_new.sum()))]}
+        tokens = np.repeat(rows, np.append(num_new, num_tokens - num_new.sum()))
+        of_head = (slot_name(HEAD), keep_name(HEAD))
+        return {
+            name: each[tokens[logit_rows] if name in of_head else tokens] for name, each in self._rows.items()
+        }
 
 
 class AdapterStacks:
@@ -67,15 +120,19 @@ class AdapterStacks:
     def __init__(self, products: Mapping[str, ProductShape]) -> None:
         self._products = products
         self._adapters: dict[int, AdapterWeights] = {}
+        self._num_columns: dict[int, int] = {}
         self.base = AdapterStack({}, products)
         self._stored: OrderedDict[frozenset[int], AdapterStack] = OrderedDict()
         self._last = self.base
 
     def put(self, number: int, weights: AdapterWeights) -> None:
         self._adapters[number] = weights
+        groups = _by_slot(self._products)
+        self._num_columns[number] = sum(_num_columns(weights, names) for _, names in groups)
 
     def drop(self, number: int) -> None:
         self._adapters.pop(number, None)
+        self._num_columns.pop(number, None)
         self._stored = OrderedDict((key, one) for key, one in self._stored.items() if number not in key)
         if number in self._last.numbers:
             self._last = self.base
@@ -85,8 +142,8 @@ class AdapterStacks:
         wanted = frozenset(adapters.tolist()) - {BASE}
         if not wanted:
             return self.base
-        rank = sum(self._adapters[number].rank for number in wanted)
-        if not (wanted <= self._last.numbers and self._last.rank <= 2 * rank):
+        needed = sum(self._num_columns[number] for number in wanted)
+        if not (wanted <= self._last.numbers and self._last.num_columns <= 2 * needed):
             self._last = self._find(wanted)
         return self._last
 

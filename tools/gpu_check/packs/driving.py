@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
+from types import MappingProxyType
 from typing import NamedTuple
 
+from pipelines.adapters.weights import BASE, AdapterWeights
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
@@ -20,15 +23,20 @@ from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
 Body = Callable[[StepContext], Sampled]
+NONE: Mapping[int, AdapterWeights] = MappingProxyType({})
 
 
 class Request(NamedTuple):
-    """A greedy request without an end token, for `num_tokens` tokens; submitted before step `at`."""
+    """A greedy request without an end token, for `num_tokens` tokens; submitted before step `at`.
+
+    `adapter` is the load number of its adapter.
+    """
 
     prompt: list[int]
     num_tokens: int
     at: int = 0
     logprobs: int | None = None
+    adapter: int = BASE
 
 
 @dataclass
@@ -54,9 +62,15 @@ def body(session: DecoderSession) -> Body:
     return lambda context: sample(Logits(session.run(context.step), context, session.ops))
 
 
-def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = None) -> GenerationEngine:
+def engine(
+    session: DecoderSession,
+    room: EngineLimits,
+    compute: Body | None = None,
+    adapters: Mapping[int, AdapterWeights] = NONE,
+) -> GenerationEngine:
+    """An engine over the session's cache that holds these adapters, by their load numbers."""
     settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
-    return GenerationEngine(
+    made = GenerationEngine(
         compute or body(session),
         settings,
         room.num_blocks,
@@ -65,7 +79,11 @@ def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = N
         session.max_context,
         frozenset(),
         room.num_host_blocks,
+        adapters=session,
     )
+    for number, weights in adapters.items():
+        made.put_adapter(number, weights)
+    return made
 
 
 def answers(made: GenerationEngine, requests: list[Request]) -> tuple[list[Answer], Counts]:
@@ -75,7 +93,9 @@ def answers(made: GenerationEngine, requests: list[Request]) -> tuple[list[Answe
     while made.has_work or any(request.at >= number for request in requests):
         for key, request in enumerate(requests):
             if request.at == number:
-                made.submit(key, GenerationRequest([request.prompt], params(request)))
+                made.submit(
+                    key, GenerationRequest([request.prompt], params(request), adapter=request.adapter)
+                )
         outputs = made.step()
         _checked(outputs)
         for output in outputs:
@@ -125,10 +145,12 @@ def decode(
     prompts: list[list[int]],
     num_tokens: int,
     wait: Callable[[], None] = lambda: None,
+    adapters: Mapping[int, AdapterWeights] = NONE,
 ) -> Decoding:
     """Compute the prompts, then decode all together; the first two decode steps are not counted.
 
-    `wait` is called after every run of the session, and is part of its time.
+    `wait` is called after every run of the session, and is part of its time.  The prompts take turns with
+    `adapters`.
     """
     spent = [0.0, 0.0]
 
@@ -141,8 +163,8 @@ def decode(
         spent[:] = middle - begin, time.perf_counter() - middle
         return sampled
 
-    made = engine(session, room, compute)
-    _submit_all(made, prompts, num_tokens)
+    made = engine(session, room, compute, adapters)
+    _submit_all(made, prompts, num_tokens, list(adapters))
     begin, found, full = time.perf_counter(), Decoding(), 0
     while made.has_work:
         start = time.perf_counter()
@@ -179,9 +201,12 @@ def prefill_s(session: DecoderSession, room: EngineLimits, prompt: list[int]) ->
     return time.perf_counter() - begin
 
 
-def _submit_all(made: GenerationEngine, prompts: list[list[int]], num_tokens: int) -> None:
-    for key, prompt in enumerate(prompts):
-        made.submit(key, GenerationRequest([prompt], params(Request(prompt, num_tokens))))
+def _submit_all(
+    made: GenerationEngine, prompts: list[list[int]], num_tokens: int, adapters: Sequence[int] = ()
+) -> None:
+    for key, (prompt, adapter) in enumerate(zip(prompts, cycle(adapters or [BASE]), strict=False)):
+        wanted = params(Request(prompt, num_tokens))
+        made.submit(key, GenerationRequest([prompt], wanted, adapter=adapter))
 
 
 def _checked(outputs: list[Output]) -> int:

@@ -62,6 +62,8 @@ SHAPES = {
     "qwen3-8b": Shape(151_936, 4096, 12_288, 36, 32, 8, 128, 40_960, False),
 }
 """`tiny` is for tests without a GPU, `small` for the end-to-end check, the others are measured."""
+WITH_ADAPTERS = ".adapters"
+"""End of the name of a graph whose products have room for adapters, with the weights of that without."""
 
 
 def random_model(shape: Shape, device: str, dtype: str, seed: int = 0, attention: str = "sdpa") -> Any:

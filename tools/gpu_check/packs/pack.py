@@ -21,19 +21,21 @@ from transformers import AutoModelForCausalLM
 from pipelines.host.backends.onnx import decoder_format
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
 from tools.gpu_check.correctness.nodes import KINDS
 from tools.gpu_check.packs.encoder_models import ENCODERS
-from tools.gpu_check.packs.models import SHAPES, Shape
+from tools.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape
 from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph
 from tools.gpu_check.packs.pack_encoders import pack_encoder
 from tools.gpu_check.packs.packed import PackedModel, write_model, write_nodes
 from tools.gpu_check.packs.packed_encoders import write_encoder
 from tools.gpu_check.packs.weights import FILE, Place, aligned
 
-MODELS = ("small", "qwen3-0.6b", "qwen3-8b", *ENCODERS)
+ADAPTED = ("small", "qwen3-0.6b")
+MODELS = ("small", "qwen3-0.6b", "qwen3-8b", *(name + WITH_ADAPTERS for name in ADAPTED), *ENCODERS)
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
 """Prefix of a parameter's name in the export, and its suffix when MatMul reads it transposed."""
@@ -50,7 +52,8 @@ def make_pack(folder: Path, models: Iterable[str] = MODELS) -> list[Path]:
                 packed = pack_encoder(ENCODERS[name])
             files += write_encoder(folder, name, packed)
         else:
-            files += write_model(folder, name, pack_model(SHAPES[name]))
+            shape = SHAPES[name.removesuffix(WITH_ADAPTERS)]
+            files += write_model(folder, name, pack_model(shape, name.endswith(WITH_ADAPTERS)))
     return files
 
 
@@ -58,9 +61,13 @@ def scales() -> dict[str, tuple[float, float]]:
     return {kind.name: cache_scales(kind) for kind in KINDS}
 
 
-def pack_model(shape: Shape) -> PackedModel:
-    """The shape's decoder in float16, lowered for CUDA, and where its weights come from."""
+def pack_model(shape: Shape, adapters: bool = False) -> PackedModel:
+    """The shape's decoder in float16, lowered for CUDA, and where its weights come from.
+
+    `adapters`: all its products have room for adapters.
+    """
     decoder = export_shape(shape, torch.float16, ELEMENT)
+    adapted = add_adapter_pools(decoder.model.graph, frozenset()) if adapters else ()
     block_tokens = block_tokens_for(decoder.layers, ELEMENT)
     lowered = lower_for_cuda(decoder, block_tokens, ELEMENT)
     places = detach_weights(lowered, shape)
@@ -73,6 +80,7 @@ def pack_model(shape: Shape) -> PackedModel:
         element_type=ELEMENT,
         cache=ELEMENT,
         block_tokens=block_tokens,
+        adapted=[each._asdict() for each in adapted],
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class PackedModel:
     element_type: str
     cache: str
     block_tokens: int
+    adapted: list[dict[str, Any]] = field(default_factory=list)  # AdaptedProduct
 
 
 class NotPacked(FileNotFoundError):

@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import QUANTIZED_RANGE, LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
+    QUANTIZED_RANGE,
+    AdaptedProduct,
+    LoweredDecoder,
+)
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights
@@ -33,12 +38,13 @@ def packed_model(name: str, setting: Setting) -> PackedModel:
         return read_model(setting.pack, name)
     except NotPacked:
         try:
-            from tools.gpu_check.packs.models import SHAPES
+            from tools.gpu_check.packs.models import SHAPES, WITH_ADAPTERS
             from tools.gpu_check.packs.pack import pack_model
         except ImportError:
             pass
         else:
-            return pack_model(SHAPES[name])
+            shape = SHAPES[name.removesuffix(WITH_ADAPTERS)]
+            return pack_model(shape, name.endswith(WITH_ADAPTERS))
         raise
 
 
@@ -63,9 +69,16 @@ def _roomy(wanted: Path, num_bytes: int) -> Path:
 
 @contextlib.contextmanager
 def cuda_session(
-    written: ModelWithWeights, *, graphs: bool, max_tokens: int, max_sequences: int
+    written: ModelWithWeights,
+    *,
+    graphs: bool,
+    max_tokens: int,
+    max_sequences: int,
+    room: AdapterRoom | None = None,
 ) -> Iterator[Any]:
-    """A session on GPU 0 whose memory is reserved; `allocate` has not been called."""
+    """A session on GPU 0 whose memory is reserved; `allocate` has not been called.  `room`: for a graph with
+    room for adapters.
+    """
     from ops.cuda.device import CupyDevice
     from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
     from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
@@ -78,7 +91,7 @@ def cuda_session(
         def open(self, lowered: LoweredDecoder) -> Any:
             return self._open(lowered, graphs=graphs), graphs
 
-    session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream))
+    session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream), room)
     try:
         session.reserve(max_tokens, max_sequences)
         yield session
@@ -99,4 +112,5 @@ def lowered(written: ModelWithWeights) -> LoweredDecoder:
         block_tokens=packed.block_tokens,
         kv_cache=packed.cache,
         gathers=packed.cache in QUANTIZED_RANGE,
+        adapted=tuple(AdaptedProduct(**each) for each in packed.adapted),
     )

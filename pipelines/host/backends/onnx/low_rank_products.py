@@ -26,27 +26,41 @@ def add_low_rank(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductS
 
 
 def _add_behind(graph: ir.Graph, product: Product, slot: ir.Value, number: int) -> None:
-    a = _input(graph, a_name(product.name), [product.shape.size_in, RANK])
-    b = _input(graph, b_name(product.name), [RANK, product.shape.size_out])
-    out, readers = product.out, list(product.out.uses())
-    rows = [] if product.dtype == F32 else [ir.node("Cast", [product.rows], {"to": int(F32)})]
+    a = new_input(graph, a_name(product.name), [product.shape.size_in, RANK])
+    b = new_input(graph, b_name(product.name), [RANK, product.shape.size_out])
+    rows = cast_to(F32, product.rows, product.dtype)
     low = ir.node("MatMul", [rows[0].outputs[0] if rows else product.rows, a])
     own = ir.node("Mul", [*low.outputs, slot])
     more = ir.node("MatMul", [*own.outputs, b])
-    cast = [] if product.dtype == F32 else [ir.node("Cast", [*more.outputs], {"to": int(product.dtype)})]
-    total = ir.node("Add", [out, *(cast[0] if cast else more).outputs])
-    nodes = [*rows, low, own, more, *cast, total]
+    cast = cast_to(product.dtype, more.outputs[0], F32)
+    total = ir.node("Add", [product.out, *(cast[0] if cast else more).outputs])
+    put_behind(graph, product.out, [*rows, low, own, more, *cast, total], f"adapters.{number}")
+
+
+def cast_to(wanted: ir.DataType, value: ir.Value, dtype: ir.DataType) -> list[ir.Node]:
+    """The node that makes `value` of the type `dtype` one of another; none where it is of that."""
+    return [] if dtype == wanted else [ir.node("Cast", [value], {"to": int(wanted)})]
+
+
+def put_behind(graph: ir.Graph, out: ir.Value, nodes: list[ir.Node], prefix: str) -> None:
+    """Insert nodes of which the last gives what all readers of `out` read instead."""
+    total = nodes[-1].outputs[0]
     for place, node in enumerate(nodes):
-        node.outputs[0].name = f"adapters.{number}.{place}"
-    total.outputs[0].type, total.outputs[0].shape = out.type, out.shape
+        node.outputs[0].name = f"{prefix}.{place}"
+    total.type, total.shape = out.type, out.shape
     producer = out.producer()
     assert producer is not None
     graph.insert_after(producer, nodes)
-    for reader, place in readers:
-        reader.replace_input_with(place, total.outputs[0])
+    for reader, place in list(out.uses()):
+        if reader not in nodes:
+            reader.replace_input_with(place, total)
+    for place, given in enumerate(graph.outputs):
+        if given is out:
+            total.name, out.name = out.name, f"{prefix}.own"
+            graph.outputs[place] = total
 
 
-def _input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
+def new_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
     """The input of this name: a module that the model calls twice is one product."""
     found = next((each for each in graph.inputs if each.name == name), None)
     if found is None:

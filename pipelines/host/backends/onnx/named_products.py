@@ -43,17 +43,23 @@ class Product(NamedTuple):
 def find_products(graph: ir.Graph) -> Iterator[Product]:
     """The products that are named as in the checkpoint of the model."""
     for node in graph:
-        weight = _weight(node)
-        if weight is None:
+        weight, whole = _weight(node), product_of(node, "")
+        if weight is None or whole is None:
             continue
-        (rows, out), size = (node.inputs[0], node.outputs[0]), _sizes(node, weight)
-        dtype = next(
-            (each.dtype for each in (rows, out, _numbers(node)) if each is not None and each.dtype), None
-        )
-        if rows is None or size is None or dtype is None:
-            continue
-        for name, part, size_out in _named(node, weight, out, size.size_out):
-            yield Product(name, rows, part, ProductShape(size.size_in, size_out), dtype)
+        for name, part, size_out in _named(node, weight, whole.out, whole.shape.size_out):
+            yield Product(name, whole.rows, part, ProductShape(whole.shape.size_in, size_out), whole.dtype)
+
+
+def product_of(node: ir.Node, name: str) -> Product | None:
+    """The node as a product of this name, None for one that is none or of an unknown size."""
+    weight = _weight(node)
+    if weight is None:
+        return None
+    (rows, out), size = (node.inputs[0], node.outputs[0]), _sizes(node, weight)
+    dtype = next(
+        (each.dtype for each in (rows, out, _numbers(node)) if each is not None and each.dtype), None
+    )
+    return None if rows is None or size is None or dtype is None else Product(name, rows, out, size, dtype)
 
 
 def _weight(node: ir.Node) -> ir.Value | None:

@@ -27,6 +27,7 @@ from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWrite
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
+from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import (
@@ -189,7 +190,8 @@ class OpenVINOSession:
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
         inputs = self._padded(step_inputs(step))
-        inputs |= self._adapters.of(step.adapters, step.starts, len(inputs["input_ids"]))
+        num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
+        inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
         if self._frames is not None:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
@@ -314,6 +316,8 @@ def _read(path: Path, targets: frozenset[str] | None, headless: bool) -> ReadDec
     if headless:
         leave_out_head(model)
     embedded = embed_tokens(model, path.parent)
+    if targets is not None and not headless:
+        products |= add_low_rank_ends(model, targets)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
     files = [file for file in (weights, embedded.table) if file is not None]

@@ -30,6 +30,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     AttentionLayer,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
 from pipelines.host.backends.openvino.frame_writer import FrameModel, split_frames
@@ -94,7 +95,10 @@ def read_onnx(path: Path, targets: frozenset[str] | None = None) -> PagedOnnx:
 def page_decoder(decoder: DecoderModel, targets: frozenset[str] | None = None) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_scores(decoder)
-    products = {} if targets is None else add_low_rank(decoder.model.graph, targets)
+    products = {}
+    if targets is not None:
+        graph = decoder.model.graph
+        products = add_low_rank(graph, targets) | add_low_rank_ends(graph, targets)
     _declare_inputs(decoder)
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)

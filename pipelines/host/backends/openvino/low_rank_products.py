@@ -19,14 +19,14 @@ def add_low_rank(model: ov.Model, targets: frozenset[str]) -> dict[str, ProductS
     A module that the model calls twice is one product.  It is found by the name that its node has from the
     checkpoint, which no kind of weight changes.
     """
-    slot = _input(SLOT, [-1, -1])
+    slot = new_input(SLOT, [-1, -1])
     sides: dict[str, tuple[ov.op.Parameter, ov.op.Parameter]] = {}
     shapes = {}
     for product, node in list(_products(model, targets)):
-        shape = shapes[product] = _shape(node)
+        shape = shapes[product] = product_shape(node)
         if product not in sides:
-            a, b = _input(a_name(product), [shape.size_in, -1]), _input(b_name(product), [-1, shape.size_out])
-            sides[product] = a, b
+            a = new_input(a_name(product), [shape.size_in, -1])
+            sides[product] = a, new_input(b_name(product), [-1, shape.size_out])
         _add_behind(node, shape, *sides[product], slot)
     if shapes:
         model.add_parameters([slot, *(each for both in sides.values() for each in both)])
@@ -36,24 +36,24 @@ def add_low_rank(model: ov.Model, targets: frozenset[str]) -> dict[str, ProductS
 
 def _products(model: ov.Model, targets: frozenset[str]) -> Iterator[tuple[str, ov.Node]]:
     for node in model.get_ordered_ops():
-        if node.get_type_name() == "MatMul" and _has_weight(node):
+        if node.get_type_name() == "MatMul" and has_weight(node):
             product = product_name(node.get_friendly_name().partition("/")[0])
             if product is not None and is_wanted(product, targets):
                 yield product, node
 
 
-def _has_weight(node: ov.Node) -> bool:
+def has_weight(node: ov.Node) -> bool:
     rows, weight = (node.input_value(number).get_partial_shape() for number in (0, 1))
     return weight.is_static and len(weight) == 2 and rows.is_dynamic
 
 
-def _shape(node: ov.Node) -> ProductShape:
+def product_shape(node: ov.Node) -> ProductShape:
     first, second = (size.get_length() for size in node.input_value(1).get_partial_shape())
     is_turned = node.get_attributes()["transpose_b"]
     return ProductShape(second, first) if is_turned else ProductShape(first, second)
 
 
-def _input(name: str, shape: list[int]) -> ov.op.Parameter:
+def new_input(name: str, shape: list[int]) -> ov.op.Parameter:
     made = ops.parameter(shape, np.float32, name=name)
     made.output(0).set_names({name})
     return made
@@ -62,19 +62,23 @@ def _input(name: str, shape: list[int]) -> ov.op.Parameter:
 def _add_behind(
     node: ov.Node, shape: ProductShape, a: ov.op.Parameter, b: ov.op.Parameter, slot: ov.op.Parameter
 ) -> None:
-    """Tokens are the only axis of the activations besides the last that is longer than 1."""
     out = node.output(0)
     readers, dtype = list(out.get_target_inputs()), out.get_element_type()
-    rows = ops.convert(node.input_value(0), "f32") if dtype != ov.Type.f32 else node.input_value(0)
-    rows = ops.reshape(rows, ops.constant([-1, shape.size_in]), False)
-    low = ops.multiply(ops.matmul(rows, a, False, False), slot)
-    more = ops.reshape(ops.matmul(low, b, False, False), _as(out, shape.size_out), False)
+    low = ops.multiply(through_a(node, shape, a), slot)
+    more = ops.reshape(ops.matmul(low, b, False, False), shape_as(out, shape.size_out), False)
     total = ops.add(out, ops.convert(more, dtype.to_string()) if dtype != ov.Type.f32 else more)
     for reader in readers:
         reader.replace_source_output(total.output(0))
 
 
-def _as(out: ov.Output, size: int) -> ov.Node:
+def through_a(node: ov.Node, shape: ProductShape, a: ov.op.Parameter) -> ov.Node:
+    """float32[tokens, R]: tokens are the only axis of the activations besides the last longer than 1."""
+    rows = node.input_value(0)
+    rows = ops.convert(rows, "f32") if rows.get_element_type() != ov.Type.f32 else rows
+    return ops.matmul(ops.reshape(rows, ops.constant([-1, shape.size_in]), False), a, False, False)
+
+
+def shape_as(out: ov.Output, size: int) -> ov.Node:
     """The shape of `out`, of which one axis is dynamic; computed where several are."""
     sizes = [-1 if axis.is_dynamic else axis.get_length() for axis in out.get_partial_shape()]
     return ops.constant([*sizes[:-1], size]) if sizes[:-1].count(-1) == 1 else ops.shape_of(out)

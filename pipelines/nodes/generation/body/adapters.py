@@ -18,7 +18,8 @@ class AdaptersConfig(NodeConfig):
     max_rank: int = Field(default=64, ge=1, le=512, description="the largest rank of one")
     targets: tuple[str, ...] = Field(
         default=(),
-        description="what adapters may change, as q_proj; default: what those in the folder do, or all",
+        description="what adapters may change, as q_proj, lm_head; default: what those in the folder do, or "
+        "all in layers",
     )
 
     def with_targets(self, folder: Path) -> AdaptersConfig:

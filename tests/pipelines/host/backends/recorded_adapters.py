@@ -1,4 +1,4 @@
-"""Three adapters of a tiny random Llama and what PEFT generates with each; `python recorded_adapters.py` with
+"""Adapters of tiny random decoders and what PEFT generates with each; `python recorded_adapters.py FOLDER` with
 peft installed records them again.
 """
 
@@ -11,69 +11,123 @@ from typing import Any
 
 from adapter_batches import NUM_TOKENS, Case
 
-FOLDER = Path(__file__).parent / "recorded" / "adapters"
-FAMILY = "llama"
+ROOT = Path(__file__).parent / "recorded" / "adapters"
 ORDER = [None, "a", "b", "c", "a", None, "c", "b"]
 """The adapters of the recorded prompts."""
-CONFIGS: dict[str, dict[str, Any]] = {
-    "a": {"r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "down_proj"]},
-    "b": {"r": 4, "lora_alpha": 6, "target_modules": "all-linear", "use_rslora": True},
-    "c": {
-        "r": 2,
-        "lora_alpha": 8,
-        "target_modules": r".*layers\.1\.self_attn\.(q|v)_proj",
-        "rank_pattern": {r"layers\.1\.self_attn\.v_proj": 3},
-        "alpha_pattern": {"q_proj": 5},
+TYPES = {"a": "float16", "b": "bfloat16", "c": "float32"}
+"""In which their files are saved."""
+FAMILIES = {"layers": "llama", "ends": "llama", "tied_ends": "qwen3"}
+"""Recording → the family of its base."""
+CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
+    "layers": {
+        "a": {
+            "r": 8,
+            "lora_alpha": 16,
+            "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "down_proj"],
+        },
+        "b": {"r": 4, "lora_alpha": 6, "target_modules": "all-linear", "use_rslora": True},
+        "c": {
+            "r": 2,
+            "lora_alpha": 8,
+            "target_modules": r".*layers\.1\.self_attn\.(q|v)_proj",
+            "rank_pattern": {r"layers\.1\.self_attn\.v_proj": 3},
+            "alpha_pattern": {"q_proj": 5},
+        },
+    },
+    "ends": {
+        "a": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "embed_tokens", "lm_head"]},
+        "b": {
+            "r": 2,
+            "lora_alpha": 6,
+            "target_modules": ["v_proj"],
+            "modules_to_save": ["embed_tokens", "lm_head"],
+        },
+        "c": {
+            "r": 3,
+            "lora_alpha": 5,
+            "target_modules": ["embed_tokens"],
+            "modules_to_save": ["lm_head"],
+            "use_rslora": True,
+        },
+    },
+    "tied_ends": {
+        "a": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "embed_tokens"]},
+        "b": {"r": 2, "lora_alpha": 6, "target_modules": ["v_proj"], "modules_to_save": ["embed_tokens"]},
+        "c": {
+            "r": 3,
+            "lora_alpha": 5,
+            "target_modules": ["v_proj", "embed_tokens"],
+            "ensure_weight_tying": True,
+        },
     },
 }
 
 
-def recorded_cases() -> list[Case]:
-    return [Case(**each) for each in json.loads((FOLDER / "cases.json").read_text())]
+def recorded_cases(recording: str) -> list[Case]:
+    return [Case(**each) for each in json.loads((ROOT / recording / "cases.json").read_text())]
 
 
-def record(scratch: Path) -> None:
+def record(recording: str, scratch: Path) -> None:
     import numpy as np
+    from tiny_decoders import VOCABULARY, write_decoder
+
+    base, folder = scratch / recording, ROOT / recording
+    write_decoder(FAMILIES[recording], base)
+    models = {None: _opened(base)}
+    for seed, name in enumerate(TYPES):
+        _write_adapter(base, folder / name, CONFIGS[recording][name], TYPES[name], seed)
+        models[name] = _opened(base, folder / name)
+    rng, cases = np.random.default_rng(5), []
+    for name in ORDER:
+        prompt = rng.integers(3, VOCABULARY, int(rng.integers(5, 70))).tolist()
+        cases.append(Case(name, prompt, _generated(models[name], prompt))._asdict())
+    (folder / "cases.json").write_text(json.dumps(cases) + "\n")
+
+
+def _opened(base: Path, adapter: Path | None = None) -> Any:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    return model if adapter is None else PeftModel.from_pretrained(model, adapter)
+
+
+def _write_adapter(base: Path, folder: Path, config: dict[str, Any], dtype: str, seed: int) -> None:
+    """An adapter with random weights, as PEFT saves it."""
     import torch
     from peft import LoraConfig, get_peft_model
     from safetensors.torch import load_file, save_file
-    from tiny_decoders import VOCABULARY, write_decoder
-    from transformers import AutoModelForCausalLM
 
-    write_decoder(FAMILY, scratch)
-    model = AutoModelForCausalLM.from_pretrained(scratch, dtype=torch.float32)
-    model.config._name_or_path = f"tiny-{FAMILY}"
-    configs = {name: LoraConfig(**fields) for name, fields in CONFIGS.items()}
-    peft = get_peft_model(model, configs["a"], adapter_name="a")
-    for name in ("b", "c"):
-        peft.add_adapter(name, configs[name])
-    torch.manual_seed(1)
-    types = {"a": torch.float16, "b": torch.bfloat16, "c": torch.float32}
+    model = _opened(base)
+    model.config._name_or_path = "tiny"
+    model = get_peft_model(model, LoraConfig(**config))
+    torch.manual_seed(seed)
     with torch.no_grad():
-        for key, values in peft.named_parameters():
-            if ".lora_" in key:
-                values.copy_((torch.randn_like(values) * 0.2).to(types[key.split(".")[-2]]))
-    peft.save_pretrained(FOLDER)
-    (FOLDER / "README.md").unlink(missing_ok=True)
-    for name, dtype in types.items():
-        file = FOLDER / name / "adapter_model.safetensors"
-        save_file({key: each.to(dtype) for key, each in load_file(file).items()}, file)
-    rng, cases = np.random.default_rng(5), []
-    for name in ORDER:
-        prompt = torch.tensor([rng.integers(3, VOCABULARY, int(rng.integers(5, 70))).tolist()])
-        peft.set_adapter(name or "a")
-        (peft.base_model.disable_adapter_layers if name is None else peft.base_model.enable_adapter_layers)()
-        made = peft.generate(
-            input_ids=prompt,
-            attention_mask=torch.ones_like(prompt),
-            do_sample=False,
-            max_new_tokens=NUM_TOKENS,
-            eos_token_id=None,
-            pad_token_id=0,
-        )[0].tolist()
-        cases.append(Case(name, prompt[0].tolist(), made[prompt.shape[1] :])._asdict())
-    (FOLDER / "cases.json").write_text(json.dumps(cases) + "\n")
+        for key, values in model.named_parameters():
+            if ".lora_" in key or ".modules_to_save." in key:
+                values.copy_(torch.randn_like(values) * 0.2)
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    file = folder / "adapter_model.safetensors"
+    save_file({key: each.to(getattr(torch, dtype)) for key, each in load_file(file).items()}, file)
+
+
+def _generated(model: Any, prompt: list[int]) -> list[int]:
+    import torch
+
+    ids = torch.tensor([prompt])
+    made = model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=NUM_TOKENS,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return made[0].tolist()[len(prompt) :]
 
 
 if __name__ == "__main__":
-    record(Path(sys.argv[1]))
+    for each in FAMILIES:
+        record(each, Path(sys.argv[1]))

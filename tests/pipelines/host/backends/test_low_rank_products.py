@@ -21,6 +21,7 @@ from pipelines.host.backends.openvino import low_rank_products as openvino_produ
 ALL: frozenset[str] = frozenset()
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 8)).astype(np.float32)
+ALL_ROWS = np.arange(5)
 W = RNG.standard_normal((8, 12)).astype(np.float32)
 
 
@@ -85,7 +86,8 @@ def feed(
     inputs = AdapterInputs(shapes, given.__setitem__)
     for number, weights in held.items():
         inputs.put(number, weights)
-    return given | inputs.of(np.array(adapters, np.int32), np.cumsum([0, *num_new]), len(X)) | given
+    starts = np.cumsum([0, *num_new])
+    return given | inputs.of(np.array(adapters, np.int32), starts, len(X), ALL_ROWS) | given
 
 
 def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
@@ -194,7 +196,7 @@ def test_a_set_of_adapters_is_given_once_and_few_sets_are_kept():
     def step(*adapters: int) -> int:
         """How many arrays a step of these gives."""
         names.clear()
-        inputs.of(np.array(adapters, np.int32), np.arange(len(adapters) + 1), 8)
+        inputs.of(np.array(adapters, np.int32), np.arange(len(adapters) + 1), 8, ALL_ROWS)
         return len(names)
 
     assert [step(), step()] == [3, 0]  # the base's: A, B and whose a token is

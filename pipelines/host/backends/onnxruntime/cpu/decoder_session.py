@@ -27,6 +27,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     POSITION_IDS,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
@@ -98,7 +99,9 @@ class OnnxCpuSession:
         self._costs = _costs(decoder)
         self.products = {}
         if settings.targets is not None:
-            self.products = add_low_rank(decoder.model.graph, settings.targets)
+            graph = decoder.model.graph
+            self.products = add_low_rank(graph, settings.targets)
+            self.products |= add_low_rank_ends(graph, settings.targets)
             check_products(path, self.products, self.frame_size)
         self._adapters = AdapterInputs(self.products, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
@@ -139,7 +142,8 @@ class OnnxCpuSession:
         for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
             starts = call.inputs[CUMULATIVE]
             adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
-            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1])))
+            logit_rows = call.inputs[LOGITS_INDICES]
+            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1]), logit_rows))
             self._compute(call)
         return self._logits[: step.num_logits]
 

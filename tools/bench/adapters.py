@@ -1,0 +1,138 @@
+"""`python -m tools.bench.adapters`: what room for adapters costs a step, and what adapters in it cost.
+
+The engine without a server, over a model of random weights in int8 on OpenVINO: once as it is, once with room
+for adapters.  Rounds of decoding alternate.  Writes `build/bench-adapters.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import click
+import numpy as np
+from rich.console import Console
+
+from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
+from tools.bench.model import Model
+from tools.bench.report import table
+from tools.bench.shapes import SHAPES
+
+BUILD = Path("build")
+ROOMS: dict[str, frozenset[str] | None] = {
+    "all products": frozenset(),
+    "q_proj, v_proj": frozenset({"q_proj", "v_proj"}),
+}
+COLUMNS = {
+    "workload": ("room for\nadapters", "{}"),
+    "adapters": ("adapters\nin the step", "{}"),
+    "tokens_per_s": ("tokens/s", "{:.1f}"),
+    "ratio": ("its time /\nwithout room", "{:.2f}"),
+    "spread": ("of single\nrounds", "{}"),
+}
+PROMPT_TOKENS = 32
+SPREAD = 0.02
+"""Standard deviation of an adapter's numbers, which change texts and overflow nothing."""
+
+
+class Decoding:
+    """An engine whose sequences decode until they are cancelled."""
+
+    def __init__(self, model: Path, targets: frozenset[str] | None, sequences: int, steps: int) -> None:
+        session = OpenVINOSession(model, OpenVINOSettings(kv_cache="u8", targets=targets))
+        length = PROMPT_TOKENS + steps + 1
+        num_blocks = sequences * (length // session.block_tokens + 2)
+        session.allocate(num_blocks)
+        self._session, self._sequences, self._steps = session, sequences, steps
+
+        def body(context: StepContext) -> Sampled:
+            return sample(Logits(session.run(context.step), context))
+
+        self._engine = GenerationEngine(
+            body,
+            EngineSettings(sequences, max(512, 2 * sequences), reuse_prefixes=False),
+            num_blocks,
+            session.block_tokens,
+            session.vocab_size,
+            session.max_context,
+            frozenset(),
+            adapters=session,
+        )
+
+    def put(self, number: int, rank: int) -> None:
+        """Hold an adapter of random numbers that changes all products with room."""
+        random = np.random.default_rng(number)
+
+        def numbers(*shape: int) -> np.ndarray:
+            return (SPREAD * random.standard_normal(shape)).astype(np.float32)
+
+        products = {
+            name: LowRank(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
+            for name, shape in self._engine.products.items()
+        }
+        self._engine.put_adapter(number, AdapterWeights(rank, products))
+
+    def tokens_per_s(self, num_adapters: int) -> float:
+        """Of one round: every sequence decodes; they have the adapters in turn, or none."""
+        params = SamplingParams(max_tokens=self._steps + 1, ignore_eos=True, temperature=0.0)
+        for key in range(self._sequences):
+            adapter = 1 + key % num_adapters if num_adapters else BASE
+            prompt = [(key + place) % self._session.vocab_size for place in range(PROMPT_TOKENS)]
+            self._engine.submit(key, GenerationRequest([prompt], params, adapter=adapter))
+        before = self._engine.counts().output_tokens
+        while self._engine.counts().output_tokens - before < self._sequences:
+            self._engine.step()
+        begin_s, num_before = perf_counter(), self._engine.counts().output_tokens
+        while self._engine.has_work:
+            self._engine.step()
+        return (self._engine.counts().output_tokens - num_before) / (perf_counter() - begin_s)
+
+
+@click.command()
+@click.option("--model", "name", type=click.Choice(list(SHAPES)), default="qwen3-0.6b", show_default=True)
+@click.option("--sequences", default=16, show_default=True)
+@click.option("--adapters", multiple=True, type=int, default=(0, 1, 4, 8), show_default=True)
+@click.option("--rank", default=16, show_default=True)
+@click.option("--steps", default=24, show_default=True, help="Tokens of each sequence in a round.")
+@click.option("--rounds", default=5, show_default=True)
+def main(name: str, sequences: int, adapters: tuple[int, ...], rank: int, steps: int, rounds: int) -> None:
+    """Measure and print a table."""
+    model = Model.within(BUILD / "bench", name, click.echo).repository("int8")
+    path = model / name / "model" / "openvino_model.xml"
+    rows = []
+    for room, targets in ROOMS.items():
+        plain, with_room = (Decoding(path, each, sequences, steps) for each in (None, targets))
+        for number in range(1, max(adapters) + 1):
+            with_room.put(number, rank)
+        plain.tokens_per_s(0)
+        found: dict[int, list[tuple[float, float]]] = {number: [] for number in adapters}
+        for _ in range(rounds):
+            for number in adapters:
+                found[number].append((plain.tokens_per_s(0), with_room.tokens_per_s(number)))
+        for number, pairs in found.items():
+            ratios = sorted(without / those for without, those in pairs)
+            rows.append(
+                {
+                    "workload": room,
+                    "adapters": number,
+                    "tokens_per_s": median(those for _, those in pairs),
+                    "ratio": median(ratios),
+                    "spread": f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+                }
+            )
+    title = f"{name} int8, {sequences} sequences, rank {rank}"
+    Console().print(table(rows, COLUMNS, title))
+    (BUILD / "bench-adapters.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
