@@ -19,6 +19,7 @@ import onnx_ir as ir
 from pipelines.adapters.product_names import is_wanted
 from pipelines.host.backends.adapter_stacks import a_name, b_name
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB
+from pipelines.host.backends.onnx.low_rank_products import put_behind
 from pipelines.host.backends.onnx.named_products import Product, find_products
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, AdaptedProduct
 from pipelines.host.backends.onnxruntime.step_input_names import ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS
@@ -32,8 +33,8 @@ def add_adapter_pools(graph: ir.Graph, targets: frozenset[str]) -> tuple[Adapted
     products = [each for each in find_products(graph) if is_wanted(each.name, targets)]
     if products:
         adding = _Adding(graph)
-        for product in products:
-            adding.add_behind(product)
+        for number, product in enumerate(products):
+            adding.add_behind(product, number)
     return tuple({each.name: _described(each) for each in products}.values())
 
 
@@ -58,8 +59,7 @@ class _Adding:
         self._slots: dict[ir.DataType, ir.Value] = {}
         self._taken: dict[str, tuple[ir.Value, ir.Value]] = {}
 
-    def add_behind(self, product: Product) -> None:
-        out, readers = product.out, list(product.out.uses())
+    def add_behind(self, product: Product, number: int) -> None:
         slot, nodes = self._slot(product.dtype), []
         if product.name not in self._taken:  # a module that the model calls twice is one product
             nodes = [self._take(name, product, size) for name, size in _pools(product)]
@@ -68,13 +68,8 @@ class _Adding:
         low = ir.node("FusedMatMul", [product.rows, a], {"transB": 1}, domain=CONTRIB)
         own = ir.node("Mul", [*low.outputs, slot])
         more = ir.node("MatMul", [*own.outputs, b])
-        total = ir.node("Add", [out, *more.outputs])
-        total.outputs[0].type, total.outputs[0].shape = out.type, out.shape
-        producer = out.producer()
-        assert producer is not None
-        self.graph.insert_after(producer, [*nodes, low, own, more, total])
-        for reader, place in readers:
-            reader.replace_input_with(place, total.outputs[0])
+        total = ir.node("Add", [product.out, *more.outputs])
+        put_behind(self.graph, product.out, [*nodes, low, own, more, total], f"adapters.{number}")
 
     def _slot(self, dtype: ir.DataType) -> ir.Value:
         if dtype not in self._slots:
