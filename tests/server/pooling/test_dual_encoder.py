@@ -4,7 +4,6 @@ transformers, on every endpoint that gives or compares them.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 
@@ -15,16 +14,11 @@ pytest.importorskip("openvino", reason="needs the extra cpu")
 pytest.importorskip("PIL", reason="needs the extra vision")
 
 import tiny_dual
-from asgi_client import AsgiClient
-from patience import PATIENCE_S
-from test_live_models import num_loaded
+from asking import asker
 from tiny_dual import TEXTS
 from tiny_seeing import picture
 
 from pipelines.repository.new_graph import new_graph, recognise
-from server.app import create_app
-from server.services import connect
-from server.settings import Settings
 
 IMAGES = [(1, 40, 30), (2, 31, 90), (3, 28, 28)]
 MODEL = "dual"
@@ -83,17 +77,7 @@ def served(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(served):
-    async def whole(asked):
-        app = create_app(connect(Settings(models=served[2], in_process=True, responses_store=False)))
-        async with AsgiClient(app) as client:
-            async with asyncio.timeout(PATIENCE_S):
-                while not num_loaded(await client.get("/v1/models")):
-                    await asyncio.sleep(0.02)
-            return await asyncio.gather(
-                *(client.post(path, {"model": MODEL, **body}) for path, body in asked)
-            )
-
-    return lambda *asked: asyncio.run(whole(asked))
+    return asker(served[2], MODEL)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ both equal those of transformers, on every endpoint that gives or compares them.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 
@@ -15,17 +14,12 @@ pytest.importorskip("openvino", reason="needs the extra cpu")
 pytest.importorskip("torch", reason="needs the extra export")
 
 import torch
-from asgi_client import AsgiClient
-from patience import PATIENCE_S
+from asking import asker
 from test_dual_encoder import content, shown, url_of, user, written
-from test_live_models import num_loaded
 from tiny_qwen_vl import IMAGE_ID, qwen_processor, write_qwen
 from tiny_seeing import picture
 
 from pipelines.repository.new_graph import new_graph
-from server.app import create_app
-from server.services import connect
-from server.settings import Settings
 
 MODEL = "seeing"
 INSTRUCTION = "Represent the user's input."
@@ -61,17 +55,7 @@ def served(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(served):
-    async def whole(asked):
-        app = create_app(connect(Settings(models=served[2], in_process=True, responses_store=False)))
-        async with AsgiClient(app) as client:
-            async with asyncio.timeout(PATIENCE_S):
-                while not num_loaded(await client.get("/v1/models")):
-                    await asyncio.sleep(0.02)
-            return await asyncio.gather(
-                *(client.post(path, {"model": MODEL, **body}) for path, body in asked)
-            )
-
-    return lambda *asked: asyncio.run(whole(asked))
+    return asker(served[2], MODEL)
 
 
 @pytest.fixture(scope="module")
