@@ -78,6 +78,7 @@ def python_of(environment: str) -> Path:
 
 
 PROGRAMS = [
+    Program("adapters_of_a_model.py", "litellm"),
     Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
     Program("image_questions.py", "openai", served=SEEING),

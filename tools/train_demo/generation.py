@@ -18,21 +18,25 @@ from pipelines.worker.catalogue import Catalogue
 
 from .conversation import Conversation
 
-GRAPH = Path(__file__).resolve().parents[2] / "model_repo" / "braid-demo" / "graph.yaml"
 NAME = "braid-demo"
+HOME = Path(__file__).resolve().parents[2] / "model_repo" / NAME
+GRAPH, ADAPTERS = HOME / "graph.yaml", HOME / "adapters"
 MAX_NEW_TOKENS = 160
 TOGETHER = 64
 PATIENCE_S = 120.0
 
 
 class Exported:
-    """A context in which the model of a folder answers; the graph is the one that is served."""
+    """A context in which the model of a folder answers, or one of its adapters; the graph is the one that is
+    served.
+    """
 
-    def __init__(self, model: Path, repository: Path) -> None:
+    def __init__(self, model: Path, repository: Path, adapters: Path = ADAPTERS) -> None:
         folder = repository / NAME
         folder.mkdir(parents=True)
         shutil.copyfile(GRAPH, folder / GRAPH.name)
         shutil.copytree(model, folder / "model")
+        shutil.copytree(adapters, folder / ADAPTERS.name)
         self._repository = repository
         self._runner = asyncio.Runner()
 
@@ -44,9 +48,9 @@ class Exported:
         self._runner.run(self._close())
         self._runner.close()
 
-    def ask(self, questions: list[Conversation]) -> list[str]:
-        """One reply per question, in the model's own format."""
-        return self._runner.run(self._ask(questions))
+    def ask(self, questions: list[Conversation], name: str = NAME) -> list[str]:
+        """One reply per question, in the model's own format; `name` may be that of an adapter."""
+        return self._runner.run(self._ask(questions, name))
 
     async def _start(self) -> None:
         self._client = InProcessClient(self._repository)
@@ -61,17 +65,17 @@ class Exported:
         await self._catalogue.close()
         await self._client.close()
 
-    async def _ask(self, questions: list[Conversation]) -> list[str]:
+    async def _ask(self, questions: list[Conversation], name: str) -> list[str]:
         places = asyncio.Semaphore(TOGETHER)
 
         async def one(question: Conversation) -> str:
             async with places:
-                return await self._reply(question)
+                return await self._reply(question, name)
 
         return list(await asyncio.gather(*map(one, questions)))
 
-    async def _reply(self, question: Conversation) -> str:
-        call = self._catalogue.get(NAME).open(request_of(question), self._client)
+    async def _reply(self, question: Conversation, name: str) -> str:
+        call = self._catalogue.get(name).open(request_of(question), self._client)
         content, reasoning, pieces = "", "", []
         try:
             async for updates in call.updates():

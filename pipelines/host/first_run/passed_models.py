@@ -20,7 +20,7 @@ WHOLE_BYTES = 16 << 20
 DOCUMENTS = ".md"
 SHIPPED = frozenset(
     {
-        "cd68de09b7457a490000d431",  # braid-demo
+        "c8bb9b7502d4259275821349",  # braid-demo
         "c45976946b1e4f2c68d85ea5",  # braid-embed
         "4031a018b3bc26ff966c64ce",  # braid-rerank
         "9b36f4bc625f1ae52c14fd81",  # braid-sentiment
