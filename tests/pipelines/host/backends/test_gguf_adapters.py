@@ -1,0 +1,64 @@
+"""Adapters of a GGUF file, whose rows of queries and keys lie in another order: logits equal those of
+transformers on dequantized weights into which the adapter is merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+from gguf_files import write_llama_like
+from lone_steps import step
+from test_gguf_logits import NUM_IDS, SIZES, TOLERANCE, expected, ids
+from transformers import LlamaConfig
+
+from pipelines.adapters.product_names import ENDS
+from pipelines.adapters.weights import AdapterWeights, LowRank
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+
+RANK = 3
+TARGETS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "down_proj", *ENDS})
+ENGINES = {
+    "openvino": lambda path: OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1, TARGETS)),
+    "onnxruntime": lambda path: OnnxCpuSession(path, OnnxCpuSettings(targets=TARGETS)),
+}
+
+
+def logits(session, adapter):
+    """Those of every token of the prompt."""
+    blocks = list(range(-(-NUM_IDS // session.block_tokens)))
+    alone = step(ids(), 0, blocks, list(range(NUM_IDS)))
+    return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
+
+
+def module_of(product):
+    """Its name in the checkpoint."""
+    return product if product == "lm_head" else f"model.{product}"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["F32", "Q4_1"])
+def test_adapters_change_a_gguf_file_as_they_change_its_checkpoint(tmp_path, kind, engine):
+    state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind])
+    convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
+    session = ENGINES[engine](tmp_path / "model" / "model.onnx")
+    assert {each.rpartition(".")[2] for each in session.products} == TARGETS
+    session.reserve(NUM_IDS, 1)
+    session.allocate(8)
+    rng, products, merged = np.random.default_rng(0), {}, dict(state)
+    for product, shape in session.products.items():
+        a, b = rng.normal(0, 0.1, (RANK, shape.size_in)), rng.normal(0, 0.1, (shape.size_out, RANK))
+        products[product] = LowRank(a.astype(np.float32), b.astype(np.float32))
+        more = (b @ a).astype(np.float32)
+        merged[f"{module_of(product)}.weight"] = state[f"{module_of(product)}.weight"] + (
+            more.T if product == "embed_tokens" else more
+        )
+    session.put_adapter(1, AdapterWeights(RANK, products))
+    for adapter, weights in ((0, state), (1, merged), (0, state)):
+        wanted = expected(LlamaConfig(**SIZES), weights)
+        np.testing.assert_allclose(logits(session, adapter), wanted, atol=5 * TOLERANCE, rtol=0)
+    session.close()
