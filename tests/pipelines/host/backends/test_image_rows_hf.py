@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import openvino as ov
 import pytest
+import torch
 from breadth import after
 from engine_invariants import snapshot, violations
 
@@ -21,6 +22,8 @@ import tiny_llava
 from openvino._offline_transformations import paged_attention_transformation
 from tiny_seeing import picture
 
+from pipelines.adapters.product_names import ENDS
+from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import blank_batch
@@ -74,12 +77,14 @@ class Model:
             ([*LONG[:before], *image, 25], [WIDE]),
         ]
 
-    def wanted(self):
-        """What transformers makes of each case."""
+    def wanted(self, source=None):
+        """What transformers makes of each case, with the weights of the folder `source`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [
-                self.family.generate_alone(self.source, ids, [picture(*each) for each in images], NUM_TOKENS)
+                self.family.generate_alone(
+                    source or self.source, ids, [picture(*each) for each in images], NUM_TOKENS
+                )
                 for ids, images in self.cases
             ]
 
@@ -105,8 +110,8 @@ class Model:
         digests = [str(each).encode() for each in images]
         return PromptRows(places[:: self.family.IMAGE_TOKENS], [rows[each] for each in images], digests)
 
-    def session(self):
-        settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1)
+    def session(self, targets=None):
+        settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1, targets=targets)
         session = OpenVINOSession(self.export / "openvino_language_model.xml", settings)
         session.reserve(STEP_TOKENS[self.name], 4)
         session.allocate(8)
@@ -121,9 +126,9 @@ class Answers(NamedTuple):
     counts: Counts
 
 
-def answers(model, session, rows):
+def answers(model, session, rows, adapter=None):
     """All cases, which join a batch one after the other, in small steps and with preemptions; the last one
-    comes alone.
+    comes alone.  Every second one has the adapter, if one is given.
     """
     settings = EngineSettings(max_sequences=4, max_step_tokens=STEP_TOKENS[model.name])
     engine = GenerationEngine(
@@ -136,7 +141,10 @@ def answers(model, session, rows):
         frozenset(),
         row_size=session.row_size,
         whole_images=session.whole_images,
+        adapters=session,
     )
+    if adapter is not None:
+        engine.put_adapter(1, adapter)
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
     arriving, num_steps, num_cached = list(enumerate(model.cases)), 0, {}
     found = [[] for _ in arriving]
@@ -144,7 +152,8 @@ def answers(model, session, rows):
         if arriving and (not engine.has_work or (num_steps % 3 == 0 and len(arriving) > 1)):
             key, (ids, images) = arriving.pop(0)
             given = [model.prompt_rows(ids, images, rows)]
-            engine.submit(key, GenerationRequest([ids], params, images=given))
+            number = BASE if adapter is None else key % 2
+            engine.submit(key, GenerationRequest([ids], params, images=given, adapter=number))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():
@@ -173,6 +182,29 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
         differing = [one != other for one, other in zip(unwired, wanted, strict=True)]
         assert not differing[0]
         assert sum(differing) >= 3, "its images see one another, which this model does not need"
+    session.close()
+
+
+@pytest.mark.breadth
+def test_adapters_beside_images_say_what_a_model_says_into_which_they_are_merged(llava, tmp_path):
+    from transformers import AutoModelForImageTextToText
+
+    model = Model("llava", tiny_llava, *llava)
+    session = model.session(frozenset({"q_proj", "down_proj", *ENDS}))
+    merged = AutoModelForImageTextToText.from_pretrained(model.source)
+    weights = {name.rpartition("language_model.")[2]: each for name, each in merged.named_parameters()}
+    rng, products = np.random.default_rng(0), {}
+    for product, shape in session.products.items():
+        a, b = rng.normal(0, 0.1, (4, shape.size_in)), rng.normal(0, 0.1, (shape.size_out, 4))
+        products[product] = LowRank(a.astype(np.float32), b.astype(np.float32))
+        more = torch.tensor(b @ a, dtype=torch.float32)
+        weights[f"{product}.weight"].data += more.T if product == "embed_tokens" else more
+    assert {product.rpartition(".")[2] for product in products} == {"q_proj", "down_proj", *ENDS}
+    merged.save_pretrained(tmp_path)
+    both = model.wanted(), model.wanted(tmp_path)
+    assert all(one != other for one, other in zip(*both, strict=True))
+    given = answers(model, session, model.rows(), AdapterWeights(4, products))
+    assert given.tokens == [both[place % 2][place] for place in range(len(model.cases))]
     session.close()
 
 
