@@ -19,6 +19,7 @@ from pathlib import Path
 from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.backends.host_memory import default_cache_bytes, limit_default_caches
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
 from pipelines.host.lifecycle.residents import MemoryLimits
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.engine:
         index, _, number = options.engine.partition("/")
         metrics.engine_is_up(index, int(number))
+        limit_default_caches(default_cache_bytes() // int(number))
     _handle_signals(host)
     die_with_parent(options.parent)  # without workers no request is left to finish
     try:
