@@ -9,7 +9,7 @@ import re
 
 _BEFORE = (
     r"(?:(?:base_model|model|language_model|text_model|transformer|decoder|encoder|gpt_neox|"
-    r"_orig_mod|__module|module)\.)*"
+    r"\w*bert\w*|electra|mpnet|auto_model|_orig_mod|__module|module|\d+)\.)*"
 )
 """What may stand before a layer of text; layers of images and sounds have other names before them."""
 _NAMED = re.compile(_BEFORE + r"((?:layers|layer|h|blocks)\.\d+\.[\w.]*\w)")
@@ -21,6 +21,9 @@ _END = re.compile(
 EMBEDDINGS, HEAD = "embed_tokens", "lm_head"
 ENDS = (EMBEDDINGS, HEAD)
 """The products at the ends of a model: one looks up a row for each token, one gives the logits."""
+
+_WEIGHT = re.compile(r"(.+?)(?:\.MatMul)?\.weight.*")
+_NODE = re.compile(r"(.+)/MatMul\w*")
 
 PARTS = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
@@ -45,6 +48,15 @@ def end_name(module: str) -> str | None:
     """The end of the model that a module's name says, of `ENDS`; None for any other module."""
     found = _END.fullmatch(module)
     return None if found is None else found.lastgroup
+
+
+def named_product(weight: str, node: str) -> str | None:
+    """The product that the name of its weight says in an ONNX file, or else that of its node."""
+    for pattern, text in ((_WEIGHT, weight), (_NODE, node)):
+        found = pattern.fullmatch(text)
+        if found is not None and (product := product_name(found[1])) is not None:
+            return product
+    return None
 
 
 def last_name(product: str) -> str:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pipelines.adapters.weights import BASE
 from pipelines.errors import EngineError, Unavailable
 from pipelines.host.adapters.calls import AdapterCalls
-from pipelines.host.adapters.registry import AdapterRegistry, RegisteredAdapter
-from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
+from pipelines.host.adapters.registry import AdapterRegistry
+from pipelines.host.engine.engine_contract import EngineKind, GenerationRequest, Result, TensorRequest
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
@@ -75,7 +75,9 @@ class Requests:
         self._publisher = publisher
         self._preparing = threads
         self._registry = registry
-        self._coming: dict[Key, tuple[Submit, GuideMaker | None]] = {}  # calls that wait for their adapter
+        self._coming: dict[
+            Key, Callable[[], None]
+        ] = {}  # calls that wait for their adapter, and what follows
         self._adapters = AdapterCalls(
             *(registry, instances, inbox, threads, self._adapter_is_there, self._refuse, adapters_changed)
         )
@@ -111,16 +113,21 @@ class Requests:
         if message.params.guide is not None:
             self._preparing.submit(self._prepare, call.instance.model, key, message)
         elif call.adapter is not None:
-            self._wait_for_adapter(call, call.adapter, key, message, None)
+            self._wait_for_adapter(key, call, message.node, partial(self._enter, call, key, message, None))
 
-    def _call(self, key: Key, message: Submit) -> InFlightCall:
+    def _call(self, key: Key, message: Submit | SubmitTensors) -> InFlightCall:
+        """The call of a request, with the adapter that it names.  Raises BraidError."""
         instance, node = self._take(message), message.node
-        engine, choices = instance.model.stepped[node], set(range(len(message.prompts) * message.n))
+        if isinstance(message, Submit):
+            choices, holds = set(range(len(message.prompts) * message.n)), False
+        else:
+            choices, holds = {0}, message.hold
+        engine = instance.model.engines[node]
         if not message.adapter or node not in instance.adapters:
-            return InFlightCall(instance, engine, choices)
+            return InFlightCall(instance, engine, choices, holds)
         adapter = self._registry.current(instance.folder.name, message.adapter)
         at_end = partial(self._leave_adapter, key, instance, node)
-        return InFlightCall(instance, engine, choices, adapter=adapter, at_end=at_end)
+        return InFlightCall(instance, engine, choices, holds, adapter=adapter, at_end=at_end)
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""
@@ -139,25 +146,21 @@ class Requests:
         if isinstance(event.guide, Exception):
             self._refuse(event.key, event.guide)
         elif call.adapter is not None:
-            self._wait_for_adapter(call, call.adapter, event.key, event.message, event.guide)
+            enter = partial(self._enter, call, event.key, event.message, event.guide)
+            self._wait_for_adapter(event.key, call, event.message.node, enter)
         else:
             self._enter(call, event.key, event.message, event.guide)
 
-    def _wait_for_adapter(
-        self,
-        call: InFlightCall,
-        adapter: RegisteredAdapter,
-        key: Key,
-        message: Submit,
-        guide: GuideMaker | None,
-    ) -> None:
-        self._coming[key] = (message, guide)
-        self._adapters.ask(key, call.instance, message.node, adapter)
+    def _wait_for_adapter(self, key: Key, call: InFlightCall, node: str, enter: Callable[[], None]) -> None:
+        """Have a call with an adapter `enter` its engine when that is in memory."""
+        assert call.adapter is not None
+        self._coming[key] = enter
+        self._adapters.ask(key, call.instance, node, call.adapter)
 
     def _adapter_is_there(self, key: Key) -> None:
-        (message, guide), call = self._coming.pop(key), self._calls.find(key)
-        if call is not None:
-            self._enter(call, key, message, guide)
+        enter = self._coming.pop(key)
+        if self._calls.find(key) is not None:
+            enter()
 
     def _leave_adapter(self, key: Key, instance: ModelInstance, node: str) -> None:
         self._coming.pop(key, None)
@@ -177,24 +180,37 @@ class Requests:
         call, (peer, request_id) = self._calls.find(key), key
         if call is not None:
             self._calls.ended(key, call)
-            self._listener.send([(peer, refusal(request_id, error))])
+            is_stepped = call.engine.kind is EngineKind.STEPPED
+            reply = refusal(request_id, error) if is_stepped else inferred(request_id, error)
+            self._listener.send([(peer, reply)])
 
     def _infer(self, peer: Peer, message: SubmitTensors) -> None:
         key = (peer, message.request_id)
         try:
-            instance = self._take(message)
-            engine = instance.model.threaded[message.node]
-            inputs = unpack(message.inputs)
-            inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
-            images = self._images(key, message.images)
-            engine.submit(
-                key, TensorRequest(inputs, message.outputs, self._put_result, message.tenant, images)
-            )
+            call = self._call(key, message)
+            request = self._tensors(key, message, call)
+            if call.adapter is None:
+                call.engine.submit(key, request)
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
-        self._calls.start(key, InFlightCall(instance, engine, {0}, message.hold))
+        self._calls.start(key, call)
+        if call.adapter is not None:
+            self._wait_for_adapter(key, call, message.node, partial(self._enter_tensors, call, key, request))
         self._publisher.note_change()
+
+    def _enter_tensors(self, call: InFlightCall, key: Key, request: TensorRequest) -> None:
+        try:
+            call.engine.submit(key, request)
+        except Exception as error:
+            self._refuse(key, error)
+
+    def _tensors(self, key: Key, message: SubmitTensors, call: InFlightCall) -> TensorRequest:
+        inputs = unpack(message.inputs)
+        inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
+        images = self._images(key, message.images)
+        options = self._put_result, message.tenant, images, _number(call)
+        return TensorRequest(inputs, message.outputs, *options)
 
     def _put_result(self, key: Hashable, result: Result) -> None:
         """Called from an engine's thread, which continues with its next run."""
@@ -219,7 +235,7 @@ class Requests:
         images = self._images(key, message.images)
         return GenerationRequest(
             *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant),
-            *(frames, images, BASE if call.adapter is None else call.adapter.number),
+            *(frames, images, _number(call)),
         )
 
     def _images(self, key: Key, given: ImageRows | None) -> list[PromptRows | None]:
@@ -241,6 +257,11 @@ class Requests:
     def _abort(self, peer: Peer, message: Abort) -> None:
         self._calls.abort((peer, message.request_id), message.choice)
         self._publisher.note_change()
+
+
+def _number(call: InFlightCall) -> int:
+    """The load number of the call's adapter."""
+    return BASE if call.adapter is None else call.adapter.number
 
 
 def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

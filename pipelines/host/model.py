@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,10 +27,11 @@ from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
 if TYPE_CHECKING:
+    from pipelines.adapters.weights import HoldsAdapters
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.backends.tensor_contract import TensorPort
     from pipelines.host.sampling.guide import GuideMaker
-    from pipelines.nodes.generation.body.adapters import AdaptersConfig
+    from pipelines.nodes.adapters_config import AdaptersConfig
     from pipelines.wire.sampling_params import SamplingParams
 
 AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
@@ -58,16 +59,22 @@ class HostModel:
     @property
     def adapters(self) -> dict[str, AdaptersConfig]:
         """The settings of adapters by engine node, of those that take some."""
-        lines = [(node, line.config) for node in self.stepped for line in self.bodies[node].bindings]
+        lines = [(node, line.config) for node, body in self.bodies.items() for line in body.bindings]
         return {node: each.adapters for node, each in lines if getattr(each, "adapters", None)}
 
     @property
     def adapter_fit(self) -> AdapterFit | None:
         """What its adapters must fit; None where it takes none."""
         fits = (
-            AdapterFit(self.stepped[node].products, each.max_rank) for node, each in self.adapters.items()
+            AdapterFit(self.adapted(node).products, each.max_rank) for node, each in self.adapters.items()
         )
         return next(fits, None)
+
+    def adapted(self, node: str) -> HoldsAdapters:
+        """The engine of a node that takes adapters."""
+        engine = self.engines[node]
+        assert isinstance(engine, GenerationEngine | BatchEngine), "no other body has a line with adapters"
+        return engine
 
     @property
     def max_context(self) -> int:
@@ -162,6 +169,7 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
                 if binding.name not in held_lines(graph.bindings):
                     _check_pooled_outputs(host_model, binding)
         check_contexts(host_model.engines, graph.bindings)
+        _check_adapters(host_model, graph.bindings)
     except BuildError:
         host_model.close()
         raise
@@ -191,6 +199,14 @@ def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: 
         host_model.stepped[binding.name] = engine
     else:
         host_model.threaded[binding.name] = engine
+
+
+def _check_adapters(host_model: HostModel, bindings: Sequence[Binding]) -> None:
+    """Raise BuildError where the adapter of a request could be that of several models."""
+    adapted = [binding for binding in bindings if binding.name in host_model.adapters]
+    if len(adapted) > 1:
+        fault = ValueError(f"`{adapted[0].name}` has `adapters` already, and one line of a graph may")
+        raise BuildError([problem_of(adapted[1], fault)])
 
 
 def _check_pooled_outputs(host_model: HostModel, binding: Binding) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 from graphs.read import read
 
 KEY = "adapters"
-"""The setting of a `model` line, and its default folder."""
+"""The setting of a line that runs a model, and its default folder."""
+LINES = ("model", "encoder")
+"""The types of lines that have it."""
 
 
 def adapters_folder(model: Path, graph: str) -> Path | None:
@@ -26,7 +28,7 @@ def _settings(value: Any) -> Iterator[Mapping[str, Any]]:
     """The settings of all lines that have some, at any depth."""
     if not isinstance(value, Mapping):
         return
-    if value.get("type") == "model" and isinstance(value.get(KEY), Mapping):
+    if value.get("type") in LINES and isinstance(value.get(KEY), Mapping):
         yield value[KEY]
     for each in value.values():
         yield from _settings(each)

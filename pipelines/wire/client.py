@@ -101,6 +101,7 @@ class EngineClient(HostQuestions):
         hold: bool = False,
         held: Mapping[str, int] | None = None,
         images: ImageRows | None = None,
+        adapter: int = 0,
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -110,7 +111,7 @@ class EngineClient(HostQuestions):
         link = self._listening_link()
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
-        options = tenant, hold, dict(held or {}), images
+        options = tenant, hold, dict(held or {}), images, adapter
         try:
             link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, *options))
         except ValueError as error:

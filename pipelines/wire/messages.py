@@ -128,6 +128,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     reply has their `lengths`, and the id in `held`.
     `held`: further inputs, which the host holds: their names → the requests whose rows they are, of which
     each text has as many.
+    `adapter` is the load number of one of the model's; 0: none.
     """
 
     request_id: int
@@ -140,6 +141,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     hold: bool = False
     held: dict[str, int] = {}
     images: ImageRows | None = None
+    adapter: int = 0
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):

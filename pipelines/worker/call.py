@@ -92,7 +92,7 @@ class Call:
         return Stream(submission)
 
     def _number_for(self, model: str) -> int:
-        """The load number of the adapter that prompts for a model use: a graph may name other models too."""
+        """The load number of the adapter that a model is run with: a graph may name other models too."""
         return self._adapter.number if self._adapter is not None and self._adapter.model == model else 0
 
     def infer(
@@ -114,6 +114,7 @@ class Call:
             held=requests,
             images=images,
             placed=placed,
+            adapter=self._number_for(address.model),
         )
         self._submissions.append(submission)
         return Deferred(submission)

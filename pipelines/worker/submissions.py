@@ -101,7 +101,7 @@ class TensorSubmission(WithImages):
 
     `text_lengths`: the tokens of each text that they hold; [] where they hold none.  `hold`: the host holds
     what the engine gives until `end`.  `held` are further inputs: the ids of the requests whose outputs it
-    holds.  `placed` are the images that each text shows.
+    holds.  `placed` are the images that each text shows.  `adapter` is a load number; 0: none.
     """
 
     address: EngineAddress
@@ -112,6 +112,7 @@ class TensorSubmission(WithImages):
     hold: bool = False
     held: Mapping[str, int] = field(default_factory=dict)
     placed: Sequence[Sequence[PlacedImage]] = ()
+    adapter: int = 0
     reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
@@ -144,6 +145,7 @@ class TensorSubmission(WithImages):
             hold=self.hold,
             held=self.held,
             images=self.image_rows(self.placed),
+            adapter=self.adapter,
         )
 
     def end(self, client: RequestClient) -> None:

@@ -33,9 +33,26 @@ def write_openvino(
     for port, name in zip(model.inputs, program.graph_signature.user_inputs, strict=True):
         port.get_tensor().set_names({name})  # without those of what was inside
     model.outputs[0].get_tensor().set_names({output})
+    _name_products(model, program)
     if texts is not None:
         model = _quantized(model, [_feed(model, ids) for ids in texts])
     ov.save_model(compressed(model, weights), folder / MODEL, compress_to_fp16=weights == "fp16")
+
+
+def _name_products(model: Any, program: torch.export.ExportedProgram) -> None:
+    """Name each product after the module whose weight it has: adapters find it by that name."""
+    parameters = program.graph_signature.inputs_to_parameters
+    modules = {
+        node.name: parameters[read.name].removesuffix(".weight")
+        for node in program.graph.nodes
+        for read in node.all_input_nodes
+        if parameters.get(read.name, "").endswith(".weight")
+    }
+    for operator in model.get_ordered_ops():
+        name = operator.get_friendly_name()
+        module = modules.get(name.partition("/")[0])
+        if operator.get_type_name() == "MatMul" and module is not None:
+            operator.set_friendly_name(f"{module}/{name}")
 
 
 def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:

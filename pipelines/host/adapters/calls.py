@@ -78,7 +78,7 @@ class AdapterCalls:
 
     def _follow(self, instance: ModelInstance, node: str) -> None:
         """Do what is to be done: all is decided before, because a call that cannot enter leaves."""
-        places, engine = instance.adapters[node], instance.model.stepped[node]
+        places, engine = instance.adapters[node], instance.model.adapted(node)
         for move in list(places.plan()):
             match move:
                 case ReadWeights(adapter):
@@ -108,7 +108,7 @@ class AdapterCalls:
         if isinstance(weights, Exception):
             self._failed(event, weights)
         else:
-            instance.model.stepped[node].put_adapter(adapter.number, weights)
+            instance.model.adapted(node).put_adapter(adapter.number, weights)
             instance.adapters[node].arrived(adapter.number)
         self._follow(instance, node)
 

@@ -33,15 +33,18 @@ def check_products(path: Path, products: Collection[str], frame_size: int = 0) -
 
 
 class AdapterInputs:
-    """The inputs for adapters of a model with these products; without any it has none."""
+    """The inputs for adapters of a model with these products; without any it has none.
 
-    def __init__(self, products: Mapping[str, ProductShape], give: Give) -> None:
+    `by_text`: the model reads whole texts side by side.
+    """
+
+    def __init__(self, products: Mapping[str, ProductShape], give: Give, by_text: bool = False) -> None:
         self.products = products
+        self._by_text = by_text
         self._stacks = AdapterStacks(products)
         base = self._stacks.base
-        self._of_base = base.arrays | base.slot(
-            NO_TOKENS, NO_TOKENS, 1, FIRST_ROW
-        )  # of whatever number of rows
+        slot = self._slot(base, NO_TOKENS, NO_TOKENS, 1, FIRST_ROW)  # of whatever number of rows
+        self._of_base = base.arrays | slot
         self._give = give
         self._given: AdapterStack | None = None
 
@@ -73,7 +76,11 @@ class AdapterInputs:
         stack = self._stacks.of(adapters)
         if stack is not self._given:
             self._switch(stack)
-        return stack.slot(adapters, np.diff(starts), num_tokens, logit_rows)
+        return self._slot(stack, adapters, np.diff(starts), num_tokens, logit_rows)
+
+    def of_texts(self, adapters: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+        """The same for a batch of texts, of the adapter `adapters[i]` each; [] where all are of the base."""
+        return self.of(adapters, np.arange(len(adapters) + 1, dtype=np.int32), len(adapters), FIRST_ROW)
 
     def none(self) -> dict[str, NDArray[Any]]:
         """The same for a step of the base: nothing after the first one."""
@@ -85,3 +92,14 @@ class AdapterInputs:
         for name, array in (self._of_base if stack is self._stacks.base else stack.arrays).items():
             self._give(name, array)
         self._given = stack
+
+    def _slot(
+        self,
+        stack: AdapterStack,
+        adapters: NDArray[np.int32],
+        num_new: NDArray[np.int32],
+        num_tokens: int,
+        logit_rows: NDArray[np.int64],
+    ) -> dict[str, NDArray[Any]]:
+        slot = stack.slot(adapters, num_new, num_tokens, logit_rows)
+        return {name: array[:, None] for name, array in slot.items()} if self._by_text else slot

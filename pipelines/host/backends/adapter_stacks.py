@@ -2,7 +2,8 @@
 
 Behind each product y of x with room for adapters a model computes y + ((x · A) * slot) · B: A float32[in, R]
 and B float32[R, out] hold all adapters of the step, R is the sum of their ranks, and slot float32[tokens, R]
-is 1 in the columns of a token's own adapter and 0 elsewhere.  With R = 0 nothing is added.
+is 1 in the columns of a token's own adapter and 0 elsewhere.  With R = 0 nothing is added.  Where x has whole
+texts side by side, [texts, width, in], all tokens of a text have its adapter: slot is float32[texts, 1, R].
 
 The ends of the model, which may have as many columns as the model is wide, have a slot of their own each, and
 compute keep * y + ((x · A) * slot) · B.  x of the head are the sampled rows; x · A of the embeddings are the
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 from pipelines.adapters.product_names import ENDS, HEAD
 from pipelines.adapters.weights import BASE, AdapterWeights, ProductShape
 
-SLOT = "adapters.slot"
+PREFIX = "adapters."
+"""Of the names of all inputs for adapters."""
+SLOT = f"{PREFIX}slot"
 MAX_SETS = 4
 """Sets of adapters whose stacks are stored: each is a copy of their weights."""
 
@@ -30,12 +33,12 @@ Arrays = dict[str, NDArray[np.float32]]
 
 def a_name(product: str) -> str:
     """The input for A of a product."""
-    return f"adapters.a.{product}"
+    return f"{PREFIX}a.{product}"
 
 
 def b_name(product: str) -> str:
     """The input for B of a product."""
-    return f"adapters.b.{product}"
+    return f"{PREFIX}b.{product}"
 
 
 def slot_name(product: str) -> str:
@@ -45,7 +48,7 @@ def slot_name(product: str) -> str:
 
 def keep_name(end: str) -> str:
     """The input float32[rows, 1] for what remains of an end's own product: 1, and 0 where it is replaced."""
-    return f"adapters.keep.{end}"
+    return f"{PREFIX}keep.{end}"
 
 
 def _by_slot(products: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

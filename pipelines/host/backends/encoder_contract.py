@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from ops.contract import PoolingOps
+from pipelines.adapters.weights import HoldsAdapters
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 CPU_BATCH_TOKENS = 1024
@@ -31,9 +32,11 @@ class EncoderSettings:
     engine: str | None = None  # openvino or onnxruntime
     precision: str | None = None  # f32, bf16, f16
     threads: int | None = None
+    targets: frozenset[str] | None = None
+    """What adapters may change, as query; none named: all products; None: nothing."""
 
 
-class EncoderSession(Protocol):
+class EncoderSession(HoldsAdapters, Protocol):
     """A loaded encoder.  One thread calls `run`; the GIL is released during the computation.
 
     `per_token`: whether the output has a hidden state for each token, or one vector for each text.  `size`:

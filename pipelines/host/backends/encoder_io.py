@@ -146,4 +146,4 @@ def padded_to_width(batch: TokenBatch, width: int) -> TokenBatch:
         return batch
     ids, types = np.zeros((2, num_texts, width), np.int64)
     ids[:, :had], types[:, :had] = batch.ids, batch.types
-    return TokenBatch(ids, batch.lengths, types, batch.activate)
+    return replace(batch, ids=ids, types=types)

@@ -6,7 +6,7 @@ A window of sound is a text too: its tokens are the frames that the encoder give
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ class TokenBatch:
     activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
     windows of sound or images: float32[num_texts, …], and then the ids are all 0; grids, of images whose
     tokens are in rows and columns: int32[num_texts, 2], and then the features are float32[num_tokens, …];
-    images, of texts that show some: what stands for their tokens, None for a text without any.
+    images, of texts that show some: what stands for their tokens, None for a text without any; adapters
+    int32[num_texts]: the load numbers of the adapters that the texts are run with; [] where none has one.
     """
 
     ids: NDArray[np.int64]
@@ -37,6 +38,7 @@ class TokenBatch:
     features: NDArray[np.float32] | None = None
     grids: NDArray[np.int32] | None = None
     images: Sequence[PromptRows | None] = ()
+    adapters: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @cached_property
     def mask(self) -> NDArray[np.int64]:

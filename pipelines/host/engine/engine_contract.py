@@ -58,6 +58,7 @@ class TensorRequest:
 
     `on_result(key, result)` is called once, from a thread of the engine, unless the request is cancelled.
     Tenants of tensor models take turns.  `images` are those that each text shows; [] where none does.
+    `adapter` is the load number of one that the engine holds.
     """
 
     inputs: Mapping[str, NDArray[Any]]
@@ -65,6 +66,7 @@ class TensorRequest:
     on_result: ResultCallback
     tenant: str = ""
     images: list[PromptRows | None] = field(default_factory=list)
+    adapter: int = BASE
 
 
 Request = TypeVar("Request", contravariant=True)
@@ -72,6 +74,9 @@ Request = TypeVar("Request", contravariant=True)
 
 class Engine(Protocol[Request]):
     """Runs requests, each named by a key until it has ended.  All methods are for one thread, the host's."""
+
+    @property
+    def kind(self) -> EngineKind: ...
 
     @property
     def profile(self) -> StepProfile: ...

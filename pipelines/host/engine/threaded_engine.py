@@ -121,6 +121,9 @@ class ThreadedEngine(ABC, Generic[Job]):
 
     # What an engine is; all but `_compute` with `_condition` held
 
+    def _between_jobs(self) -> None:
+        """What is to be done in the engine's thread while none of its jobs runs, and before the next one."""
+
     @abstractmethod
     def _due_s(self) -> float | None:
         """How long until a job may begin; 0 at once, None while nothing waits."""
@@ -183,6 +186,7 @@ class ThreadedEngine(ABC, Generic[Job]):
     def _next(self) -> Job | None:
         """The job that is due; None when the engine was closed, or has time to be warmed."""
         while not self._closed:
+            self._between_jobs()
             due_s = self._due_s()
             if due_s is None and self._warm is not None:
                 return None

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.errors import RequestError
-from pipelines.host.backends.encoder_contract import ReadsRows
+from pipelines.host.backends.encoder_contract import EncoderSession, ReadsRows
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.images.image_tensors import image_tensors
@@ -119,6 +119,7 @@ class Batcher(Node, Planning):
             BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
             per_token=self._shape(body).per_token,
             cache=self._cache(body),
+            adapters=_adapted(body),
             profile=body.profile,
             warm=body.warm,
         )
@@ -164,6 +165,14 @@ class Batcher(Node, Planning):
         if not isinstance(last, GivesVectors):
             raise ValueError("the last line of its body gives no vectors")
         return last.gives
+
+
+def _adapted(body: Body) -> EncoderSession | None:
+    """The encoder that adapters change; None where none does.  Raises ValueError where several would."""
+    found = [encoder for encoder in body.encoders if encoder.products]
+    if len(found) > 1:
+        raise ValueError("two encoders of its body have `adapters`; one of them may")
+    return found[0] if found else None
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:

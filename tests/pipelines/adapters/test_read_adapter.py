@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from pipelines.adapters.product_names import named_product, product_name
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
 from pipelines.adapters.weights import AdapterError, ProductShape
 
@@ -166,3 +167,26 @@ def test_targets_are_those_of_the_folders_that_can_be_read(tmp_path):
     found = adapter_folders(tmp_path)
     assert [each.name for each in found] == ["broken", "whole"]
     assert adapter_targets(found) == {"v_proj"}
+
+
+@pytest.mark.parametrize(
+    ("module", "product"),
+    [
+        ("encoder.layer.0.attention.self.query", "layer.0.attention.self.query"),
+        ("bert.encoder.layer.0.attention.output.dense", "layer.0.attention.output.dense"),
+        ("xlm_roberta.encoder.layer.3.output.dense", "layer.3.output.dense"),
+        ("distilbert.transformer.layer.1.attention.q_lin", "layer.1.attention.q_lin"),
+        ("layers.0.attn.Wqkv", "layers.0.attn.Wqkv"),
+        ("model.layers.2.mlp.Wi", "layers.2.mlp.Wi"),
+        ("0.auto_model.encoder.layer.0.attention.self.key", "layer.0.attention.self.key"),
+        ("__module.model.layers.0.attn.q_proj", "layers.0.self_attn.q_proj"),
+        ("bert.pooler.dense", None),
+        ("classifier", None),
+        ("vision_model.encoder.layers.0.self_attn.q_proj", None),
+        ("audio_tower.layers.0.self_attn.q_proj", None),
+    ],
+)
+def test_modules_of_layers_of_text_are_products(module, product):
+    assert product_name(module) == product
+    assert named_product(f"model.{module}.weight.T.int8", "node_3") == product
+    assert named_product("onnx::MatMul_7", f"/{module.replace('.', '/')}/MatMul_1") == product

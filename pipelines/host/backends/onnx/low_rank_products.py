@@ -1,4 +1,4 @@
-"""Makes room for adapters behind the products of a decoder in Braid's ONNX form (`adapter_stacks`)."""
+"""Makes room for adapters behind the products of an ONNX graph (`adapter_stacks`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ RANK = "adapters_rank"
 """The one size that all inputs for adapters share, the sum of the ranks."""
 
 
-def add_low_rank(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductShape]:
-    """Add inputs for the adapters of all products that `targets` name, or of all; return these products."""
+def add_low_rank(graph: ir.Graph, targets: frozenset[str], by_text: bool = False) -> dict[str, ProductShape]:
+    """Add inputs for the adapters of all products that `targets` name, or of all; return these products.
+
+    `by_text`: the graph reads whole texts side by side.
+    """
     products = [each for each in find_products(graph) if is_wanted(each.name, targets)]
     if products:
-        slot = ir.val(SLOT, F32, ["adapters_tokens", RANK])
+        slot = ir.val(SLOT, F32, ["adapters_texts", 1, RANK] if by_text else ["adapters_tokens", RANK])
         graph.inputs.append(slot)
         for number, product in enumerate(products):
             _add_behind(graph, product, slot, number)

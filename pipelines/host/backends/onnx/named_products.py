@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import parts_of, product_name
+from pipelines.adapters.product_names import named_product, parts_of
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
 
 PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
 """Between a weight and its product."""
-_WEIGHT = re.compile(r"(.+?)(?:\.MatMul)?\.weight.*")
-_NODE = re.compile(r"(.+)/MatMul\w*")
 _GGUF = re.compile(r"blk\.(\d+)\.(\w+?)(\.and)?(?:\.int\d+)?")
 GGUF_NAMES = {
     "attn_q": "self_attn.q_proj",
@@ -102,12 +100,8 @@ def _named(node: ir.Node, weight: ir.Value, out: ir.Value, size_out: int) -> lis
     found = _GGUF.fullmatch(weight.name or "")
     if found is not None:
         return _gguf_named(found, out, size_out)
-    for pattern, text in ((_WEIGHT, weight.name), (_NODE, node.name)):
-        match = pattern.fullmatch(text or "")
-        name = None if match is None else product_name(match[1])
-        if name is not None:
-            return [(name, out, size_out)]
-    return []
+    name = named_product(weight.name or "", node.name or "")
+    return [] if name is None else [(name, out, size_out)]
 
 
 def _gguf_named(found: re.Match[str], out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
+from pipelines.host.backends.adapter_stacks import PREFIX
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_io import check_inputs, choose_output, reads_arrays
 
@@ -15,11 +16,12 @@ INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tenso
 
 
 def input_types(path: Path, session: ort.InferenceSession) -> Mapping[str, type[np.number]]:
-    """Name → type of all inputs: integers of an encoder of texts, or the features of one of sound.
+    """Name → type of all inputs but those for adapters: integers of an encoder of texts, or the features of
+    one of sound.
 
     Raises `ModelError`.
     """
-    types = {port.name: port.type for port in session.get_inputs()}
+    types = _types(session)
     if (array := reads_arrays(types)) and types == {array: "tensor(float)"}:
         return {array: np.float32}
     return integer_inputs(path, session)
@@ -27,12 +29,16 @@ def input_types(path: Path, session: ort.InferenceSession) -> Mapping[str, type[
 
 def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:
     """Name → integer type of all inputs.  Raises `ModelError` unless they are an encoder's."""
-    types = {port.name: port.type for port in session.get_inputs()}
+    types = _types(session)
     check_inputs(path, types)
     for name, type_name in types.items():
         if type_name not in INTEGERS:
             raise ModelError(f"{path}: its input {name} is of type {type_name}, no integers.")
     return {name: INTEGERS[type_name] for name, type_name in types.items()}
+
+
+def _types(session: ort.InferenceSession) -> dict[str, str]:
+    return {port.name: port.type for port in session.get_inputs() if not port.name.startswith(PREFIX)}
 
 
 def read_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
+from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
@@ -34,6 +37,7 @@ from pipelines.host.backends.openvino.encoder_model import (
     weights_beside,
 )
 from pipelines.host.backends.openvino.image_patches import fill_patches
+from pipelines.host.backends.openvino.low_rank_products import add_low_rank
 from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -63,7 +67,7 @@ class OpenVINOEncoder:
     columns: Columns | None = None
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
-        weights = weights_beside(path)
+        settings, weights = settings or EncoderSettings(), weights_beside(path)
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
         fill_patches(path, model)
@@ -74,8 +78,13 @@ class OpenVINOEncoder:
         else:
             self._read_texts(path)
         select_output(path, model)
+        self.products: Mapping[str, ProductShape] = {}
+        if settings.targets is not None:
+            self.products = add_low_rank(model, settings.targets, by_text=True)
+            check_products(path, self.products)
+        self._adapters = AdapterInputs(self.products, self._set_input, by_text=True)
         with release_pages_during(self._files):
-            compiled = compile_encoder(path, model, settings or EncoderSettings())
+            compiled = compile_encoder(path, model, settings)
             self._compiled: ov.CompiledModel | None = compiled
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             self._probe(path)
@@ -108,12 +117,26 @@ class OpenVINOEncoder:
         inputs = input_arrays(batch, self._inputs, self._pad_id)
         for index, array in enumerate(inputs.values()):
             self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+        slot = self._adapters.of_texts(batch.adapters)
+        for name, array in slot.items():
+            self._set_input(name, array)
         try:
             self._request.infer(share_outputs=True, decode_strings=False)
         except RuntimeError as error:
             raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
         values: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return values
+
+    def _set_input(self, name: str, array: NDArray[Any]) -> None:
+        """The request reads the array in place."""
+        assert self._request is not None
+        self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._adapters.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._adapters.drop(number)
 
     def warm(self) -> bool:
         """Run one more shape of calls, until one takes long; return whether more are left."""
@@ -131,6 +154,7 @@ class OpenVINOEncoder:
     def close(self) -> None:
         """Free the model; the properties stay.  A second call has no effect."""
         self._request = self._compiled = None
+        self._adapters = AdapterInputs({}, self._set_input)
         self._shapes_to_warm = []
         self._files = []  # which the compiled model was reading
 

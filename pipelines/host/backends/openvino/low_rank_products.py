@@ -1,4 +1,4 @@
-"""Makes room for adapters behind the products of a paged OpenVINO model (`adapter_stacks`)."""
+"""Makes room for adapters behind the products of an OpenVINO model (`adapter_stacks`)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from pipelines.adapters.product_names import is_wanted, product_name
+from pipelines.adapters.product_names import is_wanted, named_product, product_name
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.adapter_stacks import SLOT, a_name, b_name
+from pipelines.host.backends.device_errors import ModelError
 
 
-def add_low_rank(model: ov.Model, targets: frozenset[str]) -> dict[str, ProductShape]:
+def add_low_rank(model: ov.Model, targets: frozenset[str], by_text: bool = False) -> dict[str, ProductShape]:
     """Add inputs for the adapters of all products that `targets` name, or of all; return these products.
 
-    A module that the model calls twice is one product.  It is found by the name that its node has from the
-    checkpoint, which no kind of weight changes.
+    `by_text`: the model reads whole texts side by side.  A module that the model calls twice is one product.
+    It is found by the name that its node has from the checkpoint, which no kind of weight changes; in a model
+    read from ONNX also by that of its weight.  Raises `ModelError` for products of rounded activations.
     """
-    slot = new_input(SLOT, [-1, -1])
+    slot = new_input(SLOT, [-1, 1, -1] if by_text else [-1, -1])
     sides: dict[str, tuple[ov.op.Parameter, ov.op.Parameter]] = {}
     shapes = {}
     for product, node in list(_products(model, targets)):
+        _check_rows(product, node)
         shape = shapes[product] = product_shape(node)
         if product not in sides:
             a = new_input(a_name(product), [shape.size_in, -1])
@@ -37,7 +40,8 @@ def add_low_rank(model: ov.Model, targets: frozenset[str]) -> dict[str, ProductS
 def _products(model: ov.Model, targets: frozenset[str]) -> Iterator[tuple[str, ov.Node]]:
     for node in model.get_ordered_ops():
         if node.get_type_name() == "MatMul" and has_weight(node):
-            product = product_name(node.get_friendly_name().partition("/")[0])
+            name = node.get_friendly_name()
+            product = product_name(name.partition("/")[0]) or named_product(_weight_name(node), name)
             if product is not None and is_wanted(product, targets):
                 yield product, node
 
@@ -45,6 +49,23 @@ def _products(model: ov.Model, targets: frozenset[str]) -> Iterator[tuple[str, o
 def has_weight(node: ov.Node) -> bool:
     rows, weight = (node.input_value(number).get_partial_shape() for number in (0, 1))
     return weight.is_static and len(weight) == 2 and rows.is_dynamic
+
+
+def _check_rows(product: str, node: ov.Node) -> None:
+    """Raise `ModelError` where the product reads other numbers than its module did in training."""
+    if node.input_value(0).get_node().get_type_name() == "FakeQuantize":
+        raise ModelError(
+            f"{product} reads activations in int8, to which no adapter was trained; remove `adapters`, or "
+            "export the model without --activations int8"
+        )
+
+
+def _weight_name(node: ov.Node) -> str:
+    """The name of the constant that the weight is computed from."""
+    weight = node.input_value(1).get_node()
+    while weight.get_input_size():
+        weight = weight.input_value(0).get_node()
+    return str(weight.get_friendly_name())
 
 
 def product_shape(node: ov.Node) -> ProductShape:
@@ -62,10 +83,15 @@ def new_input(name: str, shape: list[int]) -> ov.op.Parameter:
 def _add_behind(
     node: ov.Node, shape: ProductShape, a: ov.op.Parameter, b: ov.op.Parameter, slot: ov.op.Parameter
 ) -> None:
-    out = node.output(0)
+    """Where `slot` is of texts, `out` has an axis for them and one for their tokens."""
+    out, by_text = node.output(0), len(slot.get_partial_shape()) == 3
     readers, dtype = list(out.get_target_inputs()), out.get_element_type()
-    low = ops.multiply(through_a(node, shape, a), slot)
-    more = ops.reshape(ops.matmul(low, b, False, False), shape_as(out, shape.size_out), False)
+    if by_text:
+        low = ops.multiply(ops.matmul(_float_rows(node), a, False, False), slot)
+        more = ops.matmul(low, b, False, False)
+    else:
+        low = ops.multiply(through_a(node, shape, a), slot)
+        more = ops.reshape(ops.matmul(low, b, False, False), shape_as(out, shape.size_out), False)
     total = ops.add(out, ops.convert(more, dtype.to_string()) if dtype != ov.Type.f32 else more)
     for reader in readers:
         reader.replace_source_output(total.output(0))
@@ -73,9 +99,13 @@ def _add_behind(
 
 def through_a(node: ov.Node, shape: ProductShape, a: ov.op.Parameter) -> ov.Node:
     """float32[tokens, R]: tokens are the only axis of the activations besides the last longer than 1."""
+    rows = ops.reshape(_float_rows(node), ops.constant([-1, shape.size_in]), False)
+    return ops.matmul(rows, a, False, False)
+
+
+def _float_rows(node: ov.Node) -> ov.Output:
     rows = node.input_value(0)
-    rows = ops.convert(rows, "f32") if rows.get_element_type() != ov.Type.f32 else rows
-    return ops.matmul(ops.reshape(rows, ops.constant([-1, shape.size_in]), False), a, False, False)
+    return rows if rows.get_element_type() == ov.Type.f32 else ops.convert(rows, "f32").output(0)
 
 
 def shape_as(out: ov.Output, size: int) -> ov.Node:

@@ -16,6 +16,7 @@ from openvino import opset13 as ops
 
 from ops import pooling
 from ops.contract import PoolingOps
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import Columns, EncoderSettings
 from pipelines.host.backends.grid_inputs import (
@@ -55,7 +56,7 @@ def has_merger(path: Path) -> bool:
     return path.with_name(MERGER).is_file()
 
 
-class PatchEncoder:
+class PatchEncoder(WithoutAdapters):
     """One compiled encoder of both parts (`EncoderSession`).  Raises `ModelError`."""
 
     ops: PoolingOps = pooling

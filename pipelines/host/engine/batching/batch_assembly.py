@@ -34,7 +34,14 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         [images for part in parts for images in part.images]
         if any(part.request.images for part in parts)
         else (),
+        _adapters(parts, sizes),
     )
+
+
+def _adapters(parts: Sequence[BatchPart], sizes: Sequence[int]) -> NDArray[np.int32]:
+    """The load number of each text's adapter; [] where none has one."""
+    numbers = [part.request.adapter for part in parts]
+    return np.repeat(np.array(numbers, np.int32), sizes) if any(numbers) else np.zeros(0, np.int32)
 
 
 def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:

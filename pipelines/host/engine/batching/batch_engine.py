@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import Overloaded
+from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
+from pipelines.errors import EngineError, Overloaded
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
@@ -45,6 +47,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         *,
         per_token: bool = False,
         cache: RowCache | None = None,
+        adapters: HoldsAdapters | None = None,
         profile: StepProfile | None = None,
         warm: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -52,7 +55,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         """`per_token`: the body returns an output for each token, else for each text.
 
         `cache`, of a body that reads images and gives rows of tokens: an image whose rows are there is not
-        run.
+        run.  `adapters` holds those that requests name: the body's encoder.
         """
         self.bounds = bounds
         self._settings = settings
@@ -60,17 +63,22 @@ class BatchEngine(JoiningEngine[BatchPart]):
         self._cache = cache
         self._known = None if cache is None else KnownImages(cache)
         self._waiting = WaitingQueue(settings.max_batch_tokens)
+        self._adapters = adapters or WithoutAdapters()
+        self._numbers = {BASE}  # of the adapters that requests may name
+        self._changes: list[Callable[[], None]] = []  # of what is held, for the engine's thread
         super().__init__(body, profile or StepProfile(), warm, clock)
 
     def submit(self, key: Hashable, request: TensorRequest) -> None:
         if "wanted" in request.inputs:
             request.on_result(key, {"known": self._find_named(request)})
             return
+        if request.adapter not in self._numbers:
+            raise EngineError(f"adapter {request.adapter} is not loaded")
         inputs = checked_texts(request.inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         bounds, lengths = self.bounds, inputs["lengths"].tolist()
         check_rows(request.images, lengths, bounds.row_size, bounds.position_axes)
-        texts = texts_of(key, inputs, request.on_result, self._clock(), request.images)
+        texts = texts_of(key, inputs, request.on_result, self._clock(), request.images, request.adapter)
         with self._condition:
             self._find_known(texts)
             if self._known is not None and "uuids" in inputs:
@@ -84,6 +92,31 @@ class BatchEngine(JoiningEngine[BatchPart]):
             self._requests[key] = texts
             self._waiting.add(texts)
             self._condition.notify()
+
+    @property
+    def products(self) -> Mapping[str, ProductShape]:
+        """The products that adapters may change; {} where none may."""
+        return self._adapters.products
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        """Hold an adapter for requests that name `number`."""
+        self._numbers.add(number)
+        self._change(partial(self._adapters.put_adapter, number, weights))
+
+    def drop_adapter(self, number: int) -> None:
+        """Free an adapter that no request in the engine names, after the run in progress."""
+        self._numbers.discard(number)
+        self._change(partial(self._adapters.drop_adapter, number))
+
+    def _change(self, change: Callable[[], None]) -> None:
+        with self._condition:
+            self._changes.append(change)
+            self._condition.notify()
+
+    def _between_jobs(self) -> None:
+        changes, self._changes = self._changes, []
+        for change in changes:
+            change()
 
     def _find_known(self, texts: Texts) -> None:
         """Images whose rows are there are not run."""

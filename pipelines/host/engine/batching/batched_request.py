@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.adapters.weights import BASE
 from pipelines.host.engine.engine_contract import ResultCallback
 from pipelines.host.engine.prompt_rows import PromptRows
 
@@ -27,7 +28,8 @@ class Texts:
     `names`, of images, are digests of what is read of each; those that are `stored` have no features.
     `rows` are the places of the first features of each.  `order` are the texts that are run, from the
     longest to the shortest; `remaining` of them have no output yet.  `images` are those that each text shows,
-    [] where none does.  A larger `priority` runs later.
+    [] where none does.  All are run with the adapter of the load number `adapter`.  A larger `priority` runs
+    later.
     """
 
     key: Hashable
@@ -47,6 +49,7 @@ class Texts:
     names: list[bytes] = field(default_factory=list)
     stored: NDArray[np.bool_] | None = None
     images: Sequence[PromptRows | None] = ()
+    adapter: int = BASE
     rows: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +87,7 @@ def texts_of(
     on_result: ResultCallback,
     now_s: float,
     images: Sequence[PromptRows | None] = (),
+    adapter: int = BASE,
 ) -> Texts:
     """A request as it came over the wire: the tensors that `pipelines.nodes.pooling.batcher` writes."""
     lengths = inputs["lengths"]
@@ -104,6 +108,7 @@ def texts_of(
         names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
         stored=inputs["stored"].astype(bool) if "stored" in inputs else None,
         images=images,
+        adapter=adapter,
     )
 
 

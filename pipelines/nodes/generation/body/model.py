@@ -17,7 +17,7 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.step_context import Logits, StepContext
-from pipelines.nodes.generation.body.adapters import AdaptersConfig
+from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 
 Settings = TypeVar("Settings", bound="DecoderConfig")

@@ -16,6 +16,7 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape
 
@@ -41,13 +42,23 @@ class Encoder(Node):
             default=None, description="type of activations; default: the device's choice"
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
+        adapters: AdaptersConfig | None = Field(
+            default=None, description="LoRA adapters of an encoder of texts; default: none"
+        )
 
     def load(self, resources: Loading) -> None:
         config = self.config
         device = resources.device or config.device
-        settings = EncoderSettings(device, config.engine, config.precision, config.threads)
+        targets = None
+        if config.adapters is not None:
+            targets = frozenset(config.adapters.with_targets(self.folder).targets)
+        settings = EncoderSettings(device, config.engine, config.precision, config.threads, targets)
         path = self.folder / config.path
         self.encoder = resources.shared(open_encoder, path, settings)
+        if targets is not None and self.encoder.columns is not None:
+            raise ModelError(
+                f"{path} encodes sounds or images, and adapters are for texts; remove `adapters`."
+            )
         self.gives = RowShape(self.encoder.per_token, self.encoder.size)
         bounds = {"outputs": self.gives, "max_tokens": self.encoder.max_tokens}
         log_opened_model(path, {**self.encoder.describe(), **bounds})

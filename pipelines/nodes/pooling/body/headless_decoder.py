@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
+from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.model_config import read_config
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
@@ -41,9 +43,14 @@ class HeadlessDecoder:
 
     def __init__(self, path: Path, settings: EncoderSettings) -> None:
         words = OpenVINOSettings(
-            settings.device, precision=settings.precision, threads=settings.threads, headless=True
+            settings.device,
+            precision=settings.precision,
+            threads=settings.threads,
+            targets=settings.targets,
+            headless=True,
         )
         self._session = OpenVINOSession(path, words)
+        self.products = self._session.products
         self._session.reserve(ROUNDED_TOKENS, 1)
         self._num_blocks = 0
         self.max_tokens, self.size = self._session.max_context, self._session.vocab_size
@@ -62,13 +69,20 @@ class HeadlessDecoder:
             for ids, length, own, rows in zip(batch.ids, batch.lengths, blocks, images, strict=True)
         ]
         values = np.zeros((*batch.ids.shape, self.size), np.float32)
-        values[batch.mask.astype(bool)] = self._session.run(packed_step(parts, size))
+        step = replace(packed_step(parts, size), adapters=batch.adapters)
+        values[batch.mask.astype(bool)] = self._session.run(step)
         return values
 
     def _allocate(self, num_blocks: int) -> None:
         if num_blocks > self._num_blocks:
             self._session.allocate(num_blocks)
             self._num_blocks = num_blocks
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._session.put_adapter(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._session.drop_adapter(number)
 
     def warm(self) -> bool:
         return False

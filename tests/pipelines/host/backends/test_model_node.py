@@ -16,7 +16,7 @@ from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.backends.onnxruntime.cuda import open_decoder
 from pipelines.host.engine.step_context import StepContext
-from pipelines.nodes.generation.body.adapters import AdaptersConfig
+from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 

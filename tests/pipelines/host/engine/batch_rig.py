@@ -51,7 +51,7 @@ class Rig:
         clock: Callable[[], float] = time.monotonic,
         **settings: Any,
     ) -> None:
-        encoder = self.encoder = FakeEncoder(per_token=per_token, warm=warm or 0)
+        encoder = self.encoder = FakeEncoder(per_token=per_token, warm=warm or 0, num_products=1)
         self.body = Body(encoder, held)
         bounds = Bounds(encoder.max_tokens, encoder.vocab_size, encoder.size)
         self.engine = BatchEngine(
@@ -59,14 +59,17 @@ class Rig:
             bounds,
             BatchSettings(**settings),
             per_token=per_token,
+            adapters=encoder,
             warm=None if warm is None else encoder.warm,
             clock=clock,
         )
         self.told: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self.asked: dict[Any, list[list[int]]] = {}
 
-    def put(self, key: Any, texts: list[list[int]], **more: Any) -> None:
-        request = TensorRequest(tensors(texts, **more), None, lambda *answer: self.told.put(answer))
+    def put(self, key: Any, texts: list[list[int]], adapter: int = 0, **more: Any) -> None:
+        request = TensorRequest(
+            tensors(texts, **more), None, lambda *answer: self.told.put(answer), adapter=adapter
+        )
         self.engine.submit(key, request)
         self.asked[key] = texts
 

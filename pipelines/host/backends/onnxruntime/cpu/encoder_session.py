@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
+from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
@@ -24,6 +27,7 @@ from pipelines.host.backends.encoder_io import (
     read_columns,
     reads_arrays,
 )
+from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -44,8 +48,11 @@ class OnnxCpuEncoder:
         settings = settings or EncoderSettings()
         if settings.precision is not None:
             raise ModelError("engine onnxruntime on cpu has no precision.")
-        self._session: ort.InferenceSession | None = _open(path, settings.threads)
+        model, self.products = _read(path, settings.targets)
+        self._session: ort.InferenceSession | None = _open(path, model, settings.threads)
         self._inputs = input_types(path, self._session)
+        self._given: dict[str, NDArray[np.float32]] = {}
+        self._adapters = AdapterInputs(self.products, self._given.__setitem__, by_text=True)
         self._output = read_output(path, self._session, FLOATS).name
         if (array := reads_arrays(self._inputs)) is not None:
             self._read_frames(path, array, self._session)
@@ -68,12 +75,21 @@ class OnnxCpuEncoder:
         assert self._session is not None, "run comes before close"
         width = batch.ids.shape[1]
         inputs = input_arrays(padded_to_width(batch, self._min_width), self._inputs, self._pad_id)
+        if self.products:
+            own = self._adapters.of_texts(batch.adapters)
+            inputs |= self._given | own
         try:
             (values,) = self._session.run([self._output], inputs)
         except RUNTIME_ERRORS as error:
             raise RuntimeError(f"ONNX Runtime failed: {error_text(error)}") from error
         rows: NDArray[np.float32] = np.asarray(values, np.float32)
         return rows[:, :width] if self._min_width and rows.ndim == 3 else rows
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._adapters.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._adapters.drop(number)
 
     def warm(self) -> bool:
         """Has no effect: nothing is prepared for a shape."""
@@ -84,10 +100,22 @@ class OnnxCpuEncoder:
 
     def close(self) -> None:
         self._session = None
+        self._given.clear()
+        self._adapters = AdapterInputs({}, self._given.__setitem__)
 
 
-def _open(path: Path, threads: int | None) -> ort.InferenceSession:
+def _read(path: Path, targets: frozenset[str] | None) -> tuple[bytes, Mapping[str, ProductShape]]:
+    """The model, with inputs for the adapters of all products that `targets` name."""
+    if targets is None:
+        return path.read_bytes(), {}
+    model = ir.load(path)
+    products = add_low_rank(model.graph, targets, by_text=True)
+    check_products(path, products)
+    return ir.to_proto(model).SerializeToString(), products
+
+
+def _open(path: Path, model: bytes, threads: int | None) -> ort.InferenceSession:
     try:
-        return open_session(path.read_bytes(), path.parent, [CPU], threads, {})
+        return open_session(model, path.parent, [CPU], threads, {})
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error

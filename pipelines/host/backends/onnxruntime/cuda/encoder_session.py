@@ -13,6 +13,7 @@ import onnxruntime as ort
 from ops.cuda.device import Array, Device
 from ops.cuda.device_buffers import DeviceBuffers
 from ops.cuda.pooling import CudaPoolingOps
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
@@ -53,12 +54,16 @@ def open_encoder(path: Path, settings: EncoderSettings) -> OnnxCudaEncoder:
     for name in ("precision", "threads"):
         if getattr(settings, name) is not None:
             raise ModelError(f"device {settings.device} has no {name}.")
+    if settings.targets is not None:
+        raise ModelError(
+            f"device {settings.device}: encoders have no adapters there yet; serve them on cpu, or merge one."
+        )
     require_provider(settings.device)
     _, _, number = settings.device.partition(":")
     return OnnxCudaEncoder(path, *start_device(int(number or 0)))
 
 
-class OnnxCudaEncoder:
+class OnnxCudaEncoder(WithoutAdapters):
     """One encoder (`EncoderSession`).  Raises `ModelError`.
 
     The output has the type of the model; `ops` reads it as it is.  Allocations and waits hold the capture

@@ -1,4 +1,4 @@
-"""The setting `adapters` of a model line: low-rank adapters that are served beside the model."""
+"""The setting `adapters` of a line that runs a model: low-rank adapters that are served beside it."""
 
 from __future__ import annotations
 
