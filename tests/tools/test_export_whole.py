@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
+from pipelines.adapters.product_names import product_name
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.nodes import VOCABULARY
@@ -103,7 +104,7 @@ def copied(source: Path, to: Path) -> Path:
     return Path(shutil.copytree(source, to))
 
 
-def opened(folder: Path, engine: str | None = None):
+def opened(folder: Path, engine: str | None = None, targets: frozenset[str] | None = None):
     """The encoder of an export, exactly computed; a model.onnx by ONNX Runtime unless said."""
     path = next(
         folder / "model" / name
@@ -111,9 +112,8 @@ def opened(folder: Path, engine: str | None = None):
         if (folder / "model" / name).exists()
     )
     engine = engine or ("onnxruntime" if path.suffix == ".onnx" else "openvino")
-    return open_encoder(
-        path, EncoderSettings(engine=engine, precision="f32" if engine == "openvino" else None)
-    )
+    precision = "f32" if engine == "openvino" else None
+    return open_encoder(path, EncoderSettings(engine=engine, precision=precision, targets=targets))
 
 
 def read(folder: Path):
@@ -147,6 +147,15 @@ def of_transformers(source: Path, kind: str, field: str, asked: list[list[int]])
         return [getattr(model(torch.tensor([text])), field)[0].numpy() for text in asked]
 
 
+def products_of_layers(source: Path) -> set[str | None]:
+    """The products that an adapter of the model may name."""
+    import torch
+    import transformers
+
+    modules = transformers.AutoModel.from_pretrained(source).named_modules()
+    return {product_name(name) for name, each in modules if isinstance(each, torch.nn.Linear)} - {None}
+
+
 def distance(folder: Path, source: Path, engine: str | None = None) -> float:
     """1 less the least cosine of a text's mean vector with that of transformers."""
     asked = texts(20, 33)
@@ -169,6 +178,7 @@ def test_hidden_states_are_transformers_own(family, form, tmp_path):
     expected = of_transformers(source, "AutoModel", "last_hidden_state", asked)
     for given, wanted in zip(rows(opened(folder), asked), expected, strict=True):
         np.testing.assert_allclose(given, wanted, **CLOSE)
+    assert {*opened(folder, targets=frozenset()).products} == products_of_layers(source)
 
 
 @pytest.mark.breadth

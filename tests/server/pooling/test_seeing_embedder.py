@@ -15,6 +15,7 @@ pytest.importorskip("torch", reason="needs the extra export")
 
 import torch
 from asking import asker
+from safetensors.numpy import load_file, save_file
 from test_dual_encoder import content, shown, url_of, user, written
 from tiny_qwen_vl import IMAGE_ID, qwen_processor, write_qwen
 from tiny_seeing import picture
@@ -27,6 +28,8 @@ MODULES = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Norma
 SMALL, TALL = (1, 140, 90), (2, 70, 200)
 CASES = [("hello you", []), ("", [SMALL]), ("both", [TALL, SMALL]), ("a longer text " * 6, []), ("", [TALL])]
 """Texts and images of inputs, which are read in one batch."""
+DECODER = "openvino_language_model.xml"
+ADAPTER, ADAPTED = "tuned", ("self_attn.q_proj", "mlp.down_proj")
 
 
 @pytest.fixture(scope="module", params=["qwen3_vl", pytest.param("qwen2_vl", marks=pytest.mark.breadth)])
@@ -49,8 +52,42 @@ def served(request, tmp_path_factory):
             warnings.simplefilter("ignore")
             choose(str(source), Options(task="embed", weights="fp32"))(model / "model", lambda _: None)
     graph = new_graph(model).replace("device: cpu", "device: cpu, precision: f32")
+    assert graph.count(DECODER) == 1
+    graph = graph.replace(DECODER, f"{DECODER}, adapters: {{folder: adapters}}")
     (model / "graph.yaml").write_text(graph)
+    _write_adapter(source, model / "adapters" / ADAPTER)
     return request.param, source, model.parent
+
+
+def _write_adapter(source, folder):
+    """An adapter of rank 3 of the first layer, as PEFT writes it."""
+    shapes = {name: each.weight.shape for name, each in _adapted(_model(source))}
+    rng, tensors = np.random.default_rng(0), {}
+    for name, (size_out, size_in) in shapes.items():
+        begin = f"base_model.model.language_model.layers.0.{name}.lora"
+        tensors[f"{begin}_A.weight"] = rng.standard_normal((3, size_in)).astype(np.float32) * 0.3
+        tensors[f"{begin}_B.weight"] = rng.standard_normal((size_out, 3)).astype(np.float32) * 0.3
+    folder.mkdir(parents=True)
+    save_file(tensors, folder / "adapter_model.safetensors")
+    config = {
+        "peft_type": "LORA",
+        "r": 3,
+        "lora_alpha": 3,
+        "target_modules": [f"layers.0.{each}" for each in shapes],
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+def _model(source):
+    from transformers import AutoModelForImageTextToText
+
+    return AutoModelForImageTextToText.from_pretrained(source).eval()
+
+
+def _adapted(model):
+    """The products that the adapter changes, by name."""
+    layer = model.model.language_model.layers[0]
+    return [(name, layer.get_submodule(name)) for name in ADAPTED]
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +98,9 @@ def ask(served):
 @pytest.fixture(scope="module")
 def wanted(served):
     """float32[CASES, size] and the tokens of each, as transformers computes them."""
-    from transformers import AutoModelForImageTextToText
-
     family, source, _ = served
     torch.set_num_threads(1)
-    model = AutoModelForImageTextToText.from_pretrained(source).eval()
+    model = _model(source)
     processor = qwen_processor(family)
     found = [_vector(model, processor, family, *case) for case in CASES]
     return np.array([vector for vector, _ in found]), [length for _, length in found]
@@ -126,6 +161,24 @@ def test_vectors_and_scores_equal_those_of_transformers(ask, wanted):
     assert 0 < num_image < lengths[1] == cohere.json["meta"]["tokens"]["input_tokens"]
     np.testing.assert_allclose(inputs.json["embeddings"]["float"], values[[1, 2]], atol=1e-5)
     np.testing.assert_allclose(pooled.json["data"][0]["data"], values[4], atol=1e-5)
+
+
+def test_an_adapter_changes_texts_beside_images_as_merged_weights_do(ask, served):
+    family, source, models = served
+    tensors = load_file(models / MODEL / "adapters" / ADAPTER / "adapter_model.safetensors")
+    model, processor = _model(source), qwen_processor(family)
+    for name, product in _adapted(model):
+        begin = f"base_model.model.language_model.layers.0.{name}.lora"
+        more = tensors[f"{begin}_B.weight"] @ tensors[f"{begin}_A.weight"]
+        product.weight.data += torch.from_numpy(more)
+    bodies = [{"messages": conversation(*case)} for case in CASES]
+    names = [ADAPTER, f"{MODEL}:{ADAPTER}"]
+    asked = [("/v1/embeddings", {"model": names[i % 2], **each}) for i, each in enumerate(bodies)]
+    found = np.concatenate([vectors(answer) for answer in ask(*asked)])
+    expected = np.array([_vector(model, processor, family, *case)[0] for case in CASES])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    plain = np.concatenate([vectors(one) for one in ask(*[("/v1/embeddings", each) for each in bodies])])
+    assert np.abs(plain - expected).max(axis=1).min() > 0.01
 
 
 def test_what_would_be_read_otherwise_is_refused_and_marks_are_text(ask):
