@@ -154,7 +154,7 @@ def test_clients_load_and_unload(model):
 
     refused = in_scene(scene, model)
     assert "'x' has already been loaded" in refused["x"].message
-    assert "name of a model" in refused["m"].message
+    assert "conflicts with a served base model" in refused["m"].message
     for name in ("up", "out", "own", "other"):
         assert "below that of the model's adapters" in refused[name].message, name
     assert "no comma" in refused["two,names"].message
