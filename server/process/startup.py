@@ -5,6 +5,7 @@ The gunicorn configuration calls these functions.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Any
@@ -21,42 +22,52 @@ from server.settings import Settings
 def start(arbiter: Any, settings: Settings) -> None:
     """Prepare a server's private folder and, unless in-process, start and supervise its engine hosts.
 
-    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_TLS and PROMETHEUS_MULTIPROC_DIR for every process
-    that is started from here on.
+    Sets BRAID_TLS, and what `open_folder` sets, for every process that is started from here on.
     """
     settings = settings.model_copy(update={"tls": bool(arbiter.cfg.is_ssl)})
     os.environ["BRAID_TLS"] = str(settings.tls)
     if settings.grpc_port is not None:
         check_grpc(settings, settings.grpc_port)
-    for left in remove_left_over():
-        arbiter.log.info("Removed %s, which a killed server left behind", left)
-    arbiter.braid_folder = PrivateFolder()
-    folder = arbiter.braid_folder.path
-    (folder / "metrics").mkdir()
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder / "metrics")
-    if settings.responses_file is None:
-        os.environ["BRAID_RESPONSES_FILE"] = str(folder / "responses.sqlite")
-    socket = folder / "engine.sock"
-    os.environ["BRAID_ENGINE_SOCKET"] = str(socket)
+    arbiter.braid_folder = open_folder(settings, arbiter.log)
     if settings.in_process:
         return
-    settings = settings.model_copy(update={"engine_socket": socket})
     try:
-        plans = plan_hosts(settings)
+        arbiter.braid_engines = supervise(settings, arbiter.braid_folder, arbiter.log)
     except ValueError as error:
         sys.exit(f"Braid cannot start: BRAID_ENGINES: {error}")
-    arbiter.braid_engines = EngineHosts([_supervisor(arbiter, settings, plan) for plan in plans])
     WorkerPool(arbiter, arbiter.braid_engines).install()
     arbiter.braid_engines.poll()
 
 
-def _supervisor(arbiter: Any, settings: Settings, plan: HostPlan) -> EngineSupervisor:
+def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
+    """A private folder, after those of servers that were killed are removed.
+
+    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE and PROMETHEUS_MULTIPROC_DIR in the environment.
+    """
+    for left in remove_left_over():
+        log.info("Removed %s, which a killed server left behind", left)
+    folder = PrivateFolder()
+    (folder.path / "metrics").mkdir()
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.path / "metrics")
+    if settings.responses_file is None:
+        os.environ["BRAID_RESPONSES_FILE"] = str(folder.path / "responses.sqlite")
+    os.environ["BRAID_ENGINE_SOCKET"] = str(folder.path / "engine.sock")
+    return folder
+
+
+def supervise(settings: Settings, folder: PrivateFolder, log: logging.Logger) -> EngineHosts:
+    """What starts the engine hosts, at its first `poll`.  Raises ValueError where cores are too few."""
+    settings = settings.model_copy(update={"engine_socket": folder.path / "engine.sock"})
+    return EngineHosts([_supervisor(settings, plan, log) for plan in plan_hosts(settings)])
+
+
+def _supervisor(settings: Settings, plan: HostPlan, log: logging.Logger) -> EngineSupervisor:
     """Of one host; the first start of the first one prints the banner."""
     is_first = plan.label is None or plan.label.startswith("0/")
     return EngineSupervisor(
         lambda number: host_command(settings, plan, with_banner=is_first and number == 0),
         plan.heartbeat,
-        arbiter.log,
+        log,
         timeout_s=settings.engine_timeout_s,
         grace_s=settings.grace_s,
         name=plan.name,
