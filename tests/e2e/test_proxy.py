@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -164,8 +165,10 @@ def test_a_killed_server_breaks_its_own_streams_and_no_later_turn(fake_pair):
     url, servers = fake_pair
 
     async def scene():
-        streams = await start_streams(url, 400, 9)
-        held = servers["a"].metric("vllm:num_requests_running")
+        streams = await start_streams(url, 1500, 9)
+        running = {name: partial(each.metric, "vllm:num_requests_running") for name, each in servers.items()}
+        await asyncio.to_thread(servers["a"].wait_for, lambda: sum(read() for read in running.values()) == 9)
+        held = running["a"]()
         host, workers = servers["a"].children()
         for process in (servers["a"].process, *workers, host):
             process.kill()
