@@ -49,7 +49,7 @@ def replayed(tmp_path_factory) -> Callable[[str, str], Found]:
 
 def replay_all(models: Path, settings: str) -> Found:
     found: Found = {}
-    with serving(models, SETTINGS[settings].keys) as server:
+    with serving(models, SETTINGS[settings]) as server:
         for group in (group for group, its_settings in GROUPS.items() if its_settings == settings):
             replay = Replay(server.url)
             try:

@@ -51,8 +51,9 @@ def write_repository(models: Path, exported: Path, engine: str, setting: Setting
 
 
 @contextmanager
-def serving(models: Path, keys: str) -> Iterator[ServerProcess]:
+def serving(models: Path, setting: Setting) -> Iterator[ServerProcess]:
     """A server over a repository, ready."""
-    with ServerProcess(models, API_KEYS=keys, ALLOW_RUNTIME_LORA_UPDATING="1") as server:
+    loads = str(int(setting.loads_adapters))
+    with ServerProcess(models, API_KEYS=setting.keys, ALLOW_RUNTIME_LORA_UPDATING=loads) as server:
         server.all_ready()
         yield server

@@ -68,6 +68,7 @@ class Setting:
     """One server: `graph` has a place for the settings of the model's line, which depend on the engine.
 
     `task` is what the checkpoint is exported for, `name` what it is called, `alias` its second name.
+    `loads_adapters`: clients may load some.
     """
 
     checkpoint: str
@@ -76,11 +77,16 @@ class Setting:
     task: str = "text"
     alias: str | None = None
     keys: str = ""
+    loads_adapters: bool = False
 
 
 SETTINGS = {
     "neutral": Setting(
-        "tiny-qwen3", "tiny", TEXT % {"sampler": "", "parsers": "tools: hermes"}, alias="tiny-alias"
+        "tiny-qwen3",
+        "tiny",
+        TEXT % {"sampler": "", "parsers": "tools: hermes"},
+        alias="tiny-alias",
+        loads_adapters=True,
     ),
     "own": Setting(
         "tiny-qwen3",

@@ -14,6 +14,7 @@ from patience import PATIENCE_S, until
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
+from pipelines.host.engine.engine_contract import EngineKind
 from pipelines.host.engine.outputs import Output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
@@ -32,6 +33,8 @@ class ScriptedEngine:
     """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `listener` holds steps
     back.
     """
+
+    kind = EngineKind.STEPPED
 
     def __init__(self, step_s: float = 0.0) -> None:
         self.live: dict[Any, dict[int, int]] = {}
