@@ -80,7 +80,8 @@ def main(
         raise click.BadParameter(f"with --replay one of {', '.join(CLIENTS)}", param_hint="--route")
     table = Table(*COLUMNS)
     cost = _cost(profiles, step_ms, token_ms)
-    size = EngineSize(blocks, max_sequences=max_sequences, max_step_tokens=max_step_tokens)
+    limits = {"max_sequences": max_sequences, "max_step_tokens": max_step_tokens}
+    size = EngineSize(blocks, vocab_size=sizes["vocab_size"], **limits)
     for number in engines:
         trace = TraceSettings(**sizes).times(number)
         for name in routes:

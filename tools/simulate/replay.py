@@ -84,8 +84,12 @@ def _session_name(route: str, session: Session, number: int) -> str:
 
 
 async def replayed(url: str, model: str | None, sessions: Iterable[Session], route: str) -> Outcome:
-    """What a server makes of the sessions.  Raises RuntimeError for a refusal, httpx.HTTPError."""
+    """What a server makes of the sessions, from an empty cache.
+
+    Raises RuntimeError for a refusal, httpx.HTTPError.
+    """
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as client:
+        (await client.post("/reset_prefix_cache")).raise_for_status()
         name = model or (await client.get("/v1/models")).json()["data"][0]["id"]
         return await Replay(client, name, route).run(sessions)

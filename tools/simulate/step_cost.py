@@ -12,8 +12,8 @@ import numpy as np
 
 from tools.profile_step.difference import profile_difference
 
-WAITING = "idle"
-"""The phase of a host's thread in which it has nothing to do."""
+WAITING = ("idle", "warm")
+"""The phases of a host's thread in which no request waits for it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def measured_steps(file: Path) -> list[MeasuredStep]:
     """The steps in a file of `tools.profile_step --json`, each with its share of the host's other work."""
     profiles: list[dict[str, Any]] = json.loads(file.read_text())
     difference = profile_difference(*profiles)
-    busy = sum(share for name, share in difference.host.items() if name != WAITING)
+    busy = sum(share for name, share in difference.host.items() if name not in WAITING)
     stepping = sum(kind.seconds for kind in difference.kinds) / difference.seconds
     around = max(1.0, busy / stepping) if stepping else 1.0
     return [
