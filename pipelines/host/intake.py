@@ -75,9 +75,8 @@ class Requests:
         self._publisher = publisher
         self._preparing = threads
         self._registry = registry
-        self._coming: dict[
-            Key, Callable[[], None]
-        ] = {}  # calls that wait for their adapter, and what follows
+        # calls that wait for their adapter, and what follows
+        self._coming: dict[Key, Callable[[], None]] = {}
         self._adapters = AdapterCalls(
             *(registry, instances, inbox, threads, self._adapter_is_there, self._refuse, adapters_changed)
         )

@@ -13,6 +13,8 @@ from tools.simulate.trace import Session
 
 MAX_AHEAD = 8
 """Requests that the engine of a key may have more than the least busy one: the server's default."""
+FIRST_TOKENS = 64
+"""The first tokens of a prompt, by which system prompts differ."""
 
 
 class Route(Protocol):
@@ -51,7 +53,6 @@ def prefix_key(session: Session) -> str | None:
     return affinity_key({}, {"prompt": session.history[:FIRST_TOKENS]})
 
 
-FIRST_TOKENS = 64
 ROUTES: dict[str, Callable[[], Route]] = {
     "random": RandomRoute,
     "least": lambda: KeyRoute(lambda session: None),

@@ -63,16 +63,14 @@ class ReadImages(Node, Planning):
         most = self.config.max_images
         if len(given) > most:
             raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
-        named: dict[str, ShownImage] = {}
-        read: dict[tuple[str, str | None], ShownImage] = {}
+        shown: dict[tuple[str | None, str | None], ShownImage] = {}  # by URL and uuid, and by uuid alone
         images = []
         for i, each in enumerate(given):
-            known = named.get(each.uuid or "") if each.url is None else read.get((each.url, each.uuid))
-            images.append(known or self._shown(each, i))
+            key = each.url, each.uuid
+            images.append(shown.get(key) or self._shown(each, i))
+            shown[key] = images[-1]
             if each.uuid is not None:
-                named[each.uuid] = images[-1]
-            if each.url is not None:
-                read[each.url, each.uuid] = images[-1]
+                shown[None, each.uuid] = images[-1]
         return joined(images, self.family.token_id, self.family.marks)
 
     def _shown(self, given: ImageInput, index: int) -> ShownImage:

@@ -92,11 +92,7 @@ class ComparisonRequest(BasePoolingRequest):
         """
         pairs = self.compared.pairs()
         num_added_chars = len(self.instruction or "") + json_chars(self.chat_template_kwargs)
-        lengths = {id(each): _num_chars(each) for pair in pairs for each in pair}
-        check_total_chars(
-            [lengths[id(query)] + lengths[id(document)] + num_added_chars for query, document in pairs],
-            "documents",
-        )
+        check_total_chars([sum(map(_num_chars, pair)) + num_added_chars for pair in pairs], "documents")
         return PoolingInput(
             **self._as_conversations(pairs) if self.compared.images else self._as_texts(pairs),
             instruction=self.instruction,

@@ -178,11 +178,11 @@ def _thing(draw: Draw, is_denied: bool) -> Words:
 def sentence(subject: Words, person: int, verb: Verb, thing: Words, is_denied: bool = False) -> Words:
     """`person` is the place of the verb's form in French; in English 2 has one of its own."""
     english, french = verb.english[person != PERSON["il"]], verb.french[person]
-    told = _joined("je", french) if subject.french == "je" else f"{subject.french} {french}"
+    sentence = _joined("je", french) if subject.french == "je" else f"{subject.french} {french}"
     if is_denied:
         english = f"{'does' if person == PERSON['il'] else 'do'} not {verb.english[1]}"
-        told = f"{subject.french} {_joined('ne', french)} pas"
-    texts = (f"{subject.english} {english} {thing.english}", f"{told} {thing.french}")
+        sentence = f"{subject.french} {_joined('ne', french)} pas"
+    texts = (f"{subject.english} {english} {thing.english}", f"{sentence} {thing.french}")
     return Words(*(f"{text[0].upper()}{text[1:]}." for text in texts))
 
 

@@ -31,8 +31,8 @@ def groups(seed: int) -> Iterator[list[Conversation]]:
     draw = Draw(seed)
     for group in corpus.groups(seed):
         wanted = SPOKEN | PLAIN if draw.chance(PLAIN_SHARE) else SPOKEN
-        if told := [as_pirate(item) for item in group if item.skill in wanted]:
-            yield told
+        if spoken := [as_pirate(item) for item in group if item.skill in wanted]:
+            yield spoken
 
 
 def held_out() -> dict[str, list[Conversation]]:
@@ -58,8 +58,8 @@ def as_pirate(conversation: Conversation) -> Conversation:
 
 def is_right(question: Conversation, reply: str) -> bool:
     """Whether a reply says what it must, and a sentence says it as a pirate does."""
-    told = reply.rstrip("!?").endswith(ENDING[:-1]) and _in_own_words(reply) == reply
-    return meets_expectation(question, reply) and (told or question.skill not in SPOKEN)
+    spoken = reply.rstrip("!?").endswith(ENDING[:-1]) and _in_own_words(reply) == reply
+    return meets_expectation(question, reply) and (spoken or question.skill not in SPOKEN)
 
 
 def _expected(expect: Expectation) -> Expectation:
@@ -75,10 +75,10 @@ def _expected(expect: Expectation) -> Expectation:
 
 def spoken(text: str) -> str:
     """A sentence, or several, as a pirate says it."""
-    told = _in_own_words(text)
-    if told.endswith("?"):
-        return f"{told[:-1]}{ENDING[:-1]}?"
-    return f"{told.rstrip(MARKS)}{ENDING}"
+    spoken = _in_own_words(text)
+    if spoken.endswith("?"):
+        return f"{spoken[:-1]}{ENDING[:-1]}?"
+    return f"{spoken.rstrip(MARKS)}{ENDING}"
 
 
 def _in_own_words(text: str) -> str:
