@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from server.client_commands import PROGRAMS, client_command
 from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
 
@@ -257,6 +258,8 @@ def export(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(ovms)
+for _name in PROGRAMS:
+    main.add_command(client_command(_name))
 
 
 if __name__ == "__main__":

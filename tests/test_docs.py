@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 
 from server.cli import main
+from server.client_commands import PROGRAMS as PROGRAM_MODULES
 from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 from server.settings import PREFIX, Settings
 from tools.export.__main__ import main as export
@@ -21,15 +23,25 @@ BLOCKS = all_blocks()
 SHELL = [block for block in BLOCKS if block.language in ("", "bash", "dockerfile")]
 PYTHON = [block for block in BLOCKS if block.language == "python" and block.page.name != "contributing.md"]
 DRAWINGS = [block for block in BLOCKS if block.text.startswith("$ braid check ")]
-OPTIONS = {name for each in [*main.commands.values(), export] for param in each.params for name in param.opts}
+PROGRAMS = {
+    "export": export,
+    **{name: import_module(f"{module}.__main__").main for name, (module, _) in PROGRAM_MODULES.items()},
+}
+"""Commands that pass their arguments on → the program that reads them."""
+OPTIONS = {
+    name
+    for each in [*main.commands.values(), *PROGRAMS.values()]
+    for param in each.params
+    for name in param.opts
+}
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 VARIABLES = set(re.findall(r"^([A-Z]+) \??:?=", MAKEFILE, re.MULTILINE)) | {"QUICK"}
 NOT_OURS = {
     *("BRAID_SCHEMAS", "BRAID_MUTATED_FILES", "BRAID_HTTP_CASES", "BRAID_IMAGE_CASES", "BRAID_SOCKET_EVENTS"),
-    "BRAID_API_KEY",
+    *("BRAID_API_KEY", "BRAID_URL"),
 }
-"""Variables of tests and tools, not of the server."""
+"""Variables of tests and of programs that use a server, not of the server."""
 FILES = re.compile(r"`((?:graphs|ops|pipelines|server|tools|tests|docs|model_repo)/[\w./-]*)`")
 
 
@@ -66,8 +78,8 @@ def test_a_braid_command_exists_with_its_options(where: str, words: list[str]) -
     name, *rest = words[1:]
     assert name.startswith("-") or name in main.commands, words
     ours = rest[: rest.index("--")] if "--" in rest else rest
-    if name == "export":
-        known = {option for param in export.params for option in param.opts}
+    if name in PROGRAMS:
+        known = {option for param in PROGRAMS[name].params for option in param.opts} | {"--help"}
     elif not name.startswith("-"):
         known = {option for param in main.commands[name].params for option in param.opts} | {"--help"}
     else:

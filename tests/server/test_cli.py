@@ -58,7 +58,7 @@ def test_version(run):
     assert run("--version").output == f"braid {VERSION}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "check", "draw", "new-graph", "schema", "export"])
+@pytest.mark.parametrize("command", ["serve", "check", "draw", "new-graph", "schema", "export", "chat"])
 def test_every_command_is_listed(command, run):
     assert f"  {command} " in run("--help").output
 
@@ -244,6 +244,13 @@ def test_export_is_a_process_of_its_own(run, monkeypatch):
     monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 7)
     assert run("export", "--help", "gpt2", "--out", "x").exit_code == 7
     assert seen == [[sys.executable, "-m", "tools.export", "--help", "gpt2", "--out", "x"]]
+
+
+def test_a_client_command_becomes_its_program(run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "execv", lambda file, command: seen.append(command))
+    run("chat", "--help", "m", "--url", "http://a")
+    assert seen == [[sys.executable, "-m", "tools.chat", "--help", "m", "--url", "http://a"]]
 
 
 def test_check_runs_the_decoders_in_a_process_of_their_own(run, model, monkeypatch):
