@@ -15,12 +15,13 @@ from pipelines.telemetry.speech import count_audio
 from server.dialects import OVMS, dialect_of
 from server.http.errors import from_validation, public_error
 from server.http.exchange import Exchange
+from server.http.form import UploadForm
 from server.http.streaming import as_stream, first_piece, next_piece
 from server.http.work_queue import LONG_WORK_BYTES
 from server.model_lookup import SPEECH, find_pipeline
 from server.services import Services
 from server.speech.events import SpeechEvents
-from server.speech.form import FormReader, UploadForm
+from server.speech.form import sound_form
 from server.speech.replies import FORMATS, JSON, SpeechReply
 from server.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
 from server.speech.transcription import Transcriber, finds_words
@@ -42,7 +43,7 @@ class TranscriptionsEndpoint:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         max_bytes = int(services.settings.max_audio_mb * (1 << 20))
-        form = await services.admit_read(req, FormReader(req.content_type or "", max_bytes).read)
+        form = await services.admit_read(req, sound_form(req.content_type or "", max_bytes).read)
         is_ovms = dialect_of(req.path) is OVMS
         request = self._checked(form, is_ovms)
         pipeline = await find_pipeline(services, exchange, request.model, SPEECH)
@@ -68,7 +69,7 @@ class TranscriptionsEndpoint:
         count_audio(pipeline.name, found.duration_s, time.monotonic() - exchange.started_s)
         resp.content_type, resp.data = self._reply(request, found, is_ovms)
 
-    def _checked(self, form: UploadForm, is_ovms: bool) -> SpeechRequest:
+    def _checked(self, form: UploadForm[bytes], is_ovms: bool) -> SpeechRequest:
         """Raises RequestError."""
         if isinstance(form.texts.get("file"), str):
             raise RequestError("Expected 'file' to be a file-like object, not 'str'.", "file")

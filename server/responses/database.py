@@ -8,18 +8,13 @@ depend on HTTP or on the content of responses.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from server.responses.sqlite_tables import StoredResponse, connect
-
-LEASE_S = 5.0
-"""An owner without a heartbeat for this long is dead."""
-
-NOT_RUNNING = "(owner IS NULL OR beat <= ? OR beat > ?)"
-"""No owner, or a dead one; parameters: the oldest heartbeat of a live owner, and the current time."""
+from server.sqlite.connection import transaction
+from server.sqlite.leases import LEASE_S, NOT_RUNNING, lease_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,7 @@ class ResponseDatabase:
         """Store a response and evict old ones over the limits; False when its id is in use."""
         row = (stored.id, stored.status, stored.body, stored.items, stored.background, stored.owner)
         size = len(stored.body) + len(stored.items)
-        with self._transaction():
+        with transaction(self._db):
             done = self._db.execute(
                 "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*row, self._ticks(), self._now(), size, stored.account),
@@ -71,7 +66,7 @@ class ResponseDatabase:
         """Write the progress of a running response; False, with nothing written, when `owner` lost it."""
         events = list(events)
         more = sum(len(data) for _, data in events)
-        with self._transaction():
+        with transaction(self._db):
             done = self._db.execute(
                 "UPDATE responses SET status = ?, body = ?, owner = ?, beat = ?, size = size + ?"
                 " WHERE id = ? AND owner = ?",
@@ -122,7 +117,7 @@ class ResponseDatabase:
         self, stored: StoredResponse, status: str, body: bytes, events: Iterable[tuple[int, bytes]] = ()
     ) -> bool:
         """End a running response in place of its owner; False when it has already ended."""
-        with self._transaction():
+        with transaction(self._db):
             done = self._db.execute(
                 "UPDATE responses SET status = ?, body = ?, owner = NULL WHERE id = ? AND owner = ?",
                 (status, body, stored.id, stored.owner),
@@ -139,7 +134,7 @@ class ResponseDatabase:
 
     def delete(self, response_id: str, account: str = "") -> bool:
         """Delete a response that is the account's or everybody's; False where there is none."""
-        with self._transaction():
+        with transaction(self._db):
             query = "SELECT id FROM responses WHERE id = ? AND account IN (?, '')"
             found = self._db.execute(query, (response_id, account)).fetchall()
             self._delete([row[0] for row in found])
@@ -148,7 +143,7 @@ class ResponseDatabase:
     def heartbeat(self, owner: str, response_ids: Iterable[str]) -> set[str]:
         """Renew the owner's lease on these responses; the ids of all responses that it still owns."""
         beats = [(self._ticks(), response_id, owner) for response_id in response_ids]
-        with self._transaction():
+        with transaction(self._db):
             self._db.executemany("UPDATE responses SET beat = ? WHERE id = ? AND owner = ?", beats)
             rows = self._db.execute("SELECT id FROM responses WHERE owner = ?", (owner,)).fetchall()
         return {row[0] for row in rows}
@@ -175,8 +170,7 @@ class ResponseDatabase:
 
     def _evict(self) -> None:
         """Delete expired responses, then the oldest ended ones until the rest is within the limits."""
-        limits, ticks = self._limits, self._ticks()
-        lease = (ticks - LEASE_S, ticks)
+        limits, lease = self._limits, lease_bounds(self._ticks())
         oldest = self._now() - limits.max_age_s
         expired = self._db.execute(
             f"SELECT id FROM responses WHERE made <= ? AND {NOT_RUNNING}", (oldest, *lease)
@@ -200,14 +194,3 @@ class ResponseDatabase:
             self._db.execute("DELETE FROM responses WHERE id = ?", (response_id,))
             self._db.execute("DELETE FROM events WHERE response = ?", (response_id,))
             self._db.execute("DELETE FROM item_places WHERE response = ?", (response_id,))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """One write transaction; it takes the write lock at its start, not at its first write."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")

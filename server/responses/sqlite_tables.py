@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-BUSY_S = 5.0
-"""How long a transaction waits for the lock of another worker."""
+from server.sqlite import connection
 
 SCHEMA_VERSION = 2
 """Version of the tables; a file of version 1 gets the new tables, one of a later version is refused."""
@@ -91,52 +88,10 @@ class StoredResponse:
 def connect(path: Path | None) -> sqlite3.Connection:
     """Open the file, or tables in this process's memory when `path` is None.
 
-    Only the server's user may read the file: it holds conversations.  Raises sqlite3.Error and OSError.
+    Raises sqlite3.Error and OSError.
     """
-    if path is not None:
-        path.touch(mode=0o600)
-    db = sqlite3.connect(path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-    _use_wal(db)
-    db.execute("PRAGMA synchronous = NORMAL")
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version not in (0, 1, SCHEMA_VERSION):
-        db.close()
-        raise sqlite3.DatabaseError(
-            f"its schema version is {version}, not {SCHEMA_VERSION}: another version of Braid made it"
-        )
-    _make_tables(db)
-    return db
+    return connection.connect(path, SCHEMA_VERSION, _statements, older=(1,))
 
 
-def _make_tables(db: sqlite3.Connection) -> None:
-    """Make the tables, or those of version 1 into them; workers that start together take turns."""
-    db.execute("BEGIN IMMEDIATE")
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    steps = [FROM_VERSION_1, TABLES, ITEMS_FROM_VERSION_1] if version == 1 else [TABLES]
-    for statement in _statements("".join(steps)):
-        db.execute(statement)
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    db.execute("COMMIT")
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would commit the transaction that is open."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging; retries because SQLite's busy timeout does not cover this statement."""
-    deadline_s = time.monotonic() + BUSY_S
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(0.02)
+def _statements(version: int) -> str:
+    return FROM_VERSION_1 + TABLES + ITEMS_FROM_VERSION_1 if version == 1 else TABLES

@@ -5,17 +5,14 @@ Does not depend on HTTP.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from graphs.errors import shown
-from pipelines.errors import BraidError, EngineError, Unavailable
+from pipelines.errors import BraidError, EngineError
 from server.responses.database import ResponseDatabase, StoreLimits
 from server.responses.event_encoding import encode_event
 from server.responses.events import failure_events
@@ -23,8 +20,7 @@ from server.responses.replica_ids import replica_of
 from server.responses.reply_models import Response
 from server.responses.sqlite_tables import StoredResponse
 from server.settings import Settings
-
-log = logging.getLogger("braid.server")
+from server.sqlite.off_loop import OffLoop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,40 +59,24 @@ class ResponseStore:
         self._limits = StoreLimits(
             settings.responses_count, settings.responses_mb << 20, settings.responses_hours * 3600
         )
-        self._database: ResponseDatabase | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._off_loop: OffLoop[ResponseDatabase] = OffLoop("response store")
 
     async def open(self) -> None:
         """Open the database.  Raises RuntimeError when the file cannot be used."""
         if self.enabled:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="responses")
-            loop = asyncio.get_running_loop()
             try:
-                self._database = await loop.run_in_executor(
-                    self._thread, ResponseDatabase, self._path, self._limits
-                )
+                await self._off_loop.open(lambda: ResponseDatabase(self._path, self._limits))
             except (OSError, sqlite3.Error) as error:
                 raise RuntimeError(f"responses cannot be stored in {self._path}: {error}") from error
 
     async def close(self) -> None:
-        if self._thread is not None and self._database is not None:
-            database, self._database = self._database, None
-            await asyncio.get_running_loop().run_in_executor(self._thread, database.close)
-            self._thread.shutdown()
+        await self._off_loop.close()
 
     async def run(
         self, function: Callable[Concatenate[ResponseDatabase, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """`function(database, *args, **kwargs)` in the store's thread.  Raises Unavailable when it fails."""
-        database = self._database
-        if database is None:
-            raise Unavailable("the response store is not open: the server is starting or stopping")
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, lambda: function(database, *args, **kwargs))
-        except sqlite3.Error as error:
-            log.error("the response store failed", exc_info=error)
-            raise Unavailable("the response store cannot be read or written") from None
+        return await self._off_loop.run(function, *args, **kwargs)
 
     async def get(self, response_id: str, account: str, field: str = "response_id") -> StoredResponse:
         """A stored response that `account` may read.

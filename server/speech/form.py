@@ -1,85 +1,25 @@
-"""Multipart forms: the bytes of a file and the texts of the other fields, all bounded while they arrive."""
+"""The form of a recording: its file in memory, bounded while it arrives."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
-import falcon
-from falcon.asgi.multipart import BodyPart, MultipartForm
-from falcon.media.multipart import MultipartParseOptions
-from falcon.util.mediatypes import parse_header
+from falcon.asgi.multipart import BodyPart
 
 from pipelines.errors import RequestError
-
-MAX_PARTS = 64
-MAX_NAME_CHARS = 128
-MAX_TEXT_BYTES = 64 << 10
-"""Of a field that is no file."""
-MAX_BOUNDARY_CHARS = 70
-"""As RFC 2046 says."""
-LISTS = "[]"
-"""What the name of a field ends with that may come more than once."""
+from server.http.form import FormReader
 
 
-@dataclass(slots=True)
-class UploadForm:
-    """`files` are the fields with a filename, `texts` the others, those named `...[]` as lists."""
+def sound_form(content_type: str, max_bytes: int) -> FormReader[bytes]:
+    """Reads a form whose files have `max_bytes` together at most."""
+    size = 0
 
-    texts: dict[str, str | list[str]] = field(default_factory=dict)
-    files: dict[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class FormReader:
-    """Reads forms whose files have `max_file_bytes` together at most."""
-
-    content_type: str
-    max_file_bytes: int
-
-    async def read(self, pieces: AsyncIterator[bytes]) -> UploadForm:
-        """The fields of a form of which `pieces` arrive.  Raises RequestError as soon as it is refused."""
-        kind, options = parse_header(self.content_type)
-        boundary = options.get("boundary", "")
-        if kind != falcon.MEDIA_MULTIPART or not 0 < len(boundary) <= MAX_BOUNDARY_CHARS:
-            raise RequestError(
-                "Unsupported Media Type: send the file as multipart/form-data with a boundary", "Content-Type"
-            )
-        limits = MultipartParseOptions()
-        limits.max_body_part_count = MAX_PARTS
-        form = UploadForm()
-        try:
-            async for part in MultipartForm(pieces, boundary.encode(), None, limits):  # type: ignore[arg-type]
-                await self._add(form, part)
-        except (falcon.HTTPError, ValueError) as error:
-            text = getattr(error, "description", None) or str(error)
-            raise RequestError(f"the form is not valid multipart/form-data: {text}") from None
-        return form
-
-    async def _add(self, form: UploadForm, part: BodyPart) -> None:
-        name = part.name or ""
-        if not name or len(name) > MAX_NAME_CHARS:
-            raise RequestError(f"each field of the form needs a name of 1 to {MAX_NAME_CHARS} characters")
-        is_list = name.endswith(LISTS)
-        if name in form.files or (name in form.texts and not is_list):
-            raise RequestError(f"`{name}` is given twice", field=name)
-        if part.filename is not None:
-            form.files[name] = await self._file(part, form)
-            return
-        text = await _text(part, name)
-        if is_list:
-            listed = form.texts.setdefault(name, [])
-            assert isinstance(listed, list)
-            listed.append(text)
-        else:
-            form.texts[name] = text
-
-    async def _file(self, part: BodyPart, form: UploadForm) -> bytes:
-        data, size = io.BytesIO(), sum(map(len, form.files.values()))
+    async def take(part: BodyPart) -> bytes:
+        nonlocal size
+        data = io.BytesIO()
         async for piece in part.stream:
             size += data.write(piece)
-            if size > self.max_file_bytes:
+            if size > max_bytes:
                 size_mb = size / (1 << 20)
                 raise RequestError(
                     f"Maximum file size exceeded (parameter=audio_filesize_mb, value={size_mb})",
@@ -87,12 +27,4 @@ class FormReader:
                 )
         return data.getvalue()
 
-
-async def _text(part: BodyPart, name: str) -> str:
-    data = await part.stream.read(MAX_TEXT_BYTES + 1)
-    if len(data) > MAX_TEXT_BYTES:
-        raise RequestError(f"`{name}` may have {MAX_TEXT_BYTES} bytes at most", field=name)
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise RequestError(f"`{name}` must be UTF-8 text", field=name) from None
+    return FormReader(content_type, take)

@@ -8,7 +8,7 @@ from speech_rig import BOUNDARY, TRANSCRIPTIONS, SpeechPipeline, decoded, form, 
 
 import server.endpoints.transcriptions as endpoint
 from pipelines.errors import Overloaded, RequestError
-from server.speech.form import FormReader
+from server.speech.form import sound_form
 from server.speech.sound_memory import MAX_LONGEST, SoundMemory
 
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
@@ -30,7 +30,7 @@ class Arriving:
 def test_a_file_is_refused_when_its_bound_is_passed_not_at_its_end():
     body = Arriving(form(bytes(100 * PIECE))[0])
     with pytest.raises(RequestError, match=r"Maximum file size exceeded \(parameter=audio_filesize_mb"):
-        asyncio.run(FormReader(CONTENT_TYPE, 4 * PIECE).read(body))
+        asyncio.run(sound_form(CONTENT_TYPE, 4 * PIECE).read(body))
     assert body.num_read < 10 * PIECE
 
 
@@ -41,7 +41,7 @@ def test_a_file_is_in_memory_once():
     async def read():
         tracemalloc.start()
         try:
-            found = await FormReader(CONTENT_TYPE, size).read(body)
+            found = await sound_form(CONTENT_TYPE, size).read(body)
             return len(found.files["file"]), tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

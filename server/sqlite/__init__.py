@@ -1,0 +1,1 @@
+"""SQLite files that all workers share: opening them, transactions, leases, and calls off the event loop."""
