@@ -11,13 +11,11 @@ from typing import Any
 from graphs.flow import show
 from graphs.graph import Binding, Graph
 from graphs.node import FolderPath, named_paths
-from graphs.placement import process
-from graphs.settings import dotted
+from graphs.placement import PROCESSES, Process, process
+from graphs.settings import given_settings
 
 WIDTH = 100
 """Columns of the text drawing."""
-
-PROCESSES = {"worker": "worker", "host": "engine host"}
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,11 @@ def _columns(graph: Graph) -> _Columns:
 
 
 def _rows(
-    binding: Binding, columns: _Columns, width: int, rail: str, where: str | None = None
+    binding: Binding, columns: _Columns, width: int, rail: str, where: Process | None = None
 ) -> Iterator[str]:
     mark = "◆" if binding.body else "●"
     row = f"{mark} {binding.name:{columns.name}}  {binding.type_name:{columns.kind}}  {_reads(binding)}"
-    yield _ending(row, columns, show(binding.gives), PROCESSES.get(where or "", ""), width)
+    yield _ending(row, columns, show(binding.gives), PROCESSES[where] if where else "", width)
     indent = rail + " " * (columns.name + 3)
     yield from textwrap.wrap(
         " · ".join(_settings(binding)),
@@ -108,17 +106,7 @@ def _reads(binding: Binding) -> str:
 
 
 def _settings(binding: Binding) -> list[str]:
-    """The settings that the file gives, nested ones by their path; defaults are left out."""
-    given = binding.config.model_dump(mode="json", exclude_unset=True) if binding.config else {}
-    return [f"{dotted(path)}: {_value(value)}" for path, value in _leaves(given)]
-
-
-def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if isinstance(value, dict) and (value or not path):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, str(key)))
-    else:
-        yield path, value
+    return [f"{path}: {_value(value)}" for path, value in given_settings(binding.config).items()]
 
 
 def _value(value: Any) -> str:

@@ -11,6 +11,9 @@ from graphs.graph import Binding, Graph, Source
 
 Process = Literal["worker", "host"]
 
+PROCESSES: Mapping[Process, str] = {"worker": "worker", "host": "engine host"}
+"""Each process in the words that people read."""
+
 
 @dataclass(frozen=True)
 class Crossing:

@@ -93,6 +93,20 @@ def dotted(path: KeyPath) -> str:
     return text.removeprefix(".")
 
 
+def given_settings(config: BaseModel | None) -> dict[str, Any]:
+    """The settings that a file gives, nested ones by their dotted path; defaults are left out."""
+    given = config.model_dump(mode="json", exclude_unset=True) if config else {}
+    return {dotted(path): value for path, value in _leaves(given)}
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict) and (value or not path):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, str(key)))
+    else:
+        yield path, value
+
+
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."

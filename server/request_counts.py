@@ -11,11 +11,13 @@ import falcon.asgi
 import falcon.routing
 
 from pipelines.telemetry.http_requests import count_request
+from server.endpoints.paths import PREFIXES
 
 NOT_COUNTED = frozenset(
     {"/metrics", "/health", "/load", "/ping", "/version", "/v2/health/live", "/v2/health/ready"}
+    | {"/status", "/status/{file}", *(f"{prefix}/status" for prefix in PREFIXES)}
 )
-"""vLLM's, which watchers call all the time, and the health paths that it does not have."""
+"""What watchers call all the time: vLLM's, and health paths and the status page, which it does not have."""
 NO_TEMPLATE = "none"
 """The `handler` of all paths that do not exist."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})

@@ -30,6 +30,8 @@ from server.responses.store import ResponseStore
 from server.settings import Settings
 from server.speech.sound_memory import SoundMemory
 from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
+from server.status.feed import StatusFeed
+from server.status.snapshot import Snapshots
 
 CATCH_UP_S = 30.0
 """A worker listens after this time at the latest, whatever is not live in it yet."""
@@ -54,6 +56,7 @@ class Services:
     sounds: SoundMemory = field(init=False)
     media: MediaFetcher = field(init=False)
     work: Work = field(init=False)
+    feed: StatusFeed = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -63,6 +66,7 @@ class Services:
         self.media = MediaFetcher(_media_sources(self.settings), self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
+        self.feed = StatusFeed(Snapshots(self.settings, self.client, self.catalogue).make)
 
     async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.
@@ -75,6 +79,7 @@ class Services:
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
+        process.drain.at_start(self.feed.end)
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(_count(), name="counting")
 

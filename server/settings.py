@@ -183,6 +183,11 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe level that is logged"
     )
+    status: bool = Field(
+        default=True,
+        description="1: `/status` is a page that shows what the server does, fed by `/v1/status`; 0: neither "
+        "is there, nor the graphs of models, nor the path that cancels requests",
+    )
     access_log: bool = Field(default=False, description="1: one line on stdout for each request")
     max_body_mb: int = Field(
         default=64, ge=1, description="largest request body in MB; a larger one is a 413"

@@ -82,7 +82,7 @@ MAY_IMPORT = {
     | {"pipelines.loading", "pipelines.nodes", "pipelines.repository"}
     | {"pipelines.telemetry", "pipelines.worker"},
     "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
-    "server": {"graphs.errors", "graphs.keep_alive", "pipelines", "server"},
+    "server": {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server"},
     "server.http": {"pipelines.cancellation", "pipelines.errors", "server.dialects", "server.http"},
     "server.cli": {"graphs", "pipelines", "server"},
     # the engine host

@@ -38,6 +38,15 @@ def test_the_license_is_the_one_that_is_named():
     assert re.search(r"Apache License\s+Version 2\.0", (ROOT / "LICENSE").read_text())
 
 
+def test_a_wheel_has_the_files_of_the_status_page():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    folder = ROOT / "server" / "page"
+    assert (folder / "__init__.py").is_file()  # else setuptools finds no package
+    files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".py"]
+    assert files
+    assert [path.name for path in files if not any(path.match(each) for each in patterns)] == []
+
+
 def test_make_installs_the_pinned_versions():
     installs = [line for line in (ROOT / "Makefile").read_text().splitlines() if "--editable" in line]
     assert installs

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
-from pipelines.loading import BuildError
+from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
 from pipelines.repository.model_folders import ModelFolder
@@ -82,6 +82,10 @@ class Catalogue:
     def status(self, name: str) -> ModelStatus:
         """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
         return self._table.status(name)
+
+    def built(self, name: str | None) -> BuiltPipeline:
+        """What a model is served by, with its graph.  Raises as `get`."""
+        return self._table.built[self.get(name).model]
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""
@@ -206,7 +210,7 @@ class Catalogue:
         pipeline = load_for_worker(folder, model.instance_id, model.max_context or 0, graphs, self.get)
         nodes = (line.node for line in pipeline.lines)
         named = tuple(node.config.graph for node in nodes if isinstance(node, GraphNode))
-        return BuiltPipeline(pipeline, model.instance_id, named)
+        return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(folder, graphs), graph)
 
     def _report_use(self) -> None:
         """Report the instances that calls of this worker may use, and the status that it has followed."""

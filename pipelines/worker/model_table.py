@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from graphs.errors import hint, shown
+from graphs.graph import Graph
 from pipelines.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
 from pipelines.repository.model_versions import is_other_version, model_of
 from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
@@ -48,11 +49,16 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class BuiltPipeline:
-    """A pipeline, the model instance that it calls, and the names of the models that its graph names."""
+    """A pipeline, the model instance that it calls, and the names of the models that its graph names.
+
+    It was built of `graph`, which was read from `text`.
+    """
 
     pipeline: Pipeline
     instance_id: int
     named: tuple[str, ...]
+    graph: Graph
+    text: str
 
 
 @dataclass(slots=True)

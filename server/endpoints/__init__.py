@@ -13,6 +13,7 @@ from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.documentation import DocsEndpoint, OpenAPIEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.generate import GenerateEndpoint, GenerateStreamEndpoint
+from server.endpoints.graph import ModelGraphEndpoint
 from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
 from server.endpoints.invocations import InvocationsEndpoint
 from server.endpoints.kserve import (
@@ -47,6 +48,8 @@ from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
 from server.endpoints.score import ScoreEndpoint
 from server.endpoints.speech import SpeechEndpoint
+from server.endpoints.status import StatusEndpoint
+from server.endpoints.status_page import FrontEndpoint, StatusPageEndpoint
 from server.endpoints.stored_responses import (
     CancelResponseEndpoint,
     InputItemsEndpoint,
@@ -82,6 +85,8 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/models": ModelsEndpoint,
     "/models/{name:path}": ModelEndpoint,
     "/models/{name:path}/profile": ModelProfileEndpoint,
+    "/models/{name:path}/graph": ModelGraphEndpoint,
+    "/status": StatusEndpoint,
     "/load_lora_adapter": LoadLoraEndpoint,
     "/unload_lora_adapter": UnloadLoraEndpoint,
 }
@@ -140,13 +145,21 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/metrics": MetricsEndpoint,
     "/openapi.json": OpenAPIEndpoint,
     "/docs": DocsEndpoint,
+    "/": FrontEndpoint,
+    "/status": StatusPageEndpoint,
+    "/status/{file}": StatusPageEndpoint,
 }
 """Without a prefix."""
+
+OF_STATUS = (FrontEndpoint, StatusPageEndpoint, StatusEndpoint, ModelGraphEndpoint)
+"""What BRAID_STATUS turns off."""
 
 
 def routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path template, resource) of every endpoint; the prefixes share one resource."""
-    everywhere = [(path, make(services)) for path, make in (ROUTES | SOCKET_ROUTES).items()]
-    made = [(path, make(services)) for path, make in ROOT_ROUTES.items()]
+    left_out = () if services.settings.status else OF_STATUS
+    prefixed = (ROUTES | SOCKET_ROUTES).items()
+    everywhere = [(path, make(services)) for path, make in prefixed if make not in left_out]
+    made = [(path, make(services)) for path, make in ROOT_ROUTES.items() if make not in left_out]
     made += [(prefix + path, resource) for prefix in PREFIXES for path, resource in everywhere]
     return merge_suffixes(made)

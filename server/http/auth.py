@@ -1,4 +1,4 @@
-"""Checks API keys, in constant time, and says whose a request is.  Paths not in OPEN_PATHS need a key."""
+"""Checks API keys, in constant time, and says whose a request is.  Paths that are not open need a key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from server.http.exchange import Exchange
 OPEN_PATHS = frozenset(
     {
         *("/health", "/ping", "/load", "/v2/health/live", "/v2/health/ready", "/version", "/metrics"),
-        *("/openapi.json", "/docs"),
+        *("/openapi.json", "/docs", "/", "/status"),
     }
 )
+OPEN_PREFIX = "/status/"
+"""Below which are the files of the status page, which hold nothing of a server."""
 SESSION = "x-session-id"
 SUBPROTOCOL_KEY = "openai-insecure-api-key."
 """With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
@@ -84,7 +86,7 @@ class Guard:
         self._admin_keys = Keys(admin_keys)
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if req.path not in OPEN_PATHS and req.method != "OPTIONS":
+        if not is_open(req.path) and req.method != "OPTIONS":
             address, _ = req.scope.get("client") or ("", 0)
             self.note_tenant(req.scope["braid.exchange"], req.get_header, address, req.path)
 
@@ -115,6 +117,11 @@ class Guard:
                 "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
         exchange.tenant = exchange.account = tenant
+
+
+def is_open(path: str) -> bool:
+    """Whether a path, or the template of paths, needs no key."""
+    return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def _is_admin(path: str) -> bool:

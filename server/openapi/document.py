@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel
 
 from server.dialects import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS, Dialect, dialect_of
-from server.http.auth import OPEN_PATHS
+from server.http.auth import is_open
 from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
 from server.openapi.schemas import Model, Schema, Schemas
 from server.version import VERSION
@@ -86,7 +86,7 @@ def _path_item(path: str, methods: dict[str, Operation], schemas: Schemas) -> Sc
 
 
 def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -> Schema:
-    is_open, dialect = path in OPEN_PATHS, dialect_of(path)
+    dialect = dialect_of(path)
     errors = [*operation.errors, *([412] if operation.bodies and dialect is OVMS else [])]
     schema: Schema = {
         "summary": operation.summary,
@@ -104,7 +104,7 @@ def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -
     if operation.bodies:
         content = {operation.body_type: {"schema": schemas.body(operation.bodies)}}
         schema["requestBody"] = {"required": True, "content": content}
-    return schema | ({"security": []} if is_open else {})
+    return schema | ({"security": []} if is_open(path) else {})
 
 
 def _success(operation: Operation, schemas: Schemas) -> Schema:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from server.endpoints.graph import ModelGraph
 from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
 from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
@@ -49,6 +50,7 @@ from server.responses.request import CountInputTokensRequest, ResponseRequest
 from server.speech.events import SpeechEvent
 from server.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
 from server.speech.request import TranscriptionRequest, TranslationRequest
+from server.status.reply_models import StatusReply
 from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
@@ -125,6 +127,7 @@ GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
+WATCH: dict[str, Schema] = {**MODEL, "stream": {"type": "boolean"}}
 EVENTS: dict[str, Schema] = {
     "stream": {"type": "boolean"},
     "starting_after": {"type": "integer", "minimum": 0},
@@ -273,6 +276,19 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             errors=(*GETS, 400),
         )
     },
+    "/models/{name:path}/graph": {
+        "GET": Operation("The graph of a model, node by node", "models", reply=(ModelGraph,), errors=GETS)
+    },
+    "/status": {
+        "GET": Operation(
+            "What the server does now, once or once a second",
+            "server",
+            reply=(StatusReply,),
+            event=StatusReply,
+            query=WATCH,
+            errors=(*GUARDED, 400, 404, 429),
+        )
+    },
 }
 """Path under every prefix → method → operation."""
 
@@ -370,5 +386,8 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
     "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
     "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
+    "/": {"GET": Operation("Leads to the status page", "server", errors=())},
+    "/status": {"GET": Operation("The status page", "server", reply=HTML, errors=())},
+    "/status/{file}": {"GET": Operation("A file of the status page", "server", reply=TEXT, errors=(404,))},
 }
 """Path without a prefix → method → what it does."""

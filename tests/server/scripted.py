@@ -10,19 +10,38 @@ from typing import Any
 
 from fake_decoder import byte_tokenizer
 
+from graphs.check import check
 from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
+from pipelines.tasks import TASKS
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
-from pipelines.worker.model_table import ModelCard
+from pipelines.worker.model_table import BuiltPipeline, ModelCard
 from pipelines.worker.request_checks import refuse_media
 from server.http.admission import Admission
 from server.services import Services
 from server.settings import Settings
 
 TOKENIZER = byte_tokenizer()
+GRAPH_TEXT = """
+version: 1
+task: chat
+nodes:
+  prompt: {type: chat_template, template: template.jinja}
+  tokens: {type: tokenize, from: prompt, tokenizer: tokenizer.json}
+  generated:
+    type: scheduler
+    from: tokens
+    body:
+      logits: {type: model, from: step, path: model.onnx}
+      next: {type: sampler, from: logits}
+  text: {type: detokenize, from: generated, tokenizer: tokenizer.json}
+  reply: {type: parse_reply, from: text}
+"""
+GRAPH = check(GRAPH_TEXT, VOCABULARY, TASKS)
 ABC = TOKENIZER.encode("abc").ids
 
 
@@ -156,6 +175,9 @@ class ScriptedCatalogue:
         if name == "loading":
             raise Unavailable("The model `loading` is loading")
         return self.pipeline
+
+    def built(self, name: str | None) -> BuiltPipeline:
+        return BuiltPipeline(self.get(name), 7, (), GRAPH, GRAPH_TEXT)
 
     def may_wait(self, name: str | None) -> bool:
         return False

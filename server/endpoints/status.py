@@ -1,0 +1,48 @@
+"""GET status: what the server does now, as JSON once, or as server-sent events once a second."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import falcon
+import falcon.asgi
+
+from graphs.errors import hint, shown
+from pipelines.errors import ModelNotFound
+from server.http.streaming import as_stream
+from server.services import Services
+from server.status.feed import Watcher
+
+EVENTS = "text/event-stream"
+
+
+class StatusEndpoint:
+    """`model` of the query is shown in detail.  It takes no place among the worker's requests."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        feed, model = self._services.feed, req.get_param("model") or None
+        self._check(model)
+        if EVENTS in req.accept or req.get_param_as_bool("stream"):
+            exchange, watcher = req.scope["braid.exchange"], feed.watch(model)
+            exchange.at_end(watcher.close)
+            exchange.when_gone(watcher.close)
+            as_stream(resp, _events(watcher))
+            return
+        _, resp.data = await feed.latest(model)
+        resp.content_type = falcon.MEDIA_JSON
+        resp.set_header("Cache-Control", "no-cache")
+
+    def _check(self, model: str | None) -> None:
+        """Raise ModelNotFound; while the engine is away, nothing is known of models."""
+        names = [card.name for card in self._services.catalogue.cards()]
+        if model is not None and names and model not in names:
+            near = hint(model, names, "models")
+            raise ModelNotFound(f"The model `{shown(model)}` does not exist{near}", field="model")
+
+
+async def _events(watcher: Watcher) -> AsyncIterator[bytes]:
+    async for snapshot in watcher.snapshots():
+        yield b"data: " + snapshot + b"\n\n"
