@@ -31,7 +31,7 @@ from server.settings import Settings
 from server.speech.sound_memory import SoundMemory
 from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from server.status.feed import StatusFeed
-from server.status.snapshot import Snapshots
+from server.status.snapshot import StatusSnapshots
 
 CATCH_UP_S = 30.0
 """A worker listens after this time at the latest, whatever is not live in it yet."""
@@ -66,7 +66,7 @@ class Services:
         self.media = MediaFetcher(_media_sources(self.settings), self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
-        self.feed = StatusFeed(Snapshots(self.settings, self.client, self.catalogue).make)
+        self.feed = StatusFeed(StatusSnapshots(self.settings, self.client, self.catalogue).make)
 
     async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.

@@ -157,7 +157,7 @@ class HistorySeries(StatusPart):
     resident_bytes: list[float] = []
 
 
-class History(StatusPart):
+class HistoryPart(StatusPart):
     """The last minutes of a model, a point each `period_s` seconds; the last one is of `end`."""
 
     period_s: float = 1.0
@@ -237,7 +237,7 @@ class StatusReply(StatusPart):
     phases: list[PhasePart]
     queues: list[QueuePart]
     requests: list[RequestPart]
-    history: History
+    history: HistoryPart
     totals: TokenTotals
     errors: list[ErrorPart]
     recent: list[RecentPart]

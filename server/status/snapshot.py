@@ -18,7 +18,7 @@ from server.status.node_times import RecentRuns, body_runs, node_parts, phases, 
 from server.status.reply_models import (
     AdapterPart,
     EnginePart,
-    History,
+    HistoryPart,
     ModelPart,
     NodePart,
     ServerPart,
@@ -40,7 +40,7 @@ class Detail:
     profiled: Profiled
 
 
-class Snapshots:
+class StatusSnapshots:
     """Makes snapshots; what they have of recent times is since the snapshots before."""
 
     def __init__(self, settings: Settings, client: HostClient, catalogue: Catalogue) -> None:
@@ -83,7 +83,7 @@ class Snapshots:
             phases=phases(detail.profiled.engines) if detail else [],
             queues=[],
             requests=[],
-            history=History(),
+            history=HistoryPart(),
             totals=_totals(name or "", values),
             errors=[],
             recent=[],
