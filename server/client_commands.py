@@ -8,6 +8,7 @@ import sys
 import click
 
 PROGRAMS = {
+    "bench": ("tools.load_test", "Measure how fast a server answers many requests."),
     "chat": ("tools.chat", "Talk to a served model from the terminal."),
 }
 """Command → the module that is run, and what its line in the help says."""

@@ -58,7 +58,9 @@ def test_version(run):
     assert run("--version").output == f"braid {VERSION}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "check", "draw", "new-graph", "schema", "export", "chat"])
+@pytest.mark.parametrize(
+    "command", ["serve", "check", "draw", "new-graph", "schema", "export", "chat", "bench"]
+)
 def test_every_command_is_listed(command, run):
     assert f"  {command} " in run("--help").output
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from click.testing import CliRunner
 
+from tools.client.connection import Connection, ConnectionBroken
 from tools.soak import __main__ as command
-from tools.soak.connection import Connection, ConnectionBroken
 from tools.soak.figures import Bounds, broken_bounds, kind_figures, slope_kb
 from tools.soak.processes import Sample, Usage
 from tools.soak.request_kinds import KINDS, SoakRequest, soak_request

@@ -12,9 +12,9 @@ import click
 
 from tools.chat.conversation import Conversation
 from tools.chat.display import Plain, Terminal
-from tools.chat.session import Session, model_names
+from tools.chat.session import Session
 from tools.client.api_server import RequestFailed
-from tools.client.options import server_at, server_options
+from tools.client.options import fields_of, fields_option, server_at, server_options
 
 
 @click.command(context_settings={"max_content_width": 100})
@@ -36,7 +36,7 @@ from tools.client.options import server_at, server_options
 @click.option("--presence-penalty", type=float)
 @click.option("--repetition-penalty", type=float)
 @click.option("--reasoning-effort", metavar="low|medium|high")
-@click.option("--field", "others", multiple=True, metavar="NAME=JSON", help="Any other field of the request.")
+@fields_option
 @click.option("--stats", is_flag=True, help="Show tokens and tokens/s after each reply.")
 def main(
     model: str | None,
@@ -54,10 +54,10 @@ def main(
     """
     server = server_at(url, key)
     fields = {name: value for name, value in sampling.items() if value not in (None, ())}
-    fields |= dict(_field(each) for each in others)
+    fields |= fields_of(others)
     tools = _tools(tools_file) if tools_file else ()
     try:
-        conversation = Conversation(model or _first_model(model_names(server)), system, tools, fields)
+        conversation = Conversation(model or server.model_names()[0], system, tools, fields)
     except RequestFailed as error:
         raise click.ClickException(str(error)) from error
     session = Session(server, conversation, Terminal() if sys.stdout.isatty() else Plain(), stats)
@@ -66,24 +66,6 @@ def main(
     with contextlib.suppress(ImportError):  # lines that are typed can be edited, where Python has it
         import readline  # noqa: F401
     session.run()
-
-
-def _first_model(names: list[str]) -> str:
-    if not names:
-        raise RequestFailed("the server has no models")
-    return names[0]
-
-
-def _field(given: str) -> tuple[str, Any]:
-    name, equals, value = given.partition("=")
-    try:
-        return (name, json.loads(value)) if equals else _no_field(given)
-    except ValueError:
-        return _no_field(given)
-
-
-def _no_field(given: str) -> tuple[str, Any]:
-    raise click.UsageError(f"--field: {given} is not NAME=JSON, as top_n_sigma=1.5")
 
 
 def _tools(file: Path) -> list[Any]:

@@ -105,18 +105,9 @@ class Session:
 
     def _show_models(self) -> None:
         try:
-            self._display.note("\n".join(model_names(self._server)))
+            self._display.note("\n".join(self._server.model_names()))
         except RequestFailed as error:
             self._display.problem(str(error))
-
-
-def model_names(server: ApiServer) -> list[str]:
-    """What the server offers, in its order.  Raises RequestFailed."""
-    listed = server.get("/models")
-    try:
-        return [str(model["id"]) for model in listed["data"]]
-    except (KeyError, TypeError) as error:
-        raise RequestFailed(f"{server.url}/models is no list of models") from error
 
 
 def _typed(prompt: str) -> str | None:

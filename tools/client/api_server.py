@@ -27,6 +27,7 @@ class ApiServer:
     """Sends requests to the server at `url`, below its /v1, or below the path that the URL has."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
+        self.key = key
         parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url} is no address of a server, as {DEFAULT_URL}")
@@ -38,6 +39,17 @@ class ApiServer:
             self.headers["Authorization"] = f"Bearer {key}"
         self.url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, self.path, "", ""))
 
+    def model_names(self) -> list[str]:
+        """What the server offers, in its order, at least one.  Raises RequestFailed."""
+        listed = self.get("/models")
+        try:
+            names = [str(model["id"]) for model in listed["data"]]
+        except (KeyError, TypeError) as error:
+            raise RequestFailed(f"{self.url}/models is no list of models") from error
+        if not names:
+            raise RequestFailed(f"{self.url} has no models")
+        return names
+
     def get(self, path: str) -> Any:
         """Raises RequestFailed."""
         with self._reply("GET", path, None) as reply:
@@ -46,6 +58,11 @@ class ApiServer:
     def post(self, path: str, body: object) -> Any:
         """Raises RequestFailed."""
         with self._reply("POST", path, body) as reply:
+            return _json(reply.read())
+
+    def post_above(self, path: str, body: object) -> Any:
+        """The same for a path beside /v1, where vLLM has /tokenize."""
+        with self._reply("POST", path, body, self.path.removesuffix("/v1")) as reply:
             return _json(reply.read())
 
     @contextmanager
@@ -58,12 +75,16 @@ class ApiServer:
             yield _events(reply)
 
     @contextmanager
-    def _reply(self, method: str, path: str, body: object) -> Iterator[http.client.HTTPResponse]:
+    def _reply(
+        self, method: str, path: str, body: object, base: str | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
         kind = http.client.HTTPSConnection if self.is_tls else http.client.HTTPConnection
         content = None if body is None else json.dumps(body).encode()
         try:
             with closing(kind(self.host, self.port, timeout=TIMEOUT_S)) as connection:
-                connection.request(method, self.path + path, content, self.headers)
+                connection.request(
+                    method, (self.path if base is None else base) + path, content, self.headers
+                )
                 with connection.getresponse() as reply:
                     if reply.status != 200:
                         raise RequestFailed(error_message(reply.status, reply.read()), reply.status)

@@ -21,7 +21,7 @@ import click
 import psutil
 from rich.console import Console
 
-from tools.soak.connection import Connection
+from tools.client.connection import Connection
 from tools.soak.figures import Bounds, broken_bounds
 from tools.soak.processes import Sample, named_processes, usage_of
 from tools.soak.report import kinds_table, processes_table, progress_line

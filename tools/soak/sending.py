@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tools.soak.connection import Connection, ConnectionBroken
+from tools.client.connection import Connection, ConnectionBroken
 from tools.soak.request_kinds import SoakRequest, soak_request
 
 REQUEST_TIMEOUT_S = 120.0

@@ -1,8 +1,9 @@
-"""An HTTP connection on a bare socket, because the client shares the cores with the server under test."""
+"""An HTTP connection on a bare socket, because a load test often shares its cores with the server."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 
 import httptools
@@ -21,8 +22,9 @@ class ConnectionBroken(Exception):
 class Connection:
     """Sends one request at a time and stays open between them; opened when it is needed."""
 
-    def __init__(self, host: str, port: int, key: str | None = None) -> None:
+    def __init__(self, host: str, port: int, key: str | None = None, is_tls: bool = False) -> None:
         self._host, self._port = host, port
+        self._tls = ssl.create_default_context() if is_tls else None
         self._key = f"Authorization: Bearer {key}\r\n" if key else ""
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.status = 0
@@ -30,7 +32,7 @@ class Connection:
     async def send(self, method: str, path: str, body: bytes) -> None:
         """Raises OSError."""
         if self._streams is None:
-            self._streams = await asyncio.open_connection(self._host, self._port)
+            self._streams = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
         head = HEAD.format(method=method, path=path, host=self._host, port=self._port, key=self._key)
         self._streams[1].write(f"{head}{len(body)}\r\n\r\n".encode() + body)
         await self._streams[1].drain()
@@ -53,6 +55,11 @@ class Connection:
                 yield body
         if not parser.should_keep_alive():
             self.close()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server closed it since the last reply."""
+        return self._streams is not None and self._streams[0].at_eof()
 
     def close(self) -> None:
         if self._streams is not None:

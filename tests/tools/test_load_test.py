@@ -1,0 +1,204 @@
+"""The parts of `braid bench`, against servers that answer in good and in bad ways."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from tools.client.api_server import ApiServer
+from tools.load_test.figures import figures, most_in_flight, tokens_over_time
+from tools.load_test.lengths import Lengths
+from tools.load_test.outcome import Outcome, read_stream
+from tools.load_test.plan import Load, PlannedRequest, plan
+from tools.load_test.plot import svg
+from tools.load_test.prompts import Prompts
+from tools.load_test.sending import Sender
+
+HEAD = "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n"
+EVENT = 'data: {"choices": [{"text": "x"}]}\n\n'
+USAGE = 'data: {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 4}}\n\n'
+DONE = "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("7", 7, 7), ("3-5", 3, 5), (" 3 - 5 ", 3, 5), ("100~1", 90, 110), ("1~50", 1, 300)],
+)
+def test_lengths_are_drawn_in_their_bounds(text, low, high):
+    source = random.Random(0)
+    drawn = [Lengths.read(text).draw(source) for _ in range(300)]
+    assert low <= min(drawn) <= max(drawn) <= high
+    assert (len(set(drawn)) == 1) == (text == "7")
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "5-3", "1.5", "-3", "3-"])
+def test_what_is_no_length_is_refused(text):
+    with pytest.raises(ValueError, match=r"is no length|at least 1"):
+        Lengths.read(text)
+
+
+def pieces(text, cut=7):
+    """A reply in pieces that end anywhere, one each second."""
+    content = text.encode()
+    return [(float(at), content[at : at + cut]) for at in range(0, len(content), cut)]
+
+
+def read(text):
+    outcome = Outcome(0.0, 0.0)
+    read_stream(outcome, pieces(text))
+    return outcome
+
+
+def test_a_stream_is_read_from_any_pieces():
+    first = 'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
+    chat = 'data: {"choices": [{"delta": {"reasoning": "r"}, "finish_reason": "stop"}]}\r\n\r\n'
+    outcome = read(first + chat + ": comment\n\n" + EVENT + USAGE + DONE)
+    assert outcome.ok
+    assert (outcome.prompt_tokens, outcome.output_tokens, outcome.finish_reason) == (5, 4, "stop")
+    assert len(outcome.arrivals_s) == 2
+    assert outcome.arrivals_s[0] > len(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        (EVENT, "ended before [DONE]"),
+        (DONE, "no tokens"),
+        (EVENT + 'data: {"error": {"message": "dead"}}\n\n', "error in the stream"),
+        ("data: {nonsense\n\n" + DONE, "not an event"),
+    ],
+)
+def test_a_broken_stream_is_a_failure(text, failure):
+    assert read(text).failure == failure
+
+
+def test_tokens_are_events_where_the_server_counts_none():
+    assert read(EVENT * 3 + DONE).output_tokens == 3
+
+
+async def serve(replies, run):
+    """Run `run(url)` beside a server that writes one of `replies` to each connection's requests, in turn."""
+    waiting = iter(replies)
+
+    async def answer(reader, writer):
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().partition(b"content-length:")[2].split()[0])
+                await reader.readexactly(length)
+                reply = next(waiting)
+                if reply is None:
+                    await asyncio.sleep(60)
+                writer.write(reply)
+                if b"[DONE]" not in reply:
+                    break
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1")
+    async with server:
+        return await run(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+
+def reply(text, status="200 OK", missing=0):
+    return (HEAD.format(status=status, length=len(text) + missing) + text).encode()
+
+
+def outcomes_of(replies, timeout_s=30.0, streams=1):
+    found = []
+
+    async def run(url):
+        sender = Sender(ApiServer(url), "/completions", timeout_s)
+        seconds = await sender.run([PlannedRequest(b"{}", 2)] * len(replies), streams, found.append)
+        sender.close()
+        return seconds
+
+    return found, asyncio.run(serve(replies, run))
+
+
+def test_failures_are_counted_by_kind():
+    good = reply(EVENT * 2 + USAGE + DONE)
+    replies = [
+        good,
+        reply('{"error": {"message": "full"}}', "429 Too Many"),
+        good,
+        reply(EVENT, missing=9),
+        b"junk\r\n\r\n",
+    ]
+    found, seconds = outcomes_of(replies)
+    kinds = {"HTTP 429": 1, "connection broken": 2}
+    assert figures(found, seconds).failures == kinds
+    assert figures(found, seconds).succeeded == 2
+    assert found[1].message == "429: full"
+    assert not figures([each for each in found if not each.ok], seconds).first
+
+
+def test_a_server_that_says_nothing_is_a_timeout():
+    found, _ = outcomes_of([None], timeout_s=0.05)
+    assert [each.failure for each in found] == ["timeout"]
+
+
+def test_a_server_that_is_not_there():
+    found = []
+    sender = Sender(ApiServer("http://127.0.0.1:1"), "/completions", 5.0)
+    asyncio.run(sender.run([PlannedRequest(b"{}", 2)], 1, found.append))
+    assert [each.failure for each in found] == ["connection refused"]
+
+
+class CountingServer(ApiServer):
+    """Counts tokens as a model might: a word is `per_word` tokens, and a template has `template`."""
+
+    def __init__(self, per_word, template, has_tokenize):
+        super().__init__("http://127.0.0.1:1")
+        self.per_word, self.template, self.has_tokenize = per_word, template, has_tokenize
+
+    def count(self, text):
+        return len(text.split()) * self.per_word + self.template
+
+    def post(self, path, body):
+        return {"usage": {"prompt_tokens": self.count(body["prompt"])}}
+
+    def post_above(self, path, body):
+        return {"count": self.count(body["prompt"])} if self.has_tokenize else {}
+
+
+@pytest.mark.parametrize("has_tokenize", [True, False])
+@pytest.mark.parametrize(("per_word", "template"), [(1, 0), (1, 12), (3, 11)])
+def test_prompts_have_the_wanted_length(per_word, template, has_tokenize):
+    server = CountingServer(per_word, template, has_tokenize)
+    prompts = Prompts(server, "m", is_chat=False, seed=1)
+    assert prompts.is_exact == has_tokenize
+    for tokens in (20, 64, 401):
+        assert abs(server.count(prompts.make(tokens)) - tokens) < per_word
+
+
+def test_a_plan_repeats_for_its_seed_and_comes_at_its_rate():
+    load = Load("m", False, 400, Lengths.read("5-9"), Lengths.read("4"), None, rate=20.0, seed=3)
+    prompts = [Prompts(CountingServer(1, 0, True), "m", is_chat=False, seed=3) for _ in range(2)]
+    first, again = (plan(load, each, load.requests) for each in prompts)
+    assert first == again
+    times = [each.at_s for each in first]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(400 / 20, rel=0.2)
+    body = json.loads(first[0].body)
+    assert (body["max_tokens"], body["stream"], body["stream_options"]) == (4, True, {"include_usage": True})
+    assert len({each.body for each in first}) == 400
+
+
+def test_figures_of_two_requests():
+    found = [
+        Outcome(0.0, 0.0, [0.1, 0.2, 0.3], 0.4, 10, 3),
+        Outcome(0.2, 0.2, [0.2, 0.6], 0.8, 10, 3),
+    ]
+    whole = figures(found, 1.0)
+    assert (whole.requests_per_s, whole.output_tokens_per_s, whole.tokens_per_s) == (2.0, 6.0, 26.0)
+    assert whole.first.p50_ms == pytest.approx(150)
+    assert whole.between.max_ms == pytest.approx(400)
+    assert whole.per_token.max_ms == pytest.approx(200)
+    assert most_in_flight(found) == 2
+    assert sum(tokens_over_time(found, 1.0, 10)) / 10 == pytest.approx(6.0)
+    assert svg(whole, found, "a & b").count("<polyline") == 4
