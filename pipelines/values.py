@@ -328,17 +328,6 @@ class Stream(Generic[T]):
         """The same updates after one more stage, made anew for each choice."""
         return Stream(self.source, (*self.makers, maker))
 
-    def chain(self, choice: StreamChoice) -> Callable[[Any], Any]:
-        """The stages of one choice as one function: engine update in, last stage's update out."""
-        stages = [make(choice) for make in self.makers]
-
-        def push(update: Any) -> Any:
-            for stage in stages:
-                update = stage.push(update)
-            return update
-
-        return push
-
 
 class Deferred(Generic[T]):
     """A value that arrives whole: a submission to an engine that replies once, and what is made of its reply.

@@ -1,15 +1,17 @@
-"""The reply of models/{name}/profile: the time of each phase of a model's steps.
+"""The reply of models/{name}/profile: the time of each node in workers, and of each phase of a model's steps.
 
 Does not depend on HTTP or on what a phase does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pipelines.telemetry.step_profile import Phase, Steps
 from pipelines.wire.messages import Profiled
 from server.generation.replies.reply_models import Reply
+from server.metric_values import NodeRuns
 
 
 class PhaseTime(Reply):
@@ -51,6 +53,15 @@ class EngineTimes(Reply):
     kinds: list[StepTimes]
 
 
+class WorkerNode(Reply):
+    """A node that runs in workers: how often it ran in all of them since the server was started."""
+
+    node: str
+    runs: int
+    seconds: float
+    mean_s: float | None
+
+
 class HostPhase(Reply):
     name: str
     seconds: float
@@ -66,11 +77,13 @@ class HostTimes(Reply):
 class ModelTimes(Reply):
     object: Literal["profile"] = "profile"
     model: str
+    worker: list[WorkerNode]
     engines: list[EngineTimes]
     host: HostTimes
 
 
-def model_times(model: str, profiled: Profiled) -> ModelTimes:
+def model_times(model: str, profiled: Profiled, worker: Mapping[str, NodeRuns]) -> ModelTimes:
+    """`worker` are the graph's nodes in order."""
     host = [HostPhase(name=name, seconds=seconds) for name, seconds in profiled.host.items()]
     engines = [
         EngineTimes(node=node, kinds=[_kind(steps) for steps in kinds])
@@ -78,9 +91,14 @@ def model_times(model: str, profiled: Profiled) -> ModelTimes:
     ]
     return ModelTimes(
         model=model,
+        worker=[_worker_node(node, *ran) for node, ran in worker.items()],
         engines=engines,
         host=HostTimes(seconds=sum(phase.seconds for phase in host), phases=host),
     )
+
+
+def _worker_node(node: str, runs: int, seconds: float) -> WorkerNode:
+    return WorkerNode(node=node, runs=runs, seconds=seconds, mean_s=seconds / runs if runs else None)
 
 
 def _kind(steps: Steps) -> StepTimes:

@@ -90,6 +90,8 @@ MODEL_BYTES = "braid:model_bytes"
 LOADS = "braid:model_loads"
 LOAD_TIME = "braid:model_load_seconds"
 UNLOADS = "braid:model_unloads"
+NODE_RUNS = "braid:node_runs"
+NODE_SECONDS = "braid:node_seconds"
 AUDIO_SECONDS = "braid:audio_seconds"
 REAL_TIME_FACTOR = "braid:audio_real_time_factor"
 SOCKETS = "braid:open_sockets"
@@ -184,6 +186,8 @@ METRICS = {
     LOADS: MetricSpec("counter", "Loads of models, by result.", ("model_name", "result")),
     LOAD_TIME: MetricSpec("histogram", "Time of loads of models.", buckets=REQUEST_BUCKETS_S),
     UNLOADS: MetricSpec("counter", "Models that left memory, by reason.", ("model_name", "reason")),
+    NODE_RUNS: MetricSpec("counter", "Runs of nodes in workers.", ("model_name", "node")),
+    NODE_SECONDS: MetricSpec("counter", "Time that nodes take in workers.", ("model_name", "node")),
     AUDIO_SECONDS: MetricSpec("counter", "Seconds of sound that became text."),
     REAL_TIME_FACTOR: MetricSpec(
         "histogram", "Time of a transcription, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S

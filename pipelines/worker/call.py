@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from pipelines.element_types import num_bytes
 from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.telemetry.deferred import defer
+from pipelines.telemetry.node_work import count_nodes
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.tool_calls import ToolCallCounts
 from pipelines.values import (
@@ -27,6 +29,7 @@ from pipelines.values import (
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.engines.faces import RequestClient
+from pipelines.worker.node_clock import NodeClock
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
 from pipelines.worker.used_adapter import UsedAdapter
 
@@ -67,6 +70,7 @@ class Call:
         self._submissions: list[Submission] = []
         self._open: set[int] = set()
         self._closed = False
+        self.clock = NodeClock()
         self._timing = RequestTiming(model)
         self._tool_calls: ToolCallCounts | None = None
 
@@ -173,7 +177,7 @@ class Call:
                 if submission.is_ready:
                     self._send(submission)
         except BraidError:
-            self._abort()
+            self.close()
             raise
         self._open = set(range(self._num_choices))
         if not isinstance(self.result, Stream) and self.prompt_lengths:
@@ -194,7 +198,7 @@ class Call:
             if stream is None:
                 return  # closed from outside
             submission: TokenSubmission = stream.source
-            chains = [stream.chain(submission.choice(i)) for i in range(submission.num_choices)]
+            chains = [self.clock.chain(stream, submission.choice(i)) for i in range(submission.num_choices)]
             while self._open:
                 batch = await submission.update_queue.get()
                 if not batch:
@@ -254,9 +258,15 @@ class Call:
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""
+        if not self._closed:
+            defer(self._count_nodes)
         self._closed = True
         self._end_open("abort")
         self._abort()
+
+    def _count_nodes(self) -> None:
+        model = self.model if self._adapter is None else self._adapter.model
+        count_nodes(model, self.clock.works)
 
     # --- submissions
 
@@ -300,7 +310,8 @@ class Call:
         value: Any = Tensors(reply)
         is_large = sum(map(num_bytes, value.values())) > LARGE_REPLY_BYTES
         for make in deferred.makers:
-            value = await asyncio.to_thread(make, value) if is_large else make(value)
+            apply = self.clock.apply
+            value = await asyncio.to_thread(apply, make, value) if is_large else apply(make, value)
             if self._closed:
                 return None
             if isinstance(value, Deferred):

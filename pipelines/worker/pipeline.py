@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
 from pipelines.nodes.line import Line
@@ -72,7 +72,11 @@ class Pipeline:
         self.check(request, plan)
         check_handled(self.name, request, plan)
         call = Call(self.name, request, plan, client, tenant, self.adapter)
-        values = self._values(call, request, earlier.held if earlier else {})
+        try:
+            values = self._values(call, request, earlier.held if earlier else {})
+        except BaseException:
+            call.close()
+            raise
         call.held = {name: values[name] for name in plan.held if name in values}
         call.result = values[self.lines[-1].name]
         return call
@@ -97,8 +101,9 @@ class Pipeline:
     def _values(self, call: Running, request: Any, known: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the lines, of which some may be known already."""
         values = {"request": request, **known}
+        clock = cast(Call, call).clock
         for line in self._without(known) if known else self.lines:
-            values[line.name] = line.node.run(call, **line.inputs(values))
+            values[line.name] = clock.run(line.name, line.node.run, call, line.inputs(values))
         return values
 
     def _without(self, known: Collection[str]) -> list[Line]:

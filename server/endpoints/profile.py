@@ -1,15 +1,18 @@
-"""GET models/{name}/profile: the time of each phase of a model's steps, and of the engine host."""
+"""GET models/{name}/profile: the time of nodes in workers, of the phases of steps, and of the engine host."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import falcon
 import falcon.asgi
 
 from pipelines.errors import RequestError
+from pipelines.telemetry import deferred
 from server.endpoints.models import ready_card
 from server.http.error_text import quoted
+from server.metric_values import MetricValues, NodeRuns
 from server.model_times import model_times
 from server.services import Services
 
@@ -26,8 +29,12 @@ class ModelProfileEndpoint:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
         card = ready_card(self._services.catalogue.cards(), name)
         profiled = await self._services.client.profile(card.name, seconds(req))
+        deferred.catch_up()
+        ran = (await asyncio.to_thread(MetricValues)).node_runs(card.name)
+        graph = self._services.catalogue.built(card.name).graph
+        worker = {line.name: ran.get(line.name, NodeRuns(0, 0.0)) for line in graph.bindings}
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = model_times(card.name, profiled).model_dump_json().encode()
+        resp.data = model_times(card.name, profiled, worker).model_dump_json().encode()
 
 
 def seconds(req: falcon.asgi.Request) -> float:

@@ -12,8 +12,8 @@ from pipelines.wire.messages import Profiled
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.faces import HostClient
 from pipelines.worker.model_table import ModelCard
+from server.metric_values import MetricValues
 from server.settings import Settings
-from server.status.metric_values import MetricValues
 from server.status.node_times import RecentRuns, body_runs, node_parts, phases, step_runs
 from server.status.reply_models import (
     AdapterPart,
@@ -21,13 +21,13 @@ from server.status.reply_models import (
     HistoryPart,
     ModelPart,
     NodePart,
+    ProcessPart,
     ServerPart,
     StatusReply,
     TokenTotals,
 )
 from server.version import VERSION
 
-NODE_RUNS, NODE_SECONDS = "braid:node_runs_total", "braid:node_seconds_total"
 TEXT_TASKS = ("chat", "completion")
 
 
@@ -77,7 +77,7 @@ class StatusSnapshots:
                 default_model=default_model(settings, cards),
             ),
             engines=[self._engine({each.pid: each.resident_bytes for each in processes})],
-            processes=processes,
+            processes=[ProcessPart(**each._asdict()) for each in processes],
             models=[_model(card, values) for card in cards],
             nodes=self._nodes(detail, values) if detail else [],
             phases=phases(detail.profiled.engines) if detail else [],
@@ -98,11 +98,8 @@ class StatusSnapshots:
         return EnginePart(engine="0", state=status.state, pid=pid, resident_bytes=resident.get(pid))
 
     def _nodes(self, detail: Detail, values: MetricValues) -> list[NodePart]:
-        runs = values.by(NODE_RUNS, "node", model_name=detail.name)
-        seconds = values.by(NODE_SECONDS, "node", model_name=detail.name)
         steps = step_runs(detail.profiled.engines)
-        in_worker = {path: (round(count), seconds[path]) for path, count in runs.items()}
-        totals = {**in_worker, **steps, **body_runs(detail.profiled.engines)}
+        totals = {**values.node_runs(detail.name), **steps, **body_runs(detail.profiled.engines)}
         recent = self._recent.setdefault(detail.name, RecentRuns()).since(time.monotonic(), totals)
         return node_parts(detail.graph.walk(), totals, recent, steps)
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from pipelines.errors import Unavailable
+from pipelines.telemetry.node_work import NodeWork, count_nodes
 from pipelines.telemetry.step_profile import Phase, Steps
 from pipelines.wire.messages import Profiled
 from pipelines.worker.model_table import ModelCard
@@ -51,6 +52,25 @@ def test_a_profile_is_steps_by_phase_and_the_hosts_time(told, prefix):
         "seconds": 10.0,
         "phases": [{"name": "idle", "seconds": 6.0}, {"name": "steps", "seconds": 4.0}],
     }
+
+
+def test_every_node_of_the_graph_that_works_in_a_worker_is_there(told):
+    told.services.catalogue.models.append(ModelCard("timed", 1, 0, 512, "ready", [], "chat"))
+    count_nodes("timed", {"tokens": worked(0.5)})
+    before = {each["node"]: each for each in told.get("/v1/models/timed/profile").json["worker"]}
+    assert list(before) == ["prompt", "tokens", "generated", "text", "reply"]
+    count_nodes("timed", {"tokens": worked(0.25)})
+    after = {each["node"]: each for each in told.get("/v1/models/timed/profile").json["worker"]}
+    assert after["tokens"]["runs"] == before["tokens"]["runs"] + 1
+    assert after["tokens"]["seconds"] == pytest.approx(before["tokens"]["seconds"] + 0.25)
+    assert after["tokens"]["mean_s"] == pytest.approx(after["tokens"]["seconds"] / after["tokens"]["runs"])
+    assert after["reply"] == {"node": "reply", "runs": 0, "seconds": 0.0, "mean_s": None}
+
+
+def worked(seconds):
+    work = NodeWork()
+    work.ran(1.0, 1.0 + seconds)
+    return work
 
 
 def test_a_name_with_slashes_has_a_profile_and_a_card(told):

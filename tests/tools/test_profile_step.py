@@ -39,11 +39,12 @@ def kind(name, steps, *phases):
     }
 
 
-def told(seconds, *kinds, steps=0.0):
+def told(seconds, *kinds, steps=0.0, runs=0):
     host = [{"name": "idle", "seconds": seconds - steps}, {"name": "steps", "seconds": steps}]
     return {
         "object": "profile",
         "model": "m",
+        "worker": [{"node": "tokens", "runs": runs, "seconds": runs * 0.002, "mean_s": 0.002}],
         "engines": [{"node": "generated", "kinds": list(kinds)}],
         "host": {"seconds": seconds, "phases": host},
     }
@@ -55,6 +56,7 @@ AFTER = told(
     kind("decoding", 20, phase("plan", 2.0), phase("body.logits", 7.0, "model", 0.25)),
     kind("with_prompts", 1, phase("plan", 2.0)),
     steps=12.0,
+    runs=50,
 )
 
 
@@ -62,6 +64,19 @@ def printed(table):
     console = Console(file=io.StringIO(), width=120)
     console.print(table)
     return console.file.getvalue()
+
+
+def test_nodes_in_workers_have_a_table_of_their_own():
+    ran = profile_difference(BEFORE, AFTER)
+    (row,) = ran.worker
+    assert (row.node, row.runs, row.mean_ms, row.share) == (
+        "tokens",
+        50,
+        pytest.approx(2),
+        pytest.approx(0.01),
+    )
+    assert "tokens" in printed(next(tables(ran)))
+    assert profile_difference(AFTER, AFTER | {"host": {"seconds": 120.0, "phases": []}}).worker == []
 
 
 def test_what_ran_is_what_two_profiles_differ_by():
@@ -92,6 +107,7 @@ def test_a_model_that_was_loaded_anew_begins_at_nothing():
 def test_tables_show_each_kind_and_the_host():
     texts = [printed(table) for table in tables(profile_difference(BEFORE, AFTER))]
     assert [text.strip().splitlines()[0].strip() for text in texts] == [
+        "m: nodes in workers",
         "generated: 10 steps decoding only",
         "generated: 1 steps with prompts",
         "m: the engine host's thread",

@@ -48,6 +48,16 @@ class Kind:
 
 
 @dataclass(frozen=True)
+class WorkerRow:
+    """A node in workers: `mean_ms` of a run, `share` of the time of one processor."""
+
+    node: str
+    runs: int
+    mean_ms: float
+    share: float
+
+
+@dataclass(frozen=True)
 class ProfileDifference:
     """What ran in `seconds`; `host` is the share of each phase of the engine host's thread."""
 
@@ -55,6 +65,7 @@ class ProfileDifference:
     seconds: float
     kinds: list[Kind]
     host: dict[str, float]
+    worker: list[WorkerRow]
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -74,7 +85,17 @@ def profile_difference(before: Profile, after: Profile) -> ProfileDifference:
         one["name"]: (one["seconds"] - earlier.get(one["name"], 0.0)) / seconds
         for one in after["host"]["phases"]
     }
-    return ProfileDifference(after["model"], seconds, list(_kinds(before, after)), host)
+    worker = list(_worker(before, after, seconds))
+    return ProfileDifference(after["model"], seconds, list(_kinds(before, after)), host, worker)
+
+
+def _worker(before: Profile, after: Profile, seconds: float) -> Iterator[WorkerRow]:
+    known = {one["node"]: one for one in before["worker"]}
+    for one in after["worker"]:
+        runs = one["runs"] - known[one["node"]]["runs"]
+        spent = one["seconds"] - known[one["node"]]["seconds"]
+        if runs:
+            yield WorkerRow(one["node"], runs, 1e3 * spent / runs, spent / seconds)
 
 
 def _kinds(before: Profile, after: Profile) -> Iterator[Kind]:

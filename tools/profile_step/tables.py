@@ -13,10 +13,19 @@ COLUMNS = ("share %", "mean ms", "p50 ms", "p99 ms", "max ms")
 
 
 def tables(difference: ProfileDifference) -> Iterator[Table]:
-    """A table for each kind of steps, and one for the engine host's thread."""
+    """A table of the nodes in workers, one for each kind of steps, and one for the engine host's thread."""
+    if difference.worker:
+        yield _worker(difference)
     for kind in difference.kinds:
         yield _steps(kind, difference.seconds)
     yield _host(difference)
+
+
+def _worker(difference: ProfileDifference) -> Table:
+    made = _table(f"{difference.model}: nodes in workers", "", "node", "runs", "mean ms", "% of a processor")
+    for row in difference.worker:
+        made.add_row(row.node, str(row.runs), f"{row.mean_ms:.3f}", f"{100 * row.share:.2f}")
+    return made
 
 
 def _steps(kind: Kind, seconds: float) -> Table:

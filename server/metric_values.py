@@ -8,25 +8,42 @@ from typing import NamedTuple
 import psutil
 
 from pipelines.telemetry import registry
-from pipelines.telemetry.metric_names import START_TIME
-from server.status.reply_models import ProcessPart
+from pipelines.telemetry.metric_names import NODE_RUNS, NODE_SECONDS, START_TIME
 
 MODEL = "model_name"
 
 
-class Sample(NamedTuple):
+class Labelled(NamedTuple):
+    """A sample of a metric."""
+
     labels: dict[str, str]
     value: float
+
+
+class NodeRuns(NamedTuple):
+    """How often a node ran, and for how many seconds."""
+
+    runs: int
+    seconds: float
+
+
+class ProcessUsage(NamedTuple):
+    """What a process of the server uses now; it is a "worker" or a "host"."""
+
+    process: str
+    pid: int
+    resident_bytes: int
+    cpu_seconds: float
 
 
 class MetricValues:
     """The samples of all metrics at one instant; to read them takes some milliseconds."""
 
     def __init__(self) -> None:
-        self._samples: defaultdict[str, list[Sample]] = defaultdict(list)
+        self._samples: defaultdict[str, list[Labelled]] = defaultdict(list)
         for family in registry.collect():
             for sample in family.samples:
-                self._samples[sample.name].append(Sample(sample.labels, sample.value))
+                self._samples[sample.name].append(Labelled(sample.labels, sample.value))
 
     def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
         """The sums of a metric by the values of one label, of the samples that have these labels."""
@@ -40,7 +57,13 @@ class MetricValues:
         """The sum of a counter, or of a gauge, of one model."""
         return round(self.by(name, MODEL, **{MODEL: model})[model])
 
-    def processes(self) -> list[ProcessPart]:
+    def node_runs(self, model: str) -> dict[str, NodeRuns]:
+        """What each node of a model's graph did in all workers since the server was started."""
+        runs = self.by(f"{NODE_RUNS}_total", "node", **{MODEL: model})
+        seconds = self.by(f"{NODE_SECONDS}_total", "node", **{MODEL: model})
+        return {path: NodeRuns(round(count), seconds[path]) for path, count in runs.items()}
+
+    def processes(self) -> list[ProcessUsage]:
         """What the processes of the server use now."""
         starts = self._samples.get(START_TIME, [])
         found = (_usage(sample.labels["process"], sample.labels.get("pid")) for sample in starts)
@@ -51,12 +74,12 @@ class MetricValues:
         return min((sample.value for sample in self._samples.get(START_TIME, [])), default=0.0)
 
 
-def _usage(name: str, pid: str | None) -> ProcessPart | None:
+def _usage(name: str, pid: str | None) -> ProcessUsage | None:
     try:
         process = psutil.Process(None if pid is None else int(pid))
         with process.oneshot():
             times, memory = process.cpu_times(), process.memory_info()
-            return ProcessPart(
+            return ProcessUsage(
                 process=name,
                 pid=process.pid,
                 resident_bytes=memory.rss,
