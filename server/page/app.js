@@ -3,10 +3,15 @@
 import * as api from "./api.js";
 import { el, reconcile, setText } from "./dom.js";
 import { Feed } from "./feed.js";
-import { mountStatus } from "./status.js";
+import { StatusView } from "./status.js";
 
 const $ = (id) => document.getElementById(id);
 const listeners = new Set();
+const ENGINE_WORDS = {
+  down: "is down: it is started again, and the numbers below are the last ones.",
+  starting: "is starting: its models are being loaded.",
+  draining: "ends: it takes no new requests.",
+};
 let snapshot = null;
 let playground = null;
 
@@ -17,7 +22,7 @@ const context = {
   onModels: (callback) => (listeners.add(callback), () => listeners.delete(callback)),
 };
 
-const status = mountStatus($("status"), context);
+const status = new StatusView($("status"), (model) => hash("status", model));
 const feed = new Feed(show, showConnection);
 
 /** `#/status/NAME` or `#/playground/NAME` → the view and the model; a name may have slashes. */
@@ -32,6 +37,7 @@ export function hash(view, model) {
 
 function show(next) {
   snapshot = next;
+  banner(engineWords(next.engines));
   listModels(next.models);
   status.update(next);
   for (const callback of listeners) callback(next.models);
@@ -49,9 +55,16 @@ function showConnection(state, text) {
   document.body.dataset.connection = state;
   setText($("connection"), { live: "Live", connecting: "Connecting", lost: "Not connected" }[state]);
   status.connection(state);
-  if (state !== "lost") return banner("");
+  if (state !== "lost") return;
   const seen = snapshot ? " The numbers below are the last ones that arrived." : "";
   banner(`${text}${seen} Trying again.`);
+}
+
+/** What is wrong with engines; the numbers of one that is down are old. */
+function engineWords(engines) {
+  const wrong = engines.filter((engine) => engine.state !== "ready");
+  status.engines(wrong.length === engines.length && wrong.some((engine) => engine.state === "down"));
+  return wrong.map(({ engine, state }) => `${engines.length > 1 ? `Engine ${engine}` : "The engine"} ${ENGINE_WORDS[state] ?? state}`).join(" ");
 }
 
 function banner(text) {
