@@ -34,6 +34,7 @@ export function age(seconds) {
 
 export function percent(share) {
   if (share == null) return NONE;
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
   return share > 0 && share < 0.095 ? `${(share * 100).toFixed(1)} %` : `${Math.round(share * 100)} %`;
 }
 

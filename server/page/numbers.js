@@ -12,9 +12,9 @@ const share = (part, whole) => (whole ? part / whole : null);
  * last of the series, a `note`, and `shown` for tiles of some models only.
  */
 const TILES = [
-  { name: "Running", series: "running", format: count, now: (s) => total(s.queues, "running") },
+  { name: "Running", series: "running", format: count, now: (s) => inAll(s, "running") },
   {
-    name: "Waiting", series: "waiting", format: count, now: (s) => total(s.queues, "waiting"),
+    name: "Waiting", series: "waiting", format: count, now: (s) => inAll(s, "waiting"),
     note: (s) => (total(s.queues, "swapped") ? `${count(total(s.queues, "swapped"))} swapped out` : ""),
   },
   { name: "Prompt", series: "prompt_tokens_per_s", format: count, unit: "tokens/s", note: (s) => `${count(s.totals.prompt_tokens)} so far` },
@@ -55,6 +55,12 @@ export class Numbers {
 
 function total(queues, name) {
   return queues.reduce((sum, queue) => sum + queue[name], 0);
+}
+
+/** Of all queues of the model; before they are reported, what its card says. */
+function inAll(snapshot, name) {
+  const card = snapshot.models.find((model) => model.id === snapshot.model);
+  return snapshot.queues.length ? total(snapshot.queues, name) : card?.[name];
 }
 
 function resident(snapshot) {

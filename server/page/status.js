@@ -88,17 +88,27 @@ export class StatusView {
     this.adapterButton.hidden = !this.nodes.some((node) => Object.keys(node.settings).some((name) => name.startsWith("adapters")));
   }
 
-  /** The graph is asked for when another model or another instance of it is shown. */
+  /** The graph is asked for when another model, or another instance of it, is ready. */
   async loadGraph(card) {
-    const key = card ? `${card.id} ${card.instance} ${card.state}` : null;
+    const key = card ? `${card.id} ${card.instance} ${card.state === "ready"}` : null;
     if (key === this.key) return;
     this.key = key;
-    const graph = card ? await getJSON(`v1/models/${encodeURIComponent(card.id)}/graph`).catch(() => null) : null;
+    if (card?.id === this.graph?.model && card?.state !== "ready") return;
+    const graph = card?.state === "ready" ? await getJSON(`v1/models/${encodeURIComponent(card.id)}/graph`).catch(() => null) : null;
     if (key !== this.key) return;
-    if (JSON.stringify(graph) === JSON.stringify(this.graph ?? null)) return;
+    if (!graph && card?.state === "ready") this.key = null;
+    this.showGraph(graph, card);
+  }
+
+  showGraph(graph, card) {
+    if (graph && JSON.stringify(graph) === JSON.stringify(this.graph)) return;
     this.graph = graph;
     this.nodes = graph ? graph.nodes.flatMap((node) => [node, ...node.body]) : [];
-    if (!graph) return this.drawing.clear(card ? `The graph is shown when ${card.id} is loaded.` : "");
+    this.sourceButton.disabled = !graph;
+    if (!graph) {
+      this.showSource(false);
+      return this.drawing.clear(card ? `The graph is shown once ${card.id} is loaded.` : "");
+    }
     this.drawing.show(graph);
     this.inspector.show(graph, this.nodes);
     this.updateTimes();
