@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import AdapterWeights, ProductShape
-from pipelines.host.backends.adapter_stacks import AdapterStack, AdapterStacks
+from pipelines.host.backends.adapter_stacks import FLOAT32, AdapterStack, AdapterStacks
 from pipelines.host.backends.device_errors import ModelError
 
 NO_TOKENS, FIRST_ROW = np.zeros(0, np.int32), np.zeros(1, np.int64)
-Give = Callable[[str, NDArray[np.float32]], None]
+Give = Callable[[str, NDArray[Any]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
 
@@ -35,13 +35,19 @@ def check_products(path: Path, products: Collection[str], frame_size: int = 0) -
 class AdapterInputs:
     """The inputs for adapters of a model with these products; without any it has none.
 
-    `by_text`: the model reads whole texts side by side.
+    `by_text`: the model reads whole texts side by side.  `dtype`: of A and B.
     """
 
-    def __init__(self, products: Mapping[str, ProductShape], give: Give, by_text: bool = False) -> None:
+    def __init__(
+        self,
+        products: Mapping[str, ProductShape],
+        give: Give,
+        by_text: bool = False,
+        dtype: np.dtype[Any] = FLOAT32,
+    ) -> None:
         self.products = products
         self._by_text = by_text
-        self._stacks = AdapterStacks(products)
+        self._stacks = AdapterStacks(products, dtype)
         base = self._stacks.base
         slot = self._slot(base, NO_TOKENS, NO_TOKENS, 1, FIRST_ROW)  # of whatever number of rows
         self._of_base = base.arrays | slot

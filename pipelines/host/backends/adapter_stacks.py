@@ -1,9 +1,10 @@
 """The adapters of a step side by side, as inputs of a model whose products have room for them.
 
-Behind each product y of x with room for adapters a model computes y + ((x · A) * slot) · B: A float32[in, R]
-and B float32[R, out] hold all adapters of the step, R is the sum of their ranks, and slot float32[tokens, R]
-is 1 in the columns of a token's own adapter and 0 elsewhere.  With R = 0 nothing is added.  Where x has whole
-texts side by side, [texts, width, in], all tokens of a text have its adapter: slot is float32[texts, 1, R].
+Behind each product y of x with room for adapters a model computes y + ((x · A) * slot) · B: A[in, R] and
+B[R, out] hold all adapters of the step, R is the sum of their ranks, and slot float32[tokens, R] is 1 in the
+columns of a token's own adapter and 0 elsewhere.  With R = 0 nothing is added.  Where x has whole texts side
+by side, [texts, width, in], all tokens of a text have its adapter: slot is float32[texts, 1, R].  A and B are
+float32, or of the type in which the model computes.
 
 The ends of the model, which may have as many columns as the model is wide, have a slot of their own each, and
 compute keep * y + ((x · A) * slot) · B.  x of the head are the sampled rows; x · A of the embeddings are the
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +27,11 @@ from pipelines.adapters.weights import BASE, AdapterWeights, ProductShape
 PREFIX = "adapters."
 """Of the names of all inputs for adapters."""
 SLOT = f"{PREFIX}slot"
+FLOAT32 = np.dtype(np.float32)
 MAX_SETS = 4
 """Sets of adapters whose stacks are stored: each is a copy of their weights."""
 
-Arrays = dict[str, NDArray[np.float32]]
+Arrays = dict[str, NDArray[Any]]
 
 
 def a_name(product: str) -> str:
@@ -66,7 +69,13 @@ def _num_columns(adapter: AdapterWeights, products: Iterable[str]) -> int:
 class AdapterStack:
     """The adapters of one set.  `arrays` are the inputs for A and B of all products."""
 
-    def __init__(self, adapters: Mapping[int, AdapterWeights], products: Mapping[str, ProductShape]) -> None:
+    def __init__(
+        self,
+        adapters: Mapping[int, AdapterWeights],
+        products: Mapping[str, ProductShape],
+        dtype: np.dtype[Any] = FLOAT32,
+    ) -> None:
+        self._dtype = dtype
         self.numbers = frozenset(adapters)
         self._row_of = {number: row for row, number in enumerate([*adapters, BASE])}
         self.arrays: Arrays = {}
@@ -87,8 +96,8 @@ class AdapterStack:
         rows = self._rows[slot] = np.zeros((len(adapters) + 1, int(ends[-1])), np.float32)
         self.num_columns += int(ends[-1])
         for name in names:
-            a = self.arrays[a_name(name)] = np.zeros((products[name].size_in, ends[-1]), np.float32)
-            b = self.arrays[b_name(name)] = np.zeros((ends[-1], products[name].size_out), np.float32)
+            a = self.arrays[a_name(name)] = np.zeros((products[name].size_in, ends[-1]), self._dtype)
+            b = self.arrays[b_name(name)] = np.zeros((ends[-1], products[name].size_out), self._dtype)
             keep = np.ones((len(adapters) + 1, 1), np.float32)
             for row, adapter in enumerate(adapters):
                 rows[row, ends[row] : ends[row + 1]] = 1
@@ -120,11 +129,12 @@ class AdapterStack:
 class AdapterStacks:
     """The adapters that a session holds, and the stacks of the sets of them that its last steps had."""
 
-    def __init__(self, products: Mapping[str, ProductShape]) -> None:
-        self._products = products
+    def __init__(self, products: Mapping[str, ProductShape], dtype: np.dtype[Any] = FLOAT32) -> None:
+        """`dtype`: of A and B, as the model reads them."""
+        self._products, self._dtype = products, dtype
         self._adapters: dict[int, AdapterWeights] = {}
         self._num_columns: dict[int, int] = {}
-        self.base = AdapterStack({}, products)
+        self.base = AdapterStack({}, products, dtype)
         self._stored: OrderedDict[frozenset[int], AdapterStack] = OrderedDict()
         self._last = self.base
 
@@ -154,7 +164,7 @@ class AdapterStacks:
         stack = self._stored.get(wanted)
         if stack is None:
             adapters = {number: self._adapters[number] for number in sorted(wanted)}
-            stack = self._stored[wanted] = AdapterStack(adapters, self._products)
+            stack = self._stored[wanted] = AdapterStack(adapters, self._products, self._dtype)
         self._stored.move_to_end(wanted)
         while len(self._stored) > MAX_SETS:
             self._stored.popitem(last=False)

@@ -21,6 +21,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.arrays import to_tensor
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs, embed_tokens
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
@@ -28,7 +29,7 @@ from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
 from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
-from pipelines.host.backends.openvino.low_rank_products import add_low_rank
+from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import (
     STATE_INPUT,
@@ -110,6 +111,7 @@ class OpenVINOSession:
         read = _read(path, settings.targets, settings.headless)
         if settings.targets is not None:
             check_products(path, read.products, read.frame_size)
+        dtype = narrow_adapters(read.model, settings.precision)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
@@ -133,7 +135,7 @@ class OpenVINOSession:
             self._place_cache(0)
             self._place_states(0)
             self.products = read.products
-            self._adapters = AdapterInputs(read.products, self._set_input)
+            self._adapters = AdapterInputs(read.products, self._set_input, dtype=dtype)
             self._run_warmup(1, 1)
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
@@ -181,7 +183,7 @@ class OpenVINOSession:
     def _set_input(self, name: str, array: NDArray[Any]) -> None:
         """The request reads the array in place."""
         assert self._request is not None
-        self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
+        self._request.set_input_tensor(self._inputs[name], to_tensor(name, array))
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"

@@ -28,6 +28,7 @@ from pipelines.host.backends.encoder_io import (
     read_columns,
     reads_arrays,
 )
+from pipelines.host.backends.openvino.arrays import to_tensor
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
     facts_of,
@@ -37,7 +38,7 @@ from pipelines.host.backends.openvino.encoder_model import (
     weights_beside,
 )
 from pipelines.host.backends.openvino.image_patches import fill_patches
-from pipelines.host.backends.openvino.low_rank_products import add_low_rank
+from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
 from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -82,7 +83,8 @@ class OpenVINOEncoder:
         if settings.targets is not None:
             self.products = add_low_rank(model, settings.targets, by_text=True)
             check_products(path, self.products)
-        self._adapters = AdapterInputs(self.products, self._set_input, by_text=True)
+        dtype = narrow_adapters(model, settings.precision)
+        self._adapters = AdapterInputs(self.products, self._set_input, by_text=True, dtype=dtype)
         with release_pages_during(self._files):
             compiled = compile_encoder(path, model, settings)
             self._compiled: ov.CompiledModel | None = compiled
@@ -130,7 +132,7 @@ class OpenVINOEncoder:
     def _set_input(self, name: str, array: NDArray[Any]) -> None:
         """The request reads the array in place."""
         assert self._request is not None
-        self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        self._request.set_tensor(name, to_tensor(name, array))
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -10,8 +11,11 @@ from openvino import opset13 as ops
 
 from pipelines.adapters.product_names import is_wanted, named_product, product_name
 from pipelines.adapters.weights import ProductShape
+from pipelines.element_types import DTYPES
 from pipelines.host.backends.adapter_stacks import SLOT, a_name, b_name
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.arrays import NAMES
+from pipelines.host.backends.openvino.inference_type import inference_type
 
 
 def add_low_rank(model: ov.Model, targets: frozenset[str], by_text: bool = False) -> dict[str, ProductShape]:
@@ -35,6 +39,25 @@ def add_low_rank(model: ov.Model, targets: frozenset[str], by_text: bool = False
         model.add_parameters([slot, *(each for both in sides.values() for each in both)])
         model.validate_nodes_and_infer_types()
     return shapes
+
+
+def narrow_adapters(model: ov.Model, precision: str | None) -> np.dtype[Any]:
+    """Make the inputs for A and B, if there are any, of the type in which the model will compute; return it.
+
+    Each step would convert inputs of another type.
+    """
+    names = (a_name(""), b_name(""))
+    inputs = [each for each in model.get_parameters() if each.get_friendly_name().startswith(names)]
+    element = inference_type(precision) if inputs else ov.Type.f32
+    if element != ov.Type.f32:
+        for given in inputs:
+            readers = given.output(0).get_target_inputs()
+            given.set_element_type(element)
+            wide = ops.convert(given, "f32")  # which the device leaves out
+            for reader in readers:
+                reader.replace_source_output(wide.output(0))
+        model.validate_nodes_and_infer_types()
+    return DTYPES[NAMES[element.get_type_name()]]
 
 
 def _products(model: ov.Model, targets: frozenset[str]) -> Iterator[tuple[str, ov.Node]]:

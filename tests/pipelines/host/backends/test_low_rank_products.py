@@ -13,10 +13,11 @@ from openvino import opset13 as ops
 
 from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
 from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
-from pipelines.host.backends.adapter_stacks import MAX_SETS, AdapterStacks
+from pipelines.host.backends.adapter_stacks import FLOAT32, MAX_SETS, AdapterStacks
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx import low_rank_products as onnx_products
 from pipelines.host.backends.openvino import low_rank_products as openvino_products
+from pipelines.host.backends.openvino.arrays import to_tensor
 
 ALL: frozenset[str] = frozenset()
 RNG = np.random.default_rng(0)
@@ -80,10 +81,14 @@ def onnx_graph(products: list[tuple[str, str]], split: bool = False) -> ir.Model
 
 
 def feed(
-    shapes: dict[str, ProductShape], held: dict[int, AdapterWeights], adapters: list[int], num_new: list[int]
+    shapes: dict[str, ProductShape],
+    held: dict[int, AdapterWeights],
+    adapters: list[int],
+    num_new: list[int],
+    dtype: np.dtype = FLOAT32,
 ):
     given: dict[str, np.ndarray] = {}
-    inputs = AdapterInputs(shapes, given.__setitem__)
+    inputs = AdapterInputs(shapes, given.__setitem__, dtype=dtype)
     for number, weights in held.items():
         inputs.put(number, weights)
     starts = np.cumsum([0, *num_new])
@@ -108,6 +113,42 @@ def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
         np.testing.assert_allclose(q, wanted_q, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(v, wanted_v, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(head, X @ W, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "element", [ov.Type.bf16, ov.Type.f16, ov.Type.f32], ids=lambda each: each.to_string()
+)
+def test_adapters_are_read_in_the_type_in_which_a_model_computes(monkeypatch, element):
+    monkeypatch.setattr(openvino_products, "inference_type", lambda precision: element)
+    model, name = openvino_model(), "layers.3.self_attn.q_proj"
+    shapes = openvino_products.add_low_rank(model, frozenset({"q_proj"}))
+    dtype = openvino_products.narrow_adapters(model, None)
+    types = {each.any_name: each.get_element_type() for each in model.inputs}
+    given = (f"adapters.a.{name}", f"adapters.b.{name}")
+    assert types == {"adapters.slot": ov.Type.f32, **dict.fromkeys(given, element)} | {"rows": ov.Type.f32}
+    weights = adapter(name, 2, 12)
+    inputs = feed(shapes, {1: weights}, [1], [5], dtype)
+    tensors = {each: to_tensor(each, array) for each, array in {"rows": X[:, None], **inputs}.items()}
+    found = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(tensors)["q"][:, 0]
+    a, b = (
+        each.astype(dtype).astype(np.float32) for each in (weights.products[name].a, weights.products[name].b)
+    )
+    np.testing.assert_allclose(found, X @ W + X @ a.T @ b.T, rtol=1e-4, atol=1e-4)
+
+
+def test_no_step_converts_adapters():
+    model = openvino_model()
+    openvino_products.add_low_rank(model, ALL)
+    openvino_products.narrow_adapters(model, None)
+    compiled = ov.Core().compile_model(model, "CPU")
+    readers = {
+        node.get_friendly_name(): [
+            port.get_node().get_rt_info()["layerType"].value for port in node.output(0).get_target_inputs()
+        ]
+        for node in compiled.get_runtime_model().get_ordered_ops()
+        if node.get_friendly_name().startswith(("adapters.a.", "adapters.b."))
+    }
+    assert list(readers.values()) == [["MatMul"]] * 4
 
 
 @pytest.mark.parametrize(
