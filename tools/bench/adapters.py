@@ -1,7 +1,8 @@
 """`python -m tools.bench.adapters`: what room for adapters costs a step, and what adapters in it cost.
 
 The engine without a server, over a model of random weights in int8 on OpenVINO: once as it is, once with room
-for adapters.  Rounds of decoding alternate.  Writes `build/bench-adapters.json`.
+for adapters.  Rounds of decoding alternate.  Where others use the machine too, compare processor times, with
+`--threads 1`: threads that wait for each other take some.  Writes `build/bench-adapters.json`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -38,17 +40,26 @@ COLUMNS = {
     "tokens_per_s": ("tokens/s", "{:.1f}"),
     "ratio": ("its time /\nwithout room", "{:.2f}"),
     "spread": ("of single\nrounds", "{}"),
+    "processor_ratio": ("processor time /\nwithout room", "{:.2f}"),
+    "processor_spread": ("of single\nrounds", "{}"),
 }
-PROMPT_TOKENS = 32
+PROMPT_TOKENS = 4
 SPREAD = 0.02
 """Standard deviation of an adapter's numbers, which change texts and overflow nothing."""
+
+
+class Cost(NamedTuple):
+    """Of a token."""
+
+    time_s: float
+    processor_s: float
 
 
 class Decoding:
     """An engine whose sequences decode until they are cancelled."""
 
-    def __init__(self, model: Path, targets: frozenset[str] | None, sequences: int, steps: int) -> None:
-        session = OpenVINOSession(model, OpenVINOSettings(kv_cache="u8", targets=targets))
+    def __init__(self, model: Path, settings: OpenVINOSettings, sequences: int, steps: int) -> None:
+        session = OpenVINOSession(model, settings)
         length = PROMPT_TOKENS + steps + 1
         num_blocks = sequences * (length // session.block_tokens + 2)
         session.allocate(num_blocks)
@@ -81,8 +92,8 @@ class Decoding:
         }
         self._engine.put_adapter(number, AdapterWeights(rank, products))
 
-    def tokens_per_s(self, num_adapters: int) -> float:
-        """Of one round: every sequence decodes; they have the adapters in turn, or none."""
+    def cost(self, num_adapters: int) -> Cost:
+        """In one round: every sequence decodes; they have the adapters in turn, or none."""
         params = SamplingParams(max_tokens=self._steps + 1, ignore_eos=True, temperature=0.0)
         for key in range(self._sequences):
             adapter = 1 + key % num_adapters if num_adapters else BASE
@@ -91,10 +102,14 @@ class Decoding:
         before = self._engine.counts().output_tokens
         while self._engine.counts().output_tokens - before < self._sequences:
             self._engine.step()
-        begin_s, num_before = perf_counter(), self._engine.counts().output_tokens
+        num_before, began = self._engine.counts().output_tokens, Cost(perf_counter(), process_time())
         while self._engine.has_work:
             self._engine.step()
-        return (self._engine.counts().output_tokens - num_before) / (perf_counter() - begin_s)
+        ended, num_tokens = (
+            Cost(perf_counter(), process_time()),
+            self._engine.counts().output_tokens - num_before,
+        )
+        return Cost(*((end - begin) / num_tokens for end, begin in zip(ended, began, strict=True)))
 
 
 @click.command()
@@ -104,34 +119,49 @@ class Decoding:
 @click.option("--rank", default=16, show_default=True)
 @click.option("--steps", default=24, show_default=True, help="Tokens of each sequence in a round.")
 @click.option("--rounds", default=5, show_default=True)
-def main(name: str, sequences: int, adapters: tuple[int, ...], rank: int, steps: int, rounds: int) -> None:
+@click.option("--threads", type=int, help="Of OpenVINO; default: one for each core.")
+def main(
+    name: str,
+    sequences: int,
+    adapters: tuple[int, ...],
+    rank: int,
+    steps: int,
+    rounds: int,
+    threads: int | None,
+) -> None:
     """Measure and print a table."""
     model = Model.within(BUILD / "bench", name, click.echo).repository("int8")
     path = model / name / "model" / "openvino_model.xml"
     rows = []
     for room, targets in ROOMS.items():
-        plain, with_room = (Decoding(path, each, sequences, steps) for each in (None, targets))
+        settings = (
+            OpenVINOSettings(kv_cache="u8", threads=threads, targets=each) for each in (None, targets)
+        )
+        plain, with_room = (Decoding(path, each, sequences, steps) for each in settings)
         for number in range(1, max(adapters) + 1):
             with_room.put(number, rank)
-        plain.tokens_per_s(0)
-        found: dict[int, list[tuple[float, float]]] = {number: [] for number in adapters}
+        plain.cost(0)
+        found: dict[int, list[tuple[Cost, Cost]]] = {number: [] for number in adapters}
         for _ in range(rounds):
             for number in adapters:
-                found[number].append((plain.tokens_per_s(0), with_room.tokens_per_s(number)))
-        for number, pairs in found.items():
-            ratios = sorted(without / those for without, those in pairs)
-            rows.append(
-                {
-                    "workload": room,
-                    "adapters": number,
-                    "tokens_per_s": median(those for _, those in pairs),
-                    "ratio": median(ratios),
-                    "spread": f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
-                }
-            )
-    title = f"{name} int8, {sequences} sequences, rank {rank}"
+                found[number].append((plain.cost(0), with_room.cost(number)))
+        rows += [{"workload": room, "adapters": number, **_measured(each)} for number, each in found.items()]
+    title = f"{name} int8, {sequences} sequences, rank {rank}, {threads or 'all'} threads"
     Console().print(table(rows, COLUMNS, title))
     (BUILD / "bench-adapters.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def _measured(pairs: list[tuple[Cost, Cost]]) -> dict[str, float | str]:
+    """What rounds without room and with it say."""
+    times = sorted(those.time_s / without.time_s for without, those in pairs)
+    processor = sorted(those.processor_s / without.processor_s for without, those in pairs)
+    return {
+        "tokens_per_s": 1 / median(those.time_s for _, those in pairs),
+        "ratio": median(times),
+        "spread": f"{times[0]:.2f} to {times[-1]:.2f}",
+        "processor_ratio": median(processor),
+        "processor_spread": f"{processor[0]:.2f} to {processor[-1]:.2f}",
+    }
 
 
 if __name__ == "__main__":
