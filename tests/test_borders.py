@@ -62,6 +62,7 @@ MAY_IMPORT = {
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}
+    | {"pipelines.telemetry.last_requests", "pipelines.telemetry.request_record"}
     | {"pipelines.telemetry.step_profile", "pipelines.wire"},
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{

@@ -18,6 +18,7 @@ from pipelines.host import loader
 from pipelines.host.adapters.commands import AdapterCommands
 from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.adapters.registry import AdapterRegistry
+from pipelines.host.host_view import HostView
 from pipelines.host.in_flight import Calls
 from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Requests
@@ -118,11 +119,13 @@ class Host:
             *(self._registry, self._instances, self.inbox, self._preparing),
             *(self._lifecycle.adapters_changed, self._lifecycle.settle),
         )
+        self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
         self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             **self._requests.readers,
             **self._lifecycle.readers,
             **commands.readers,
+            **self._view.readers,
             Hello: self._hello,
             InUse: self._in_use,
             Profile: self._profile,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.adapters.registry import RegisteredAdapter
-from pipelines.host.engine.engine_contract import Engine
+from pipelines.host.engine.engine_contract import Engine, Identity
 from pipelines.host.instances import ModelInstance
 from pipelines.wire.listener import Peer
 
@@ -21,12 +21,14 @@ ALL = -1
 """In place of a choice: all of a call."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class InFlightCall:
     """A request in flight.  `open` holds the choices that have not ended.
 
     One that `holds` its outputs has not ended when they are there: `held` are the rows of each text.
-    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.
+    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.  `name`
+    is the id of its HTTP request.  Until it `has_entered` its engine its guide or its adapter is prepared;
+    `prompt_tokens` are those of all its prompts.
     """
 
     instance: ModelInstance
@@ -36,6 +38,22 @@ class InFlightCall:
     held: list[NDArray[np.float32]] = field(default_factory=list)
     adapter: RegisteredAdapter | None = None
     at_end: Callable[[], None] = lambda: None
+    name: str = ""
+    prompt_tokens: int = 0
+    max_tokens: int = 0
+    has_entered: bool = False
+    began_s: float = field(default_factory=monotonic)
+
+    def enter(self, key: Key, request: Any) -> None:
+        """Submit it to its engine.  Raises what that does."""
+        self.engine.submit(key, request)
+        self.has_entered = True
+
+    @property
+    def identity(self) -> Identity:
+        """What is shown of it beside its progress."""
+        adapter = None if self.adapter is None else self.adapter.name
+        return Identity(self.name, monotonic() - self.began_s, adapter)
 
 
 class Calls:
@@ -81,6 +99,14 @@ class Calls:
         elif choice in call.open:
             call.engine.cancel(key, choice)
         self.ended(key, call, choice)
+
+    def named(self, name: str) -> list[Key]:
+        """The calls of an HTTP request whose results are not there yet; of no name there are none."""
+        return [key for key, call in self._calls.items() if name and call.name == name and not call.held]
+
+    def preparing(self, engine: Engine[Any]) -> Iterator[InFlightCall]:
+        """The calls of an engine that have not entered it yet."""
+        return (call for call in self if call.engine is engine and not call.has_entered)
 
     def of_peer(self, peer: Peer) -> list[Key]:
         return [key for key in self._calls if key[0] is peer]

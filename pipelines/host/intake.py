@@ -14,19 +14,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
-from pipelines.errors import EngineError, Unavailable
+from pipelines.errors import EngineError, RequestError, Unavailable
 from pipelines.host.adapters.calls import AdapterCalls
 from pipelines.host.adapters.registry import AdapterRegistry
-from pipelines.host.engine.engine_contract import EngineKind, GenerationRequest, Result, TensorRequest
+from pipelines.host.engine.engine_contract import (
+    EngineKind,
+    GenerationRequest,
+    Result,
+    SteppedEngine,
+    TensorRequest,
+)
+from pipelines.host.engine.outputs import aborted_output
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
-from pipelines.host.outgoing import inferred, refusal
+from pipelines.host.outgoing import inferred, refusal, update_of
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.wire.listener import Inbox, Listener, Peer
-from pipelines.wire.messages import Abort, ImageRows, Submit, SubmitTensors
+from pipelines.wire.messages import (
+    Abort,
+    Cancelled,
+    CancelRequest,
+    Frame,
+    ImageRows,
+    Inferred,
+    Submit,
+    SubmitTensors,
+)
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
@@ -84,6 +100,7 @@ class Requests:
             Submit: self._submit,
             SubmitTensors: self._infer,
             Abort: self._abort,
+            CancelRequest: self._cancel,
             Completed: self._completed,
             Prepared: self._prepared,
             **self._adapters.readers,
@@ -104,7 +121,7 @@ class Requests:
         try:
             call = self._call(key, message)
             if message.params.guide is None and call.adapter is None:
-                call.engine.submit(key, self._generation(key, message, call))
+                call.enter(key, self._generation(key, message, call))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
@@ -117,16 +134,16 @@ class Requests:
     def _call(self, key: Key, message: Submit | SubmitTensors) -> InFlightCall:
         """The call of a request, with the adapter that it names.  Raises BraidError."""
         instance, node = self._take(message), message.node
+        call = InFlightCall(instance, instance.model.engines[node], {0}, name=message.name)
         if isinstance(message, Submit):
-            choices, holds = set(range(len(message.prompts) * message.n)), False
+            call.open.update(range(len(message.prompts) * message.n))
+            call.prompt_tokens, call.max_tokens = sum(map(len, message.prompts)), message.params.max_tokens
         else:
-            choices, holds = {0}, message.hold
-        engine = instance.model.engines[node]
-        if not message.adapter or node not in instance.adapters:
-            return InFlightCall(instance, engine, choices, holds)
-        adapter = self._registry.current(instance.folder.name, message.adapter)
-        at_end = partial(self._leave_adapter, key, instance, node)
-        return InFlightCall(instance, engine, choices, holds, adapter=adapter, at_end=at_end)
+            call.holds = message.hold
+        if message.adapter and node in instance.adapters:
+            call.adapter = self._registry.current(instance.folder.name, message.adapter)
+            call.at_end = partial(self._leave_adapter, key, instance, node)
+        return call
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""
@@ -168,7 +185,7 @@ class Requests:
     def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
         """Submit a call that is prepared, without the choices that were cancelled meanwhile."""
         try:
-            call.engine.submit(key, self._generation(key, message, call, guide))
+            call.enter(key, self._generation(key, message, call, guide))
             for choice in set(range(len(message.prompts) * message.n)) - call.open:
                 call.engine.cancel(key, choice)
         except Exception as error:
@@ -189,7 +206,7 @@ class Requests:
             call = self._call(key, message)
             request = self._tensors(key, message, call)
             if call.adapter is None:
-                call.engine.submit(key, request)
+                call.enter(key, request)
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
@@ -200,7 +217,7 @@ class Requests:
 
     def _enter_tensors(self, call: InFlightCall, key: Key, request: TensorRequest) -> None:
         try:
-            call.engine.submit(key, request)
+            call.enter(key, request)
         except Exception as error:
             self._refuse(key, error)
 
@@ -256,6 +273,25 @@ class Requests:
     def _abort(self, peer: Peer, message: Abort) -> None:
         self._calls.abort((peer, message.request_id), message.choice)
         self._publisher.note_change()
+
+    def _cancel(self, peer: Peer, message: CancelRequest) -> None:
+        """End what other clients have sent, of any worker: each of those is sent its end."""
+        keys = self._calls.named(message.name)
+        ends = [(key[0], self._cancelled(key)) for key in keys]
+        self._listener.send([*ends, (peer, Cancelled(message.request_id, len(keys)))])
+        self._publisher.note_change()
+
+    def _cancelled(self, key: Key) -> Frame | Inferred:
+        """The end of a call that was cancelled, of each choice that was open."""
+        call, request_id = self._calls.find(key), key[1]
+        assert call is not None
+        if call.engine.kind is not EngineKind.STEPPED:
+            self._calls.abort(key)
+            return inferred(request_id, RequestError("The request was cancelled."))
+        outputs = {output.choice: output for output in cast(SteppedEngine, call.engine).abort(key)}
+        ends = [outputs.get(choice) or aborted_output(key, choice) for choice in sorted(call.open)]
+        self._calls.ended(key, call)
+        return Frame([update_of(request_id, end) for end in ends])
 
 
 def _number(call: InFlightCall) -> int:

@@ -13,6 +13,7 @@ class Counts:
     waiting: int = 0
     swapped: int = 0  # waiting ones whose cache is in host memory
     blocks_used: int = 0
+    blocks_reusable: int = 0  # free ones whose content later prompts find
     blocks_total: int = 0
     host_blocks_used: int = 0
     host_blocks_total: int = 0

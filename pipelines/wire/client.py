@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from pipelines.errors import BraidError, RequestError
+from pipelines.telemetry.last_requests import LastRequests
+from pipelines.telemetry.request_record import NUM_ERRORS, NUM_REQUESTS, ErrorRecord, RequestRecord
 from pipelines.wire.connection import Connect
 from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
@@ -16,6 +18,7 @@ from pipelines.wire.messages import (
     Inferred,
     InUse,
     ModelStatus,
+    ReportRequests,
     Status,
     Submit,
     SubmitTensors,
@@ -43,6 +46,7 @@ class EngineClient(HostQuestions):
         """`ids` are those of the requests; default: 1, 2 and so on."""
         super().__init__(connect, ids)
         self._queues: dict[int, UpdateQueue | PendingReply] = {}
+        self._reported = LastRequests()  # by this worker, for a host that is new
 
     @property
     def num_in_flight(self) -> int:
@@ -67,9 +71,11 @@ class EngineClient(HostQuestions):
         context: int | None = None,
         images: ImageRows | None = None,
         adapter: int = 0,
+        name: str = "",
     ) -> int:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
+        `name` is the id of the HTTP request that it is of.
         Raises Unavailable when no host listens or it is draining, RequestError when the prompts are longer
         than the wire carries.  Returns before the host has read it: later errors come through the queue.
         """
@@ -80,6 +86,7 @@ class EngineClient(HostQuestions):
                 Submit(
                     *(request_id, model, instance_id, node, prompts, params),
                     *(n, cache_salt, tenant, context, images, adapter),
+                    name,
                 )
             )
         except ValueError as error:
@@ -102,6 +109,7 @@ class EngineClient(HostQuestions):
         held: Mapping[str, int] | None = None,
         images: ImageRows | None = None,
         adapter: int = 0,
+        name: str = "",
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -111,7 +119,7 @@ class EngineClient(HostQuestions):
         link = self._listening_link()
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
-        options = tenant, hold, dict(held or {}), images, adapter
+        options = tenant, hold, dict(held or {}), images, adapter, name
         try:
             link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, *options))
         except ValueError as error:
@@ -126,6 +134,14 @@ class EngineClient(HostQuestions):
             return False
         self._link.send(InUse(instance_ids, status))
         return True
+
+    def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:
+        """Have the host hold the records of requests that have ended; a host that is new gets the last ones
+        of this worker again.
+        """
+        self._reported.add(requests, errors)
+        if self._status is not None:
+            self._send(ReportRequests(list(requests[-NUM_REQUESTS:]), list(errors[-NUM_ERRORS:])))
 
     def abort(self, request_id: int, choice: int = -1) -> None:
         """Cancel a choice (-1: the request): the host frees it within a step.
@@ -169,6 +185,13 @@ class EngineClient(HostQuestions):
         for update_queue in failed.values():
             update_queue.fail(error or lost_error())
         super().lost(error)
+
+    def _set_status(self, status: Status | None) -> None:
+        is_new = self._status is None and status is not None
+        super()._set_status(status)
+        reported = self._reported
+        if is_new and (reported.requests or reported.errors):
+            self._send(ReportRequests(reported.requests, reported.errors))
 
     def _deliver(self, update: TokenUpdate) -> None:
         update_queue = cast(UpdateQueue | None, self._queues.get(update.request_id))

@@ -96,10 +96,15 @@ class HostConnection:
             self._set_status(None)
 
     def _listening_link(self) -> Link:
+        link = self._known_link()
+        if self._status is not None and self._status.state == "draining":
+            raise Unavailable("the server is shutting down")
+        return link
+
+    def _known_link(self) -> Link:
+        """That of a host that has sent its status; it may be draining.  Raises Unavailable."""
         if self._link is None or self._status is None:
             raise Unavailable("the engine is starting")
-        if self._status.state == "draining":
-            raise Unavailable("the server is shutting down")
         return self._link
 
     def _send(self, message: ToHost) -> None:

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.telemetry.step_profile import Steps
+from pipelines.wire.engine_view import History, HostProcess, ModelLoad, ModelTotals, NodeView
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import TokenPiece
@@ -67,7 +69,8 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
     `tenant` is a digest of the API key or session that the request came with: tenants take turns.  `context`
     is the id of the SubmitTensors whose outputs are held: prompt i attends to those of its text i.
-    `adapter` is the load number of one of the model's; 0: none.
+    `adapter` is the load number of one of the model's; 0: none.  `name` is the id of the HTTP request, which
+    several may have.
     """
 
     request_id: int
@@ -82,6 +85,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     context: int | None = None
     images: ImageRows | None = None
     adapter: int = 0
+    name: str = ""
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
@@ -128,7 +132,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     reply has their `lengths`, and the id in `held`.
     `held`: further inputs, which the host holds: their names → the requests whose rows they are, of which
     each text has as many.
-    `adapter` is the load number of one of the model's; 0: none.
+    `adapter` is the load number of one of the model's; 0: none.  `name` is as that of Submit.
     """
 
     request_id: int
@@ -142,6 +146,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     held: dict[str, int] = {}
     images: ImageRows | None = None
     adapter: int = 0
+    name: str = ""
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
@@ -181,6 +186,62 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     error_status: int = 500
     error_field: str | None = None
     error_word: str | None = None
+
+
+class Inspect(msgspec.Struct, frozen=True, array_like=True, tag="inspect"):
+    """Worker to host: what the host does now; `Inspected` replies, between two steps.
+
+    Engine nodes, totals and history are those of `model`; it need not be in memory.  `request_id` is from the
+    same numbers as that of Submit.
+    """
+
+    request_id: int
+    model: str
+
+
+class Inspected(msgspec.Struct, frozen=True, array_like=True, tag="inspected"):
+    """Host to worker: what a host does, at most a second ago.
+
+    `models` are all that are in memory; `nodes` those of the asked model, of its newest instance first;
+    `history` is None where there is none of it.  `requests` and `errors` are the last of all workers, the
+    newest first.  `engine` is set by a worker that has several hosts: which one this is.
+    """
+
+    request_id: int
+    state: HostState
+    process: HostProcess
+    models: list[ModelLoad]
+    nodes: list[NodeView]
+    totals: ModelTotals
+    history: History | None = None
+    requests: list[RequestRecord] = []
+    errors: list[ErrorRecord] = []
+    engine: str = "0"
+
+
+class CancelRequest(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
+    """Worker to host: end all that is in flight of the HTTP requests of this `name`; `Cancelled` replies.
+
+    Their choices end with `finish` "abort", requests for vectors and tensors with an error, each at the
+    worker that submitted it.  `request_id` is from the same numbers as that of Submit.
+    """
+
+    request_id: int
+    name: str
+
+
+class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag="cancelled"):
+    """Host to worker: how many submissions of that name were ended; 0 where none was in flight."""
+
+    request_id: int
+    num_cancelled: int
+
+
+class ReportRequests(msgspec.Struct, frozen=True, array_like=True, tag="report_requests"):
+    """Worker to host: HTTP requests that have ended, and those that failed."""
+
+    requests: list[RequestRecord]
+    errors: list[ErrorRecord]
 
 
 class ResetPrefixCache(msgspec.Struct, frozen=True, array_like=True, tag="reset_prefix_cache"):
@@ -339,8 +400,10 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
 
 
 ToModels = WantModel | ReleaseModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan | KeepModel
-ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort | ToModels
-ToWorker = Welcome | Frame | Inferred | Profiled | PrefixCacheReset | ModelSettled | Status
+ToFeed = Inspect | CancelRequest | ReportRequests
+ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort | ToModels | ToFeed
+Replies = Profiled | Inspected | Cancelled | PrefixCacheReset | ModelSettled
+ToWorker = Welcome | Frame | Inferred | Replies | Status
 
 
 def _schema() -> str:

@@ -1,4 +1,4 @@
-"""What a worker asks of the engine host about its models, and waits for: profiles, loads, unloads, resets."""
+"""What a worker asks of the engine host, and waits for: what it does, profiles, loads, unloads, resets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
 from pipelines.errors import BraidError, Unavailable
-from pipelines.wire.connection import Connect, HostConnection
+from pipelines.wire.connection import Connect, HostConnection, Link
 from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
+    Cancelled,
+    CancelRequest,
+    Inspect,
+    Inspected,
     KeepModel,
     LoadAdapter,
     ModelSettled,
-    PrefixCacheReset,
     Profile,
     Profiled,
     ReleaseModel,
+    Replies,
     Rescan,
     ResetPrefixCache,
     ToWorker,
@@ -33,7 +37,6 @@ REPLY_S = 10.0
 
 Asked = WantModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan
 """What `ModelSettled` replies to."""
-Reply = Profiled | PrefixCacheReset | ModelSettled
 
 
 class HostQuestions(HostConnection):
@@ -42,7 +45,7 @@ class HostQuestions(HostConnection):
     def __init__(self, connect: Connect, ids: Iterator[int] | None = None) -> None:
         super().__init__(connect)
         self._ids = itertools.count(1) if ids is None else ids
-        self._replies: dict[int, asyncio.Future[Reply]] = {}
+        self._replies: dict[int, asyncio.Future[Replies]] = {}
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
         """Where the time of a model's steps goes, in the instance that new calls use.
@@ -55,6 +58,22 @@ class HostQuestions(HostConnection):
         if profiled.error is not None:
             raise host_error(profiled)
         return profiled
+
+    async def inspect(self, model: str) -> list[Inspected]:
+        """What the host does now, with the engine nodes of a model where it is in memory; of each host one.
+
+        Raises Unavailable when no host listens or it does not reply within REPLY_S.
+        """
+        request = Inspect(next(self._ids), model)
+        return [cast(Inspected, await self._reply_to(request, REPLY_S, self._known_link()))]
+
+    async def cancel(self, name: str) -> int:
+        """End what is in flight of the HTTP requests of this id, of any worker: how many submissions it was.
+
+        Raises Unavailable when no host listens or it does not reply within REPLY_S.
+        """
+        request = CancelRequest(next(self._ids), name)
+        return cast(Cancelled, await self._reply_to(request, REPLY_S, self._known_link())).num_cancelled
 
     async def reset_prefix_cache(self) -> None:
         """Empty the prefix caches of all models; requests in flight go on with the blocks they have.
@@ -104,7 +123,7 @@ class HostQuestions(HostConnection):
         self._listening_link().send(KeepModel(model, seconds))
 
     def received(self, message: ToWorker) -> None:
-        if isinstance(message, Reply):
+        if isinstance(message, Replies):
             self._set_reply(message)
         else:
             super().received(message)
@@ -128,11 +147,12 @@ class HostQuestions(HostConnection):
 
     async def _reply_to(
         self,
-        request: Profile | ResetPrefixCache | Asked,
+        request: Profile | Inspect | CancelRequest | ResetPrefixCache | Asked,
         timeout_s: float | None,
-    ) -> Reply:
-        link = self._listening_link()
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        link: Link | None = None,
+    ) -> Replies:
+        link = link or self._listening_link()
+        reply: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
         self._replies[request.request_id] = reply
         link.send(request)
         try:
@@ -142,7 +162,7 @@ class HostQuestions(HostConnection):
         finally:
             del self._replies[request.request_id]
 
-    def _set_reply(self, message: Reply) -> None:
+    def _set_reply(self, message: Replies) -> None:
         reply = self._replies.get(message.request_id)
         if reply is not None and not reply.done():
             reply.set_result(message)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Hashable
 
 from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
-from pipelines.host.engine.outputs import Output, failed_output
+from pipelines.host.engine.outputs import Output, aborted_output, failed_output
 from pipelines.host.engine.scheduler import StepScheduler
 from pipelines.host.engine.sequence import Sequence
 
@@ -46,6 +46,15 @@ class ActiveRequests:
         cancelled = sequences_to_cancel(self._requests.get(key, {}), choice)
         for sequence in reversed(cancelled):  # followers before their leader, so that none inherits in vain
             self.remove(sequence)
+
+    def abort(self, key: Hashable) -> list[Output]:
+        """Remove a request as a client wishes that has not sent it: each of its choices ends so."""
+        sequences = list(self._requests.get(key, {}).values())
+        outputs = [
+            aborted_output(key, choice, sequence) for sequence in sequences for choice in choices_of(sequence)
+        ]
+        self.cancel(key, None)
+        return outputs
 
     def among(self, sequences: list[Sequence]) -> list[Sequence]:
         """Those of `sequences` that have not ended."""

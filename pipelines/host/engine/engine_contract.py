@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
+from pipelines.wire.engine_view import EngineNodeKind, SequenceView
 from pipelines.wire.sampling_params import SamplingParams
 
 Result = dict[str, NDArray[Any]] | Exception
@@ -69,6 +70,25 @@ class TensorRequest:
     adapter: int = BASE
 
 
+class Identity(NamedTuple):
+    """Whose a request is, to be shown: the id of its HTTP request, its age, its adapter."""
+
+    name: str = ""
+    age_s: float = 0.0
+    adapter: str | None = None
+
+
+class EngineView(NamedTuple):
+    """What an engine shows: its first MAX_SEQUENCES, and where it has a cache the owners of its blocks.
+
+    The owners of `block_map` are places in `sequences`.
+    """
+
+    kind: EngineNodeKind
+    sequences: list[SequenceView]
+    block_map: list[tuple[int, int]] | None = None
+
+
 Request = TypeVar("Request", contravariant=True)
 
 
@@ -90,6 +110,9 @@ class Engine(Protocol[Request]):
     def counts(self) -> Counts:
         """What the engine holds now and has done so far; the caller's own copy."""
 
+    def view(self, identify: Callable[[Hashable], Identity]) -> EngineView:
+        """What runs and waits now; `identify` gives what is shown of the request of a key."""
+
     def close(self) -> None:
         """Drop all requests and close the body, at once or when the run in progress has ended."""
 
@@ -106,6 +129,9 @@ class SteppedEngine(Engine[GenerationRequest], HoldsAdapters, Protocol):
     @property
     def step_tokens(self) -> int:
         """Tokens that all steps have computed, draft tokens included."""
+
+    def abort(self, key: Hashable) -> list[Output]:
+        """End all choices of a request, each with an Output; [] for one that is unknown."""
 
     def step(self) -> list[Output]:
         """Compute one step; [] when it has no outputs."""

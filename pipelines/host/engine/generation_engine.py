@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from time import perf_counter
 from typing import ClassVar, Literal
 
@@ -13,7 +13,8 @@ from pipelines.errors import EngineError
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
-from pipelines.host.engine.engine_contract import EngineKind, GenerationRequest
+from pipelines.host.engine.engine_contract import EngineKind, EngineView, GenerationRequest, Identity
+from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
@@ -21,6 +22,7 @@ from pipelines.host.engine.policy import EngineSettings, blocks_for
 from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduler import StepScheduler
+from pipelines.host.engine.sequence_views import in_turn, view_of
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
@@ -29,6 +31,7 @@ from pipelines.host.engine.submission_checks import Limits, check, check_frames,
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
+from pipelines.wire.engine_view import MAX_SEQUENCES
 
 
 class GenerationEngine:
@@ -130,6 +133,10 @@ class GenerationEngine:
         """
         self._active.cancel(key, choice)
 
+    def abort(self, key: Hashable) -> list[Output]:
+        """End all choices of a request now, each with an Output that says so."""
+        return self._active.abort(key)
+
     @property
     def products(self) -> Mapping[str, ProductShape]:
         """The products that adapters may change; {} where none may."""
@@ -181,6 +188,7 @@ class GenerationEngine:
             waiting=self.num_active - running,
             swapped=sum(len(sequence.group) for sequence in self.scheduler.waiting if sequence.host_blocks),
             blocks_used=pool.num_blocks - pool.num_free,
+            blocks_reusable=pool.num_reusable,
             blocks_total=pool.num_blocks,
             host_blocks_used=swap.num_blocks - swap.num_free,
             host_blocks_total=swap.num_blocks,
@@ -188,6 +196,13 @@ class GenerationEngine:
             reuses_prefixes=self.scheduler.settings.reuse_prefixes,
             accepted_per_position=[*self._totals.accepted_per_position],
         )
+
+    def view(self, identify: Callable[[Hashable], Identity]) -> EngineView:
+        """What runs and waits, and who owns which block; between two steps."""
+        shown = list(islice(in_turn(self.scheduler), MAX_SEQUENCES))
+        owned = [sequence.blocks + sequence.frame_blocks for sequence in shown]
+        views = [view_of(sequence, identify(sequence.key)) for sequence in shown]
+        return EngineView("generation", views, block_map(self.cache.pool, owned))
 
     def step(self) -> list[Output]:
         """Plan → reserve → run the body → commit. [] when there are no outputs."""

@@ -60,6 +60,14 @@ def failed_output(key: Hashable, choice: int, error: str, status: int = 500) -> 
     return Output(key, choice, TokenPiece([], 0, "error"), error, status)
 
 
+def aborted_output(key: Hashable, choice: int, sequence: Sequence | None = None) -> Output:
+    """The end of a choice that another client cancelled; `sequence` is its own, where it has one yet."""
+    piece: Piece = TokenPiece([], 0, "abort")
+    if sequence is not None:
+        piece.num_cached, piece.speculation = sequence.num_reused or 0, speculation_of(sequence)
+    return Output(key, choice, piece)
+
+
 def speculation_of(sequence: Sequence) -> Speculation | None:
     """The totals of a sequence; None until a token was drafted for it."""
     return Speculation(sequence.num_drafted, sequence.num_accepted) if sequence.num_drafted else None

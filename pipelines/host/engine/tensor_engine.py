@@ -14,10 +14,11 @@ from pipelines.errors import EngineError, Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort, check_inputs
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
 from pipelines.host.engine.batching.tensor_queue import TensorQueue, TensorWork, joined_shapes
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.engine_contract import Identity, TensorRequest
 from pipelines.host.engine.threaded_engine import Runnable
 from pipelines.telemetry.step_profile import TENSORS, StepProfile
 from pipelines.values import Tensors
+from pipelines.wire.engine_view import RequestState, SequenceView
 
 MAX_WAITING_BYTES = 1 << 30
 """Most bytes of the tensors of all waiting requests of an engine; a single request may be larger."""
@@ -41,6 +42,8 @@ class CannotJoin(EngineError):
 
 
 class TensorEngine(JoiningEngine[TensorWork]):
+    shown_as = "tensors"
+
     def __init__(
         self,
         body: Runnable,
@@ -135,6 +138,10 @@ class TensorEngine(JoiningEngine[TensorWork]):
 
     def _num_queued(self) -> int:
         return len(self._queue)
+
+    def _view_of(self, work: TensorWork, identity: Identity) -> SequenceView:
+        state: RequestState = "waiting" if work in self._queue else "running"
+        return SequenceView(identity.name, 0, state, 0, 0, 0, 0, 0, 0, identity.age_s, identity.adapter)
 
 
 def check_joinable(inputs: Mapping[str, TensorPort], outputs: Mapping[str, TensorPort]) -> None:

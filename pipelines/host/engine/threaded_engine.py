@@ -15,7 +15,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from pipelines.host.engine.engine_contract import EngineKind, Result, ResultCallback, TensorRequest
+from pipelines.host.engine.engine_contract import (
+    EngineKind,
+    EngineView,
+    Identity,
+    Result,
+    ResultCallback,
+    TensorRequest,
+)
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
 
@@ -111,6 +118,10 @@ class ThreadedEngine(ABC, Generic[Job]):
             now = copy.copy(self._totals)
             now.waiting = self._num_waiting()
             return now
+
+    @abstractmethod
+    def view(self, identify: Callable[[Hashable], Identity]) -> EngineView:
+        """The oldest requests in flight."""
 
     def close(self) -> None:
         """Drop what waits; the last thread closes the body after its last run.  Returns before that."""

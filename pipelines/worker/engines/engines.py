@@ -11,9 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from pipelines.errors import BraidError, NotFound
+from msgspec.structs import replace
+
+from pipelines.errors import BraidError, NotFound, Unavailable
+from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.wire.client import EngineClient
-from pipelines.wire.messages import Profiled, Status
+from pipelines.wire.messages import Inspected, Profiled, Status
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.engines.links import EngineLinks
 from pipelines.worker.engines.route import Route
@@ -100,6 +103,27 @@ class Engines:
         found = await asyncio.gather(*asked or [self._links.listening[0].profile(model, recent_s)])
         return _summed(dict(zip(engines or [0], found, strict=True)))
 
+    async def inspect(self, model: str) -> list[Inspected]:
+        """What each host does now that replies, under its number.
+
+        Raises Unavailable when no host listens or none replies.
+        """
+        replies, errors = await self._at_known(lambda link: link.inspect(model))
+        if errors and not replies:
+            raise errors[0]
+        return [replace(one, engine=str(engine)) for engine, each in replies.items() for one in each]
+
+    async def cancel(self, name: str) -> int:
+        """As `EngineClient.cancel`, in all hosts."""
+        replies, errors = await self._at_known(lambda link: link.cancel(name))
+        if errors and not any(replies.values()):
+            raise errors[0]
+        return sum(replies.values())
+
+    def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:
+        """Have one of the hosts hold the records of requests that have ended."""
+        self._links.first_known.report(requests, errors)
+
     async def reset_prefix_cache(self) -> None:
         await self._at_all(lambda link: link.reset_prefix_cache())
 
@@ -143,6 +167,23 @@ class Engines:
         """
         links = self._links.listening
         return _check(links, await asyncio.gather(*map(ask, links), return_exceptions=True))
+
+    async def _at_known(
+        self, ask: Callable[[EngineClient], Awaitable[T]]
+    ) -> tuple[dict[int, T], list[BraidError]]:
+        """The replies of the hosts that are there, by engine, draining ones too; and the errors of others."""
+        known = [engine for engine, link in enumerate(self._links.all) if link.status is not None]
+        asked = (ask(self._links.all[engine]) for engine in known)
+        replies: dict[int, T] = {}
+        errors: list[BraidError] = [] if known else [Unavailable("the engine is starting")]
+        for engine, reply in zip(known, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(reply, BraidError):
+                errors.append(reply)
+            elif isinstance(reply, BaseException):
+                raise reply
+            else:
+                replies[engine] = reply
+        return replies, errors
 
     def _take_status(self, engine: int, status: Status | None) -> None:
         self._status = self._links.merged.take(engine, status)

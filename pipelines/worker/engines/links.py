@@ -43,6 +43,11 @@ class EngineLinks:
             raise Unavailable("the server is shutting down" if is_ending else "the engine is starting")
         return found
 
+    @property
+    def first_known(self) -> EngineClient:
+        """The first one whose host is there; where none is, the first one."""
+        return next((link for link in self.all if link.status is not None), self.all[0])
+
     def of_request(self, request_id: int) -> EngineClient:
         return self.all[request_id % len(self.all)]
 

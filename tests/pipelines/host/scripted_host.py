@@ -14,14 +14,15 @@ from patience import PATIENCE_S, until
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.engine_contract import EngineKind
-from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.engine_contract import EngineKind, EngineView
+from pipelines.host.engine.outputs import Output, aborted_output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, StepProfile
 from pipelines.wire.client import EngineClient
+from pipelines.wire.engine_view import SequenceView
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.socket_link import over_socket
@@ -63,6 +64,18 @@ class ScriptedEngine:
             choices.pop(one, None)
         if not choices:
             self.live.pop(key, None)
+
+    def abort(self, key):
+        return [aborted_output(key, choice) for choice in self.live.pop(key, {})]
+
+    def view(self, identify):
+        shown = [
+            SequenceView(*(who.name, choice, "running", 1, 1, 0, done, self.limits[key], 0), *who[1:])
+            for key, choices in list(self.live.items())
+            for who in [identify(key)]
+            for choice, done in choices.items()
+        ]
+        return EngineView("generation", shown)
 
     def reset_prefix_cache(self):
         self.num_resets += 1

@@ -2,21 +2,37 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.telemetry.request_record import ErrorRecord, NodeSpan, RequestRecord
 from pipelines.telemetry.step_profile import Phase, Steps
+from pipelines.wire.engine_view import (
+    BlockCounts,
+    History,
+    HostProcess,
+    ModelLoad,
+    ModelTotals,
+    NodeView,
+    PhaseTimes,
+    SequenceView,
+)
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import (
     MAX_FRAME_BYTES,
     Abort,
+    Cancelled,
+    CancelRequest,
     Frame,
     Framer,
     Hello,
     Inferred,
+    Inspect,
+    Inspected,
     InUse,
     MalformedFrame,
     ModelStatus,
     PrefixCacheReset,
     Profile,
     Profiled,
+    ReportRequests,
     ResetPrefixCache,
     Status,
     Submit,
@@ -34,11 +50,17 @@ from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
+SPANS = [NodeSpan("prompt", "run", 0.0, 0.25), NodeSpan("text", "updates", 0.5, 1.0, 0.125)]
+RECORD = RequestRecord("r", 1.5, "/v1/chat/completions", "demo", 200, "stop", 2.5, 9, 4, 3, True, SPANS)
+FAILED = ErrorRecord("e", 2.5, 400, "/v1/chat/completions", None, "no such field")
 TO_HOST = [
     Hello(12, "s"),
     InUse([8, 9], 3),
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
-    SubmitTensors(2, "demo", 9, "result", [TENSOR], ["y"]),
+    SubmitTensors(2, "demo", 9, "result", [TENSOR], ["y"], name="chatcmpl-1"),
+    Inspect(7, "demo"),
+    CancelRequest(8, "chatcmpl-1"),
+    ReportRequests([RECORD], [FAILED]),
     Profile(3, "demo", 9, 1.5),
     ResetPrefixCache(4),
     Abort(1),
@@ -56,7 +78,22 @@ DRAFTED = TokenPiece(
     logprobs=PieceLogprobs(LOGPROBS * 2, drafted=[None, LOGPROBS[0]]),
 )
 SCORED = TokenPiece([4], 1, num_cached=16, logprobs=PieceLogprobs(LOGPROBS, LOGPROBS))
+NODE = NodeView(
+    *("generated", "generation", 9, 1, 1, 0),
+    [
+        SequenceView("r", 0, "running", 9, 9, 4, 2, 64, 1, 0.5, "sql"),
+        SequenceView("r", 1, "waiting", 9, 0, 0, 0, 64, 0, 0.5),
+    ],
+    BlockCounts(8, 1, 2, 5, 16),
+    [(1, 0), (2, -2), (5, -1)],
+    [PhaseTimes("decoding", "body.model", "model", 20, 0.5, 10, 0.25)],
+)
+HISTORY = History(9.0, 1.0, {"running": [0.0, 1.0], "resident_bytes": [1e9, 2e9]})
+PROCESS = HostProcess(12, 1.5, 10**9, 2.5)
 TO_WORKER = [
+    Inspected(7, "ready", PROCESS, [ModelLoad("demo", 1, 1, 10)], [NODE], ModelTotals(9, 4), HISTORY),
+    Inspected(7, "draining", PROCESS, [], [], ModelTotals(), requests=[RECORD], errors=[FAILED]),
+    Cancelled(8, 2),
     Welcome(5, "s"),
     Frame([TokenUpdate(1, 0, SCORED), TokenUpdate(2, 1, TokenPiece([], 1, "stop", 7))]),
     Frame([TokenUpdate(3, 0, TokenPiece([], 0, "error"), error="no", error_status=400)]),

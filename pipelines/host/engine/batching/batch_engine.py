@@ -21,10 +21,11 @@ from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, cache_miss, check_answer, checked_texts
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.engine_contract import Result, TensorRequest
+from pipelines.host.engine.engine_contract import Identity, Result, TensorRequest
 from pipelines.host.engine.submission_checks import check_rows
 from pipelines.host.engine.threaded_engine import Runnable
 from pipelines.telemetry.step_profile import BATCHES, StepProfile
+from pipelines.wire.engine_view import RequestState, SequenceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class BatchSettings:
 
 class BatchEngine(JoiningEngine[BatchPart]):
     """The texts of a request may run in several batches; it has its result when all outputs are computed."""
+
+    shown_as = "pooling"
 
     def __init__(
         self,
@@ -168,6 +171,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
     def _result(self, part: BatchPart, batch: TokenBatch) -> Result | None:
         texts = part.request
         texts.remaining -= len(part)
+        texts.num_done += part.length * len(part)
         if texts.remaining:
             return None
         if self._cache is not None and texts.names:
@@ -179,3 +183,9 @@ class BatchEngine(JoiningEngine[BatchPart]):
 
     def _num_queued(self) -> int:
         return self._waiting.num_texts
+
+    def _view_of(self, texts: Texts, identity: Identity) -> SequenceView:
+        waits = self._waiting.num_left(texts) >= texts.remaining
+        state: RequestState = "waiting" if waits else "running"
+        tokens = len(texts.ids), texts.num_done
+        return SequenceView(identity.name, 0, state, *tokens, 0, 0, 0, 0, identity.age_s, identity.adapter)

@@ -29,7 +29,7 @@ class Texts:
     `rows` are the places of the first features of each.  `order` are the texts that are run, from the
     longest to the shortest; `remaining` of them have no output yet.  `images` are those that each text shows,
     [] where none does.  All are run with the adapter of the load number `adapter`.  A larger `priority` runs
-    later.
+    later.  `num_done` of its tokens were run.
     """
 
     key: Hashable
@@ -50,6 +50,7 @@ class Texts:
     stored: NDArray[np.bool_] | None = None
     images: Sequence[PromptRows | None] = ()
     adapter: int = BASE
+    num_done: int = 0
     rows: Ints = field(init=False)
 
     def __post_init__(self) -> None:

@@ -6,13 +6,15 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 from pipelines.errors import BraidError, EngineError
 from pipelines.host.engine.batching.failure_isolation import AnyPart, FailedBatches, Joined
-from pipelines.host.engine.engine_contract import Result
+from pipelines.host.engine.engine_contract import EngineView, Identity, Result
 from pipelines.host.engine.threaded_engine import Delivery, FinishedBatch, Runnable, ThreadedEngine
 from pipelines.telemetry.step_profile import StepProfile
+from pipelines.wire.engine_view import MAX_SEQUENCES, EngineNodeKind, SequenceView
 
 log = logging.getLogger("braid.engine")
 
@@ -23,6 +25,8 @@ class JoiningEngine(ThreadedEngine[list[AnyPart]]):
     A batch that fails is run again in halves, until a request fails alone: it gets one error, and what waits
     of it is dropped.
     """
+
+    shown_as: ClassVar[EngineNodeKind]
 
     def __init__(
         self,
@@ -35,6 +39,11 @@ class JoiningEngine(ThreadedEngine[list[AnyPart]]):
         self._requests: dict[Hashable, Joined] = {}
         self._failed_batches: FailedBatches[AnyPart] = FailedBatches()
         super().__init__(body, profile, warm, clock, num_threads)
+
+    def view(self, identify: Callable[[Hashable], Identity]) -> EngineView:
+        with self._condition:
+            shown = islice(self._requests.items(), MAX_SEQUENCES)
+            return EngineView(self.shown_as, [self._view_of(one, identify(key)) for key, one in shown])
 
     # What a queue is, with `_condition` held
 
@@ -60,6 +69,10 @@ class JoiningEngine(ThreadedEngine[list[AnyPart]]):
 
     @abstractmethod
     def _num_queued(self) -> int: ...
+
+    @abstractmethod
+    def _view_of(self, request: Any, identity: Identity) -> SequenceView:
+        """What is shown of a request; it runs while something of it does."""
 
     # What a thread does with it
 

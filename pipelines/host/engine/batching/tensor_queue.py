@@ -73,6 +73,9 @@ class TensorQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, work: TensorWork) -> bool:
+        return work in self._waiting
+
     def add(self, work: TensorWork) -> None:
         tag = self._clock + self._bytes[work.tenant]
         insort(self._turns, (tag, next(self._numbers), work))

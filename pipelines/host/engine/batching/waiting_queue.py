@@ -70,6 +70,10 @@ class WaitingQueue:
             tag += length * (end - start)
         self._runs[texts], self._left[texts] = runs, len(texts.order)
 
+    def num_left(self, texts: Texts) -> int:
+        """How many texts of a request wait."""
+        return self._left.get(texts, 0)
+
     def drop(self, texts: Texts) -> None:
         """Remove the waiting texts of a request."""
         self._left.pop(texts, None)

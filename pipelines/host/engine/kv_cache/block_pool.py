@@ -11,7 +11,7 @@ class BlockPool:
     So the prefix cache costs nothing: it is the content of blocks that were not taken again yet (as in
     nano-vllm).  Invariants: 0 <= references[b]; b is free if and only if references[b] == 0; block_of[d] == b
     if and only if digest_of[b] == d.  Free blocks are in the order in which they are taken: those without a
-    digest first, then the least recently freed.
+    digest first, then the least recently freed; `num_reusable` of them have one.
     """
 
     def __init__(self, num_blocks: int) -> None:
@@ -20,6 +20,7 @@ class BlockPool:
         self.free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
         self.digest_of: dict[int, bytes] = {}
         self.block_of: dict[bytes, int] = {}
+        self.num_reusable = 0
 
     @property
     def num_free(self) -> int:
@@ -32,12 +33,14 @@ class BlockPool:
         digest = self.digest_of.pop(block, None)
         if digest is not None:
             del self.block_of[digest]
+            self.num_reusable -= 1
         return block
 
     def share(self, block: int) -> None:
         """One more owner of a block and of what it holds; the block may be free or owned."""
         if self.references[block] == 0:
             del self.free[block]
+            self.num_reusable -= block in self.digest_of
         self.references[block] += 1
 
     def release(self, block: int) -> None:
@@ -46,7 +49,9 @@ class BlockPool:
         if self.references[block] > 0:
             return
         self.free[block] = None
-        if block not in self.digest_of:
+        if block in self.digest_of:
+            self.num_reusable += 1
+        else:
             self.free.move_to_end(block, last=False)
 
     def register(self, block: int, digest: bytes) -> None:
@@ -63,12 +68,14 @@ class BlockPool:
         if block is not None:
             del self.digest_of[block]
             if block in self.free:
+                self.num_reusable -= 1
                 self.free.move_to_end(block, last=False)
 
     def remove_digests(self) -> None:
         """What blocks hold now is found no more; owned blocks stay with their owners."""
         self.digest_of.clear()
         self.block_of.clear()
+        self.num_reusable = 0
 
     def find(self, digest: bytes) -> int | None:
         """The block, owned or free, that has the content of this digest; None if no block has."""

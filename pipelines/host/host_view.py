@@ -1,0 +1,130 @@
+"""What the host shows of itself to those who watch it, from one snapshot a second."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterator
+from time import monotonic
+from typing import Any, cast
+
+import psutil
+from msgspec.structs import replace
+
+from pipelines.host.engine.engine_contract import Identity
+from pipelines.host.in_flight import Calls, InFlightCall, Key
+from pipelines.host.instances import ModelInstance, ModelInstances
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.last_requests import LastRequests
+from pipelines.wire.engine_view import (
+    MAX_SEQUENCES,
+    BlockCounts,
+    HostProcess,
+    ModelLoad,
+    ModelTotals,
+    NodeView,
+    SequenceView,
+)
+from pipelines.wire.listener import Listener, Peer
+from pipelines.wire.messages import HostState, Inspect, Inspected, ReportRequests
+
+REUSE_S = 0.9
+"""A snapshot is the reply to all who ask within this time: a worker asks once a second."""
+
+
+class HostView:
+    """Belongs to the host's main thread; between two steps it takes about a millisecond of it."""
+
+    def __init__(
+        self, instances: ModelInstances, calls: Calls, listener: Listener, state: Callable[[], HostState]
+    ) -> None:
+        self._instances = instances
+        self._calls = calls
+        self._listener = listener
+        self._state = state
+        self._process = psutil.Process()
+        self._last = LastRequests()
+        self._snapshots: dict[str, tuple[float, Inspected]] = {}  # by model, and when it was taken
+        self.readers: dict[type, Callable[[Peer, Any], None]] = {
+            Inspect: self._inspect,
+            ReportRequests: self._report,
+        }
+
+    def _report(self, peer: Peer, message: ReportRequests) -> None:
+        self._last.add(message.requests, message.errors)
+
+    def _inspect(self, peer: Peer, message: Inspect) -> None:
+        now_s, recent = monotonic(), self._snapshots
+        for model in [model for model, (taken_s, _) in recent.items() if now_s - taken_s > REUSE_S]:
+            del recent[model]
+        if message.model not in recent:
+            recent[message.model] = now_s, self._snapshot(message.model)
+        self._listener.send([(peer, replace(recent[message.model][1], request_id=message.request_id))])
+
+    def _snapshot(self, model: str) -> Inspected:
+        instances = [one for one in self._instances if one.folder.name == model]
+        nodes = [node for one in reversed(instances) for node in self._nodes(one)]
+        return Inspected(
+            0,
+            self._state(),
+            self._own_process(),
+            self._loads(),
+            nodes,
+            ModelTotals(),
+            requests=self._last.requests,
+            errors=self._last.errors,
+        )
+
+    def _own_process(self) -> HostProcess:
+        with self._process.oneshot():
+            cpu, memory = self._process.cpu_times(), self._process.memory_info()
+            return HostProcess(os.getpid(), self._process.create_time(), memory.rss, cpu.user + cpu.system)
+
+    def _loads(self) -> list[ModelLoad]:
+        """Of each name that is in memory: its instances together."""
+        found: dict[str, ModelLoad] = {}
+        for instance in self._instances:
+            name, counts = instance.folder.name, [each.counts() for each in instance.model.engines.values()]
+            before = found.get(name, ModelLoad(name, 0, 0, 0))
+            found[name] = ModelLoad(
+                name,
+                before.running + sum(one.running for one in counts),
+                before.waiting + sum(one.waiting for one in counts),
+                before.num_bytes + instance.num_bytes,
+            )
+        return list(found.values())
+
+    def _nodes(self, instance: ModelInstance) -> Iterator[NodeView]:
+        for node, engine in instance.model.engines.items():
+            counts, view = engine.counts(), engine.view(self._identity)
+            preparing = [_not_entered(call) for call in self._calls.preparing(engine)]
+            yield NodeView(
+                node,
+                view.kind,
+                instance.instance_id,
+                counts.running,
+                counts.waiting + len(preparing),
+                counts.swapped,
+                [*view.sequences, *preparing][:MAX_SEQUENCES],
+                _blocks(counts),
+                view.block_map,
+            )
+
+    def _identity(self, key: Hashable) -> Identity:
+        call = self._calls.find(cast(Key, key))
+        return Identity() if call is None else call.identity
+
+
+def _not_entered(call: InFlightCall) -> SequenceView:
+    """A call that is prepared for its engine: all its prompts together."""
+    identity = call.identity
+    return SequenceView(
+        *(identity.name, 0, "waiting", call.prompt_tokens, 0, 0, 0, call.max_tokens, 0),
+        *(identity.age_s, identity.adapter),
+    )
+
+
+def _blocks(counts: Counts) -> BlockCounts | None:
+    total, used, reusable = counts.blocks_total, counts.blocks_used, counts.blocks_reusable
+    if not total:
+        return None
+    return BlockCounts(total, used, reusable, total - used - reusable, counts.block_tokens)
