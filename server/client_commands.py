@@ -10,6 +10,7 @@ import click
 PROGRAMS = {
     "bench": ("tools.load_test", "Measure how fast a server answers many requests."),
     "chat": ("tools.chat", "Talk to a served model from the terminal."),
+    "top": ("tools.top", "Show what a running server does, in a terminal."),
 }
 """Command → the module that is run, and what its line in the help says."""
 AS_THEY_ARE = {"ignore_unknown_options": True, "help_option_names": []}

@@ -59,7 +59,7 @@ def test_version(run):
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "check", "draw", "new-graph", "schema", "export", "chat", "bench"]
+    "command", ["serve", "check", "draw", "new-graph", "schema", "export", "chat", "bench", "top"]
 )
 def test_every_command_is_listed(command, run):
     assert f"  {command} " in run("--help").output
