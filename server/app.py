@@ -13,6 +13,9 @@ import falcon.routing
 
 from pipelines.telemetry import processes
 from server import endpoints
+from server.batches.batch_worker import MAX_RUNS, BatchWorker
+from server.batches.line_calls import LineCalls
+from server.batches.window import MAX
 from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
@@ -33,9 +36,13 @@ class Lifespan:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._grpc: Any = None
+        self._batches: BatchWorker | None = None
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.start(process_of(scope))
+        self._batches = batch_worker(self._services)
+        self._batches.start()
+        process_of(scope).drain.at_start(self._batches.stop)
         if self._services.settings.grpc_port is not None:
             from server.kserve.grpc.listener import GrpcListener
 
@@ -47,6 +54,8 @@ class Lifespan:
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
         if self._grpc is not None:
             await self._grpc.stop()
+        if self._batches is not None:
+            await self._batches.close()
         await self._services.close()
 
 
@@ -98,6 +107,15 @@ class App:
             await self._falcon(scope, exchange.receive, send)
         finally:
             exchange.close()
+
+
+def batch_worker(services: Services) -> BatchWorker:
+    """What runs batches; their requests go to the endpoints that HTTP requests go to."""
+    app = falcon.asgi.App(middleware=[UnknownFieldsReport(services.settings.strict_fields)])
+    errors.install(app)
+    for path, resource in endpoints.batch_routes(services.for_batches(MAX_RUNS * MAX)):
+        app.add_route(path, resource)
+    return BatchWorker(services.offline, LineCalls(app, services.work), services.load_of)
 
 
 def create_app(services: Services) -> App:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -18,6 +19,7 @@ from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.engines import over_sockets
 from pipelines.worker.engines.faces import HostClient, RequestClient
 from server.affinity import affinity_key, fields_of
+from server.batches.offline_store import OfflineStore
 from server.http.admission import Admission
 from server.http.exchange import Exchange
 from server.http.request_body import ArrivingBodies, joined
@@ -39,6 +41,9 @@ CATCH_UP_S = 30.0
 COUNTED_S = 0.3
 """Between two times that numbers are written which were put off."""
 
+LATEST_S = 0.001
+"""Percentiles of steps are not wanted: so few are looked at."""
+
 Read = TypeVar("Read")
 
 
@@ -57,6 +62,7 @@ class Services:
     media: MediaFetcher = field(init=False)
     work: Work = field(init=False)
     feed: StatusFeed = field(init=False)
+    offline: OfflineStore = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -67,6 +73,7 @@ class Services:
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
         self.feed = StatusFeed(StatusSnapshots(self.settings, self.client, self.catalogue).make)
+        self.offline = OfflineStore(self.settings)
 
     async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.
@@ -75,6 +82,7 @@ class Services:
         refuses no request that another worker takes; it does not wait for models that the host still loads.
         """
         await self.response_store.open()
+        await self.offline.open()
         self.client.on_mismatch(process.state.set_mismatched_host)
         await self.client.start()
         await self.catalogue.start()
@@ -109,6 +117,20 @@ class Services:
                 lambda: affinity_key(headers, fields_of(body)), len(body)
             )
 
+    def for_batches(self, max_requests: int) -> Services:
+        """The same, but for places: requests of batches take none of those of HTTP requests."""
+        services = copy(self)
+        services.admission = Admission(max_requests)
+        return services
+
+    async def load_of(self, model: str | None) -> tuple[int, int]:
+        """Sequences of a model that run and that wait in its engines; without a name, of the default one.
+
+        Raises BraidError where no engine has it.
+        """
+        found = await self.client.profile(self.catalogue.model_of(model), LATEST_S)
+        return found.running, found.waiting
+
     def route(self, exchange: Exchange) -> RequestClient:
         """The way to the engine for the requests of one call."""
         return self.client.route(exchange.affinity)
@@ -117,6 +139,7 @@ class Services:
         await self.background.close(self.settings.grace_s)
         self.work.close()
         await self.response_store.close()
+        await self.offline.close()
         await self.catalogue.close()
         await self.client.close()
         if self.counting is not None:

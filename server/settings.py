@@ -255,6 +255,21 @@ class Settings(BaseModel):
     )
     responses_mb: int = Field(default=512, ge=1, description="MB of stored responses at most")
     responses_hours: float = Field(default=24, gt=0, description="hours until a stored response is removed")
+    files: Path | None = Field(
+        default=None,
+        description="folder of uploaded files, batches and their results; default: a folder that is removed "
+        "when the server stops",
+    )
+    file_mb: int = Field(default=200, ge=1, description="MB of an uploaded file at most")
+    files_mb: int = Field(
+        default=4096, ge=1, description="MB of all files and results together at most; more are a 429"
+    )
+    files_count: int = Field(default=10_000, ge=1, description="files at most; more are a 429")
+    files_days: float = Field(default=30, gt=0, description="days until a file is removed")
+    batch_lines: int = Field(default=50_000, ge=1, description="requests of a batch at most")
+    batches_per_key: int = Field(
+        default=32, ge=1, description="batches of one API key that have not ended; more are a 429"
+    )
     replica: str | None = Field(
         default=None,
         pattern=rf"^{NAME}$",

@@ -33,4 +33,7 @@ def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile)
     engines = {
         node: engine.profile.summary(request.recent_s) for node, engine in instance.model.engines.items()
     }
-    return Profiled(request.request_id, engines, dict(loop_times.seconds))
+    counts = [engine.counts() for engine in instance.model.engines.values()]
+    running, waiting = sum(each.running for each in counts), sum(each.waiting for each in counts)
+    host = dict(loop_times.seconds)
+    return Profiled(request.request_id, engines, host, running=running, waiting=waiting)

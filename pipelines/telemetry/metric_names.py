@@ -95,6 +95,8 @@ NODE_SECONDS = "braid:node_seconds"
 AUDIO_SECONDS = "braid:audio_seconds"
 REAL_TIME_FACTOR = "braid:audio_real_time_factor"
 SOCKETS = "braid:open_sockets"
+BATCH_REQUESTS = "braid:batch_requests"
+BATCH_REQUESTS_RUNNING = "braid:batch_requests_running"
 SPOKEN_SECONDS = "braid:speech_seconds"
 SPEECH_REAL_TIME_FACTOR = "braid:speech_real_time_factor"
 
@@ -193,6 +195,8 @@ METRICS = {
         "histogram", "Time of a transcription, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
     ),
     SOCKETS: MetricSpec("gauge", "WebSockets that are open.", ()),
+    BATCH_REQUESTS: MetricSpec("counter", "Requests of batches that ended, by state.", ("state",)),
+    BATCH_REQUESTS_RUNNING: MetricSpec("gauge", "Requests of batches in flight.", ()),
     SPOKEN_SECONDS: MetricSpec("counter", "Seconds of sound that were made of text."),
     SPEECH_REAL_TIME_FACTOR: MetricSpec(
         "histogram", "Time of speaking a text, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S

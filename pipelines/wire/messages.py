@@ -176,7 +176,8 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     """Host to worker: the steps of each engine node of a model instance since its load, and the host's loop.
 
     `host` is seconds by phase since the host began, every model's steps being one of the phases.  `error`,
-    when set, is that of its `BraidError`.
+    when set, is that of its `BraidError`.  `running` and `waiting`: the choices, or texts,
+    that its engine nodes have.
     """
 
     request_id: int
@@ -186,6 +187,8 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     error_status: int = 500
     error_field: str | None = None
     error_word: str | None = None
+    running: int = 0
+    waiting: int = 0
 
 
 class Inspect(msgspec.Struct, frozen=True, array_like=True, tag="inspect"):

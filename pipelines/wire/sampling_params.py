@@ -14,6 +14,9 @@ MAX_NGRAM = 8
 MAX_SHOWN_IDS = 16
 """How many token ids at fault an error lists."""
 
+BACKGROUND = 2**62
+"""From this priority on a request is background: it gives way to every other."""
+
 
 @dataclass(slots=True)
 class Beams:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from server.batches.batch_models import ENDPOINTS as BATCH_PATHS
 from server.endpoints.batch import BatchChatEndpoint
+from server.endpoints.batches import BatchEndpoint, BatchesEndpoint, CancelBatchEndpoint
 from server.endpoints.chat import ChatCompletionsEndpoint
 from server.endpoints.classify import ClassifyEndpoint
 from server.endpoints.cohere_embed import CohereEmbedEndpoint, CohereEmbedV1Endpoint
 from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.documentation import DocsEndpoint, OpenAPIEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
+from server.endpoints.files import FileContentEndpoint, FileEndpoint, FilesEndpoint
 from server.endpoints.generate import GenerateEndpoint, GenerateStreamEndpoint
 from server.endpoints.graph import ModelGraphEndpoint
 from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
@@ -71,6 +74,12 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/responses/{response_id}/input_items": InputItemsEndpoint,
     "/messages": MessagesEndpoint,
     "/messages/count_tokens": CountTokensEndpoint,
+    "/files": FilesEndpoint,
+    "/files/{file_id}": FileEndpoint,
+    "/files/{file_id}/content": FileContentEndpoint,
+    "/batches": BatchesEndpoint,
+    "/batches/{batch_id}": BatchEndpoint,
+    "/batches/{batch_id}/cancel": CancelBatchEndpoint,
     "/embeddings": EmbeddingsEndpoint,
     "/pooling": PoolingTasksEndpoint,
     "/classify": ClassifyEndpoint,
@@ -163,3 +172,9 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     made = [(path, make(services)) for path, make in ROOT_ROUTES.items() if make not in left_out]
     made += [(prefix + path, resource) for prefix in PREFIXES for path, resource in everywhere]
     return merge_suffixes(made)
+
+
+def batch_routes(services: Services) -> Iterator[tuple[str, Any]]:
+    """(path, resource) of the endpoints that requests of batches may name."""
+    for path in BATCH_PATHS:
+        yield path, ROUTES[path.removeprefix(PREFIXES[0])](services)

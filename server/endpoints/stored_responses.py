@@ -8,9 +8,10 @@ import msgspec
 
 from pipelines.errors import RequestError
 from server.http.exchange import Exchange
+from server.http.query_page import read_whole_number
 from server.http.streaming import as_stream, kept_alive
 from server.responses.database import ResponseDatabase
-from server.responses.query_parameters import check_includes, item_page, read_flag, read_whole_number
+from server.responses.query_parameters import check_includes, item_page, read_flag
 from server.responses.reply_models import RUNNING, DeletedResponse, Response
 from server.responses.store import encode_response
 from server.services import Services

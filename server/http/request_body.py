@@ -77,6 +77,23 @@ class ArrivingBodies:
         return result
 
 
+async def stream_body(
+    req: falcon.asgi.Request, read: Callable[[AsyncIterator[bytes]], Awaitable[Read]]
+) -> Read:
+    """What `read` makes of the pieces of a body as they arrive; it bounds them, and puts them elsewhere.
+
+    Raises ClientGone, and what `read` raises.
+    """
+    pieces = aiter(_pieces(req))
+    try:
+        result = await read(pieces)
+    except RequestError:
+        _check_here(req)
+        raise
+    _check_here(req)
+    return result
+
+
 class _CountedPieces(AsyncIterator[bytes]):
     """The pieces of one body; raises BodyTooLarge and Overloaded as soon as it is known."""
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from server.endpoints.graph import ModelGraph
+from server.batches.batch_models import Batch, BatchList, CreateBatch
 from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
 from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
+from server.files.file_models import DeletedFile, FileList, FileObject
+from server.files.upload import UploadRequest
 from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
@@ -59,7 +62,7 @@ from server.voice.request import SpeakRequest
 
 SOUND = "audio/*"
 TEXT, HTML = "text/plain", "text/html"
-JSON, FORM = "application/json", "multipart/form-data"
+JSON, JSONL, FORM = "application/json", "application/jsonl", "multipart/form-data"
 
 GUARDED = (401, 500)
 GETS = (*GUARDED, 404, 503)
@@ -122,6 +125,7 @@ POOLING = _pooling(PoolingRequest)
 CLASSIFICATION = _pooling(ClassificationRequest)
 SCORE = _pooling(ScoreRequest)
 RERANK = _pooling(RerankRequest)
+UPLOAD = BodySchema(UploadRequest)
 INFER = BodySchema(InferRequest)
 GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
@@ -136,6 +140,13 @@ PAGE: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 100},
     "order": {"enum": ["asc", "desc"]},
     "after": {"type": "string"},
+}
+
+BATCH_PAGE = {name: PAGE[name] for name in ("limit", "after")}
+FILE_PAGE: dict[str, Schema] = {
+    **PAGE,
+    "limit": {"type": "integer", "minimum": 1, "maximum": 10000},
+    "purpose": {"enum": ["batch", "batch_output"]},
 }
 
 TOKENIZE_POST = Operation(
@@ -244,6 +255,27 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/messages/count_tokens": {
         "POST": Operation("Count the tokens of a message's prompt", "text", (COUNT,), (TokenCount,))
+    },
+    "/files": {
+        "POST": Operation("Upload a file of requests", "batches", (UPLOAD,), (FileObject,), body_type=FORM),
+        "GET": Operation("List files", "batches", reply=(FileList,), query=FILE_PAGE, errors=(*GETS, 400)),
+    },
+    "/files/{file_id}": {
+        "GET": Operation("One file", "batches", reply=(FileObject,), errors=GETS),
+        "DELETE": Operation("Delete a file", "batches", reply=(DeletedFile,), errors=(*GETS, 400)),
+    },
+    "/files/{file_id}/content": {
+        "GET": Operation("The content of a file", "batches", reply=JSONL, errors=GETS)
+    },
+    "/batches": {
+        "POST": Operation("Run the requests of a file", "batches", (BodySchema(CreateBatch),), (Batch,)),
+        "GET": Operation(
+            "List batches", "batches", reply=(BatchList,), query=BATCH_PAGE, errors=(*GETS, 400)
+        ),
+    },
+    "/batches/{batch_id}": {"GET": Operation("One batch", "batches", reply=(Batch,), errors=GETS)},
+    "/batches/{batch_id}/cancel": {
+        "POST": Operation("Cancel a batch", "batches", reply=(Batch,), errors=(*GETS, 400))
     },
     "/embeddings": {
         "POST": Operation("An embedding for each text", "pooling", (EMBEDDING,), (EmbeddingList,))

@@ -42,7 +42,8 @@ def start(arbiter: Any, settings: Settings) -> None:
 def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
     """A private folder, after those of servers that were killed are removed.
 
-    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE and PROMETHEUS_MULTIPROC_DIR in the environment.
+    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_FILES and PROMETHEUS_MULTIPROC_DIR in the
+    environment.
     """
     for left in remove_left_over():
         log.info("Removed %s, which a killed server left behind", left)
@@ -51,6 +52,8 @@ def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.path / "metrics")
     if settings.responses_file is None:
         os.environ["BRAID_RESPONSES_FILE"] = str(folder.path / "responses.sqlite")
+    if settings.files is None:
+        os.environ["BRAID_FILES"] = str(folder.path / "files")
     os.environ["BRAID_ENGINE_SOCKET"] = str(folder.path / "engine.sock")
     return folder
 

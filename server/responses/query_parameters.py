@@ -8,6 +8,7 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from server.http.error_text import quoted
+from server.http.query_page import read_page
 from server.responses.reply_models import InputItemList
 from server.responses.request import LOGPROBS
 from server.responses.unsupported_fields import IGNORED_INCLUDES
@@ -15,7 +16,6 @@ from server.responses.unsupported_fields import IGNORED_INCLUDES
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
-ORDERS = ("asc", "desc")
 
 
 def read_flag(req: falcon.asgi.Request, name: str) -> bool:
@@ -26,16 +26,6 @@ def read_flag(req: falcon.asgi.Request, name: str) -> bool:
     if text.lower() not in FLAGS:
         raise RequestError(f"`{name}` must be true or false, got {quoted(text)}", field=name)
     return FLAGS[text.lower()]
-
-
-def read_whole_number(req: falcon.asgi.Request, name: str) -> int | None:
-    """A query parameter that is an integer >= 0, None when absent.  Raises RequestError."""
-    text = req.get_param(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise RequestError(f"`{name}` must be a whole number from 0, got {quoted(text)}", field=name)
-    return int(text)
 
 
 def check_includes(req: falcon.asgi.Request) -> None:
@@ -51,14 +41,8 @@ def check_includes(req: falcon.asgi.Request) -> None:
 
 def item_page(req: falcon.asgi.Request, items: list[dict[str, Any]]) -> InputItemList:
     """The page of `items` that `after`, `limit` and `order` select.  Raises RequestError."""
-    order, after = req.get_param("order") or "desc", req.get_param("after")
-    if order not in ORDERS:
-        raise RequestError(f"`order` must be asc or desc, got {quoted(order)}", field="order")
-    limit = read_whole_number(req, "limit")
-    limit = DEFAULT_LIMIT if limit is None else limit
-    if not 1 <= limit <= MAX_LIMIT:
-        raise RequestError(f"`limit` must be from 1 to {MAX_LIMIT}, got {limit}", field="limit")
-    ordered = items if order == "asc" else items[::-1]
+    limit, after, newest_first = read_page(req, DEFAULT_LIMIT, MAX_LIMIT)
+    ordered = items[::-1] if newest_first else items
     if after is not None:
         found = [i for i, item in enumerate(ordered) if item["id"] == after]
         if not found:

@@ -235,4 +235,5 @@ def _summed(found: dict[int, Profiled]) -> Profiled:
     }
     phases = dict.fromkeys(phase for profiled in found.values() for phase in profiled.host)
     host = {phase: sum(one.host.get(phase, 0.0) for one in found.values()) for phase in phases}
-    return Profiled(0, engines, host)
+    running, waiting = sum(one.running for one in found.values()), sum(one.waiting for one in found.values())
+    return Profiled(0, engines, host, running=running, waiting=waiting)

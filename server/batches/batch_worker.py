@@ -1,0 +1,121 @@
+"""Runs batches in this worker: claims those that nobody runs, renews its leases, gives them back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from uuid import uuid4
+
+from pipelines.errors import BraidError
+from server.batches.batch_models import BatchErrors, LineError
+from server.batches.batch_run import BatchRun, Lost
+from server.batches.batch_table import StoredBatch
+from server.batches.database import OfflineDatabase
+from server.batches.line_calls import LineCalls
+from server.batches.offline_store import OfflineStore
+from server.batches.window import LoadOf
+
+log = logging.getLogger("braid.server")
+
+LOOK_S = 0.5
+"""Between two looks for batches, each with a heartbeat for those that run."""
+MAX_RUNS = 2
+"""Batches that a worker runs at a time; the others wait."""
+EXPIRE_S = 60.0
+"""Between two looks for files that have expired."""
+AFTER_FAILURE_S = 5.0
+"""A batch whose run failed waits so long for the next worker."""
+
+
+class BatchWorker:
+    """Belongs to the event loop of a worker; `load_of` gives the engine's load for the name of a model."""
+
+    def __init__(self, store: OfflineStore, calls: LineCalls, load_of: LoadOf) -> None:
+        self._store = store
+        self._calls = calls
+        self._load_of = load_of
+        self._owner = uuid4().hex
+        self._runs: dict[int, tuple[BatchRun, asyncio.Task[None]]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.create_task(self._look(), name="batches")
+
+    def stop(self) -> None:
+        """The worker is to end: give all batches back, so that another worker goes on with them."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(), name="batches-end")
+
+    async def close(self) -> None:
+        self.stop()
+        assert self._ending is not None
+        await self._ending
+
+    async def _look(self) -> None:
+        expired_s = -EXPIRE_S
+        while True:
+            try:
+                if time.monotonic() - expired_s > EXPIRE_S:
+                    expired_s = time.monotonic()
+                    await self._store.expire()
+                await self._follow_clients()
+                await self._claim()
+            except (BraidError, OSError) as error:  # a failing database was logged
+                log.debug("batches wait: %s", error)
+            self._store.changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._store.changed.wait(), LOOK_S)
+
+    async def _follow_clients(self) -> None:
+        """Renew the leases; end what was cancelled, and what another worker has taken."""
+        if not self._runs:
+            return
+        owned = await self._store.run(OfflineDatabase.heartbeat, self._owner)
+        for number, (run, task) in list(self._runs.items()):
+            if number not in owned:
+                task.cancel()
+            elif owned[number] == "cancelling":
+                run.stop("cancelled")
+
+    async def _claim(self) -> None:
+        while len(self._runs) < MAX_RUNS:
+            stored = await self._store.run(OfflineDatabase.claim, self._owner)
+            if stored is None:
+                return
+            run = BatchRun(self._store, self._calls, self._owner, stored, self._load_of)
+            task = asyncio.create_task(self._run(run, stored), name=stored.batch.id)
+            self._runs[stored.number] = run, task
+
+    async def _run(self, run: BatchRun, stored: StoredBatch) -> None:
+        try:
+            await run.run()
+        except Lost:
+            log.warning("another worker took over the batch %s", stored.batch.id)
+        except (BraidError, OSError):
+            log.exception("the batch %s was interrupted", stored.batch.id)
+            await asyncio.sleep(AFTER_FAILURE_S)
+            await self._release(stored)
+        except Exception:
+            log.exception("the batch %s failed", stored.batch.id)
+            error = LineError(code="internal_error", message="the server failed on this batch; see its log")
+            errors = BatchErrors(object="list", data=[error])
+            await self._store.run(OfflineDatabase.fail, stored.number, self._owner, errors)
+        finally:
+            self._runs.pop(stored.number, None)
+
+    async def _release(self, stored: StoredBatch) -> None:
+        with suppress(BraidError):
+            await self._store.run(OfflineDatabase.release, self._owner, stored.number)
+
+    async def _end(self) -> None:
+        tasks = [task for _, task in self._runs.values()]
+        if self._looking is not None:
+            tasks.append(self._looking)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(BraidError):
+            await self._store.run(OfflineDatabase.release, self._owner)
