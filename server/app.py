@@ -111,11 +111,15 @@ class App:
 
 def batch_worker(services: Services) -> BatchWorker:
     """What runs batches; their requests go to the endpoints that HTTP requests go to."""
-    app = falcon.asgi.App(middleware=[UnknownFieldsReport(services.settings.strict_fields)])
-    errors.install(app)
-    for path, resource in endpoints.batch_routes(services.for_batches(MAX_RUNS * MAX)):
-        app.add_route(path, resource)
-    return BatchWorker(services.offline, LineCalls(app, services.work), services.load_of)
+
+    def make_app() -> falcon.asgi.App[Any, Any]:
+        app = falcon.asgi.App(middleware=[UnknownFieldsReport(services.settings.strict_fields)])
+        errors.install(app)
+        for path, resource in endpoints.batch_routes(services.for_batches(MAX_RUNS * MAX)):
+            app.add_route(path, resource)
+        return app
+
+    return BatchWorker(services.offline, LineCalls(make_app, services.work), services.load_of)
 
 
 def create_app(services: Services) -> App:

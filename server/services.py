@@ -82,7 +82,7 @@ class Services:
         refuses no request that another worker takes; it does not wait for models that the host still loads.
         """
         await self.response_store.open()
-        await self.offline.open()
+        await self.offline.start()
         self.client.on_mismatch(process.state.set_mismatched_host)
         await self.client.start()
         await self.catalogue.start()

@@ -58,6 +58,7 @@ class BatchWorker:
         expired_s = -EXPIRE_S
         while True:
             try:
+                await self._store.opened.wait()
                 if time.monotonic() - expired_s > EXPIRE_S:
                     expired_s = time.monotonic()
                     await self._store.expire()
@@ -117,5 +118,6 @@ class BatchWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(BraidError):
-            await self._store.run(OfflineDatabase.release, self._owner)
+        if self._store.is_open:
+            with suppress(BraidError):
+                await self._store.run(OfflineDatabase.release, self._owner)

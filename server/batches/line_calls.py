@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,14 +45,19 @@ class _Reply:
 
 
 class LineCalls:
-    """Requests to `app`, which has the endpoints of batches and neither keys nor counts of HTTP requests."""
+    """Requests to an application with the endpoints of batches, and neither keys nor counts of requests.
 
-    def __init__(self, app: falcon.asgi.App[Any, Any], work: Work) -> None:
-        self._app = app
+    `make_app` makes it when the first line comes.
+    """
+
+    def __init__(self, make_app: Callable[[], falcon.asgi.App[Any, Any]], work: Work) -> None:
+        self._make_app = make_app
         self._work = work
+        self._app: falcon.asgi.App[Any, Any] | None = None
 
     async def post(self, path: str, body: bytes, account: str) -> LineReply:
         """The reply to a body.  Cancelled, it ends what runs in the engine."""
+        self._app = self._app or self._make_app()
         pieces, never = [body], asyncio.Event()
 
         async def receive() -> Message:

@@ -20,7 +20,7 @@ DAY_S = 86_400.0
 
 
 class OfflineStore:
-    """Open from start-up to shutdown of the worker."""
+    """Open from start-up to shutdown of the worker; without a folder of its own from the first use on."""
 
     def __init__(self, settings: Settings) -> None:
         self.max_file_bytes = settings.file_mb << 20
@@ -30,16 +30,30 @@ class OfflineStore:
         self.changed = asyncio.Event()
         """Set when a client made or cancelled a batch in this worker."""
 
+        self.opened = asyncio.Event()
+
         self._path = settings.files
         self._off_loop: OffLoop[OfflineDatabase] = OffLoop("store of files and batches")
         self._folder: ContentFolder | None = None
+        self._opening = asyncio.Lock()
 
-    async def open(self) -> None:
+    @property
+    def is_open(self) -> bool:
+        return self._folder is not None
+
+    async def start(self) -> None:
         """Raises RuntimeError when the folder cannot be used."""
+        self.opened, self.changed, self._opening = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        if self._path is not None:
+            await self._open()
+
+    async def _open(self) -> None:
         try:
-            self._folder = folder = ContentFolder(self._path)
+            folder = ContentFolder(self._path)
             folder.open()
             await self._off_loop.open(lambda: OfflineDatabase(folder.database, self.limits))
+            self._folder = folder
+            self.opened.set()
         except (OSError, sqlite3.Error) as error:
             raise RuntimeError(f"files cannot be stored in {self._path}: {error}") from error
 
@@ -47,6 +61,7 @@ class OfflineStore:
         await self._off_loop.close()
         if self._folder is not None:
             self._folder.close()
+            self._folder = None
 
     @property
     def folder(self) -> ContentFolder:
@@ -60,6 +75,9 @@ class OfflineStore:
 
         Raises its BraidError, and Unavailable when the database fails.
         """
+        async with self._opening:
+            if not self.is_open:
+                await self._open()
         return await self._off_loop.run(function, *args, **kwargs)
 
     async def expire(self) -> None:

@@ -76,7 +76,7 @@ class FilesEndpoint(_FilesEndpoint):
             file = stored_file(form, file_id, exchange.account, time.time(), store.max_age_s)
             await store.run(OfflineDatabase.add_file, file)
         except BaseException:
-            store.folder.remove(file_id)
+            sink.folder.remove(file_id)
             raise
         return file
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from server.endpoints.graph import ModelGraph
 from server.batches.batch_models import Batch, BatchList, CreateBatch
+from server.endpoints.graph import ModelGraph
 from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
 from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.files.file_models import DeletedFile, FileList, FileObject

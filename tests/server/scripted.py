@@ -17,6 +17,7 @@ from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.tasks import TASKS
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.wire.messages import Profiled
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import BuiltPipeline, ModelCard
@@ -189,7 +190,7 @@ class ScriptedCatalogue:
 class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
         self.status: Any = SimpleNamespace(state="ready")
-        self.profiled: Any = None
+        self.profiled: Any = Profiled(0, {}, {})
         self.num_resets = 0
         self._pipeline = pipeline
 

@@ -1,0 +1,149 @@
+"""Several workers and one database: one of them has a batch; what a dead one left, another goes on with."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.batches.batch_models import Batch, BatchErrors, RequestTotals
+from server.batches.batch_table import Result
+from server.batches.database import OfflineDatabase, OfflineLimits
+from server.files.content_folder import ABANDONED_S, ContentFolder
+from server.files.file_table import StoredFile
+from server.sqlite.leases import LEASE_S
+
+LIMITS = OfflineLimits(max_files=9, max_bytes=10_000, max_batches=9)
+TOTALS = {"request_counts": RequestTotals(total=3, completed=0, failed=0)}
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def workers(tmp_path, clock):
+    """Two connections, and a batch that nobody has."""
+    made = [OfflineDatabase(tmp_path / "db", LIMITS, clock, clock) for _ in range(2)]
+    made[0].add_file(StoredFile("file-1", "", "batch", "in", 5, 1000.0, 5000.0))
+    made[0].add_batch(batch(), "", None)
+    yield made
+    for each in made:
+        each.close()
+
+
+def batch(name="batch_1"):
+    return Batch(
+        id=name,
+        endpoint="/v1/completions",
+        input_file_id="file-1",
+        completion_window="24h",
+        created_at=1000,
+        expires_at=9000,
+    )
+
+
+def result(line, succeeded=True):
+    return Result(line, succeeded, b'{"line": %d}' % line)
+
+
+def test_one_worker_has_a_batch(workers):
+    one, two = workers
+    assert one.claim("one").number == 1
+    assert two.claim("two") is None
+    one.release("one")
+    assert two.claim("two").number == 1
+
+
+def test_a_batch_of_a_dead_worker_goes_to_another_which_knows_its_results(workers, clock):
+    one, two = workers
+    one.claim("one")
+    assert one.begin(1, "one", TOTALS)
+    assert one.add_results(1, "one", [result(1), result(2, succeeded=False)])
+    clock.now += LEASE_S - 1
+    one.heartbeat("one")
+    clock.now += 2
+    assert two.claim("two") is None
+    clock.now += LEASE_S
+    stored = two.claim("two")
+    assert (stored.batch.status, two.done_lines(1)) == ("in_progress", {1, 2})
+    assert (stored.batch.request_counts.completed, stored.batch.request_counts.failed) == (1, 1)
+
+
+def test_a_worker_that_lost_a_batch_writes_nothing_more(workers, clock):
+    one, two = workers
+    one.claim("one")
+    one.begin(1, "one", TOTALS)
+    clock.now += LEASE_S + 1
+    two.claim("two")
+    assert one.heartbeat("one") == {}
+    assert not one.add_results(1, "one", [result(1)])
+    assert not one.finalize(1, "one", "completed", {})
+    assert not one.end(1, "one", [], {})
+    assert not one.fail(1, "one", BatchErrors(data=[]))
+    assert two.done_lines(1) == set()
+
+
+def test_the_first_result_of_a_line_counts(workers):
+    one, _ = workers
+    one.claim("one")
+    one.begin(1, "one", TOTALS)
+    one.add_results(1, "one", [result(1)])
+    one.add_results(1, "one", [result(1, succeeded=False), result(2)])
+    assert [(each.line, each.succeeded) for each in one.results(1, 0, 9)] == [(1, True), (2, True)]
+    counts = one.batch("batch_1", "").request_counts
+    assert (counts.completed, counts.failed, counts.total) == (2, 0, 3)
+
+
+def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(workers):
+    one, two = workers
+    one.claim("one")
+    one.begin(1, "one", TOTALS)
+    two.cancel("batch_1", "")
+    assert one.finalize(1, "one", "completed", {})
+    assert one.end(1, "one", [], {})
+    ended = two.batch("batch_1", "")
+    assert (ended.status, ended.cancelled_at) == ("cancelled", 1000)
+
+
+def test_its_end_is_one_transaction(workers):
+    one, two = workers
+    one.claim("one")
+    one.begin(1, "one", TOTALS)
+    one.add_results(1, "one", [result(1)])
+    one.finalize(1, "one", "completed", {})
+    file = StoredFile("file-2", "", "batch_output", "out", 12, 1000.0, 5000.0)
+    assert one.end(1, "one", [file], {"output_file_id": "file-2"})
+    assert two.batch("batch_1", "").output_file_id == "file-2"
+    assert two.file("file-2", "") == file
+    assert (two.done_lines(1), two.claim("two")) == (set(), None)
+
+
+def test_files_expire_but_not_under_a_batch(workers, clock):
+    one, _ = workers
+    clock.now = 6000.0
+    assert one.expire() == ([], {"file-1"})
+    one.claim("one")
+    one.cancel("batch_1", "")
+    one.end(1, "one", [], {})
+    assert one.expire() == (["file-1"], set())
+
+
+def test_what_killed_processes_left_on_the_disk_is_swept(tmp_path, monkeypatch):
+    folder = ContentFolder(tmp_path)
+    folder.open()
+    with folder.writing("known") as file:
+        file.write(b"x")
+    (tmp_path / "content" / "torn.part").write_bytes(b"x")
+    folder.sweep({"known"})
+    assert len([*(tmp_path / "content").iterdir()]) == 2  # it may be being written
+    monkeypatch.setattr("time.time", lambda: 4e9 + ABANDONED_S)
+    folder.sweep({"known"})
+    assert [each.name for each in (tmp_path / "content").iterdir()] == ["known"]
