@@ -242,7 +242,9 @@ def test_an_upload_that_breaks_off_leaves_nothing(batches, tmp_path):
     body, headers = form(b"x" * 300_000)
 
     async def scenario(client):
-        request = client.begin("POST", "/v1/files", [body[:200_000]], headers, stalls=True)
+        request = client.begin(
+            "POST", "/v1/files", [body[:100_000], body[100_000:200_000]], headers, stalls=True
+        )
         content = tmp_path / "files" / "content"
         async with asyncio.timeout(PATIENCE_S):
             while not [*content.iterdir()]:
