@@ -36,7 +36,7 @@ def check_prepared(names: Iterable[str], products: Mapping[str, ProductShape]) -
         if (end := end_of(name)) is not None and end not in products:
             raise AdapterError(
                 f"tensor {name}: {end} is not prepared for adapters in this model; if the model has it, "
-                f"add {end} to `targets` and reload; on CUDA it stays the model's"
+                f"add {end} to `targets` and reload; on CUDA and in encoders it stays the model's"
             )
 
 

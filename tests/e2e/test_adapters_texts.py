@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import numpy as np
 import openai
 import pytest
-from adapted_encoder import CLASSES, SCORES, vector_of, write_adapted_encoder
+from adapted_encoder import CLASSES, SCORES, SIZE, VOCABULARY, vector_of, write_adapted_encoder
 from peft_adapters import write_adapter
+from safetensors.numpy import save_file
 from server_process import ServerProcess
 
 TEXTS = ["a text", "another, longer text", "x"]
@@ -23,13 +26,26 @@ def served(tmp_path_factory):
     write_adapter(vectors / "adapters" / "dora", 5, use_dora=True)
     write_adapted_encoder(models / "ranks", SCORES, size_out=1, strict=3)
     write_adapted_encoder(models / "moods", CLASSES, size_out=3, glad=4)
-    with ServerProcess(models, ALLOW_RUNTIME_LORA_UPDATING="1") as server:
+    write_end(write_adapted_encoder(models / "plain") / "adapters" / "tail")
+    outside = write_adapter(folder / "elsewhere", 6)
+    module = {"name": "outside", "path": str(outside), "base_model_name": "vectors"}
+    with ServerProcess(models, ALLOW_RUNTIME_LORA_UPDATING="1", LORA_MODULES=json.dumps(module)) as server:
         server.all_ready()
         server.folders = {
             "vectors": None,
             **{each: vectors / "adapters" / each for each in ("legal", "medical")},
+            "outside": outside,
         }
         yield server
+
+
+def write_end(folder: Path) -> None:
+    """An adapter of the embeddings alone."""
+    write_adapter(folder, target_modules=["embed_tokens"])
+    name = "base_model.model.model.embed_tokens.lora_embedding"
+    shapes = {f"{name}_A": (2, VOCABULARY), f"{name}_B": (SIZE, 2)}
+    tensors = {each: np.ones(shape, np.float32) for each, shape in shapes.items()}
+    save_file(tensors, folder / "adapter_model.safetensors")
 
 
 def post(served, path, **body):
@@ -45,7 +61,8 @@ def given(served, path, **body):
 def test_adapters_are_models_with_a_parent(served):
     listed = {one["id"]: one for one in httpx.get(f"{served.url}/v1/models", timeout=20).json()["data"]}
     assert {name: one["parent"] for name, one in listed.items()} == {
-        **dict.fromkeys(["vectors", "ranks", "moods"]),
+        **dict.fromkeys(["vectors", "ranks", "moods", "plain"]),
+        "outside": "vectors",
         "legal": "vectors",
         "medical": "vectors",
         "strict": "ranks",
@@ -61,7 +78,7 @@ def test_vectors_of_openais_client_are_those_of_merged_models(served):
             reply = client.embeddings.create(model=name, input=TEXTS, encoding_format="float")
             return reply.model, [each.embedding for each in reply.data]
 
-        names = [*served.folders, "vectors:legal", "vectors:medical"] * 8
+        names = [*served.folders, *(f"vectors:{name}" for name in served.folders if name != "vectors")] * 6
         with ThreadPoolExecutor(8) as threads:
             replies = list(threads.map(one, names))
     for name, (replied, found) in zip(names, replies, strict=True):
@@ -101,6 +118,15 @@ def test_names_that_are_not_there_are_a_404_and_broken_ones_a_400(served):
     refused = post(served, "/v1/embeddings", model="dora", input="a")
     assert (refused.status_code, "DoRA" in refused.text) == (400, True)
     assert post(served, "/v1/chat/completions", model="legal", messages=[]).status_code in (400, 404)
+
+
+def test_a_model_whose_adapters_change_what_it_cannot_is_served_without_them(served):
+    reply = given(served, "/v1/embeddings", model="plain", input=TEXTS)
+    for text, found in zip(TEXTS, reply["data"], strict=True):
+        np.testing.assert_allclose(found["embedding"], vector_of(text), rtol=0, atol=1e-5)
+    refused = post(served, "/v1/embeddings", model="tail", input="a")
+    assert refused.status_code == 400
+    assert "embed_tokens.lora_embedding_A: embed_tokens is not prepared for adapters" in refused.text
 
 
 def test_clients_load_and_unload(served):

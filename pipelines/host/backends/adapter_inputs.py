@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.adapter_stacks import FLOAT32, AdapterStack, AdapterStacks
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.device_errors import ModelError, NothingToAdapt
 
 NO_TOKENS, FIRST_ROW = np.zeros(0, np.int32), np.zeros(1, np.int64)
 Give = Callable[[str, NDArray[Any]], None]
@@ -19,14 +19,14 @@ Give = Callable[[str, NDArray[Any]], None]
 
 
 def check_products(path: Path, products: Collection[str], frame_size: int = 0) -> None:
-    """Raise `ModelError` for a model of which nothing can be adapted, or only a half."""
+    """Raise `NothingToAdapt` for a model without such products, `ModelError` for one that is half adapted."""
     if frame_size:
         raise ModelError(
             f"{path} attends to an encoder, and layers of both have the same names in an adapter; merge the "
             "adapter into the checkpoint, and remove `adapters`."
         )
     if not products:
-        raise ModelError(
+        raise NothingToAdapt(
             f"{path}: none of its products is named as the `targets` of its `adapters`, so no adapter fits; "
             "correct these, or export the checkpoint again with braid export."
         )

@@ -16,6 +16,10 @@ class Unsupported(ModelError):
     """This engine cannot run the model; another engine may."""
 
 
+class NothingToAdapt(ModelError):
+    """The model has none of the products that adapters should change."""
+
+
 class DeviceLost(BaseException):
     """The device can compute nothing more in this process, as after an illegal address on a GPU.
 

@@ -71,5 +71,5 @@ def _open_with_first(
             log.warning("%s cannot be run by %s: %s", path, name, error)
             reasons.append(str(error))
         except ModelError as error:
-            raise ModelError("; ".join([*reasons, str(error)])) from error
+            raise type(error)("; ".join([*reasons, str(error)])) from error
     raise ModelError("; ".join(reasons))

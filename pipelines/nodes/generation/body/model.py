@@ -74,11 +74,13 @@ class Model(Node):
 
     def load(self, resources: Loading) -> None:
         config = on_device(self.config, resources)
-        if config.adapters is not None:
-            adapters = config.adapters.with_targets(self.folder)
-            config = config.model_copy(update={"adapters": adapters})
-        path = self.folder / config.path
-        self.session = resources.shared(open_session, path, config)
+        path, adapters = self.folder / config.path, config.adapters
+
+        def opened(targets: tuple[str, ...]) -> DecoderSession:
+            own = None if adapters is None else adapters.model_copy(update={"targets": targets})
+            return resources.shared(open_session, path, config.model_copy(update={"adapters": own}))
+
+        self.session = opened(()) if adapters is None else adapters.opened(self.folder, opened)
         log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:

@@ -6,6 +6,7 @@ when a file is opened.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -49,13 +50,15 @@ class Encoder(Node):
     def load(self, resources: Loading) -> None:
         config = self.config
         device = resources.device or config.device
-        targets = None
-        if config.adapters is not None:
-            targets = frozenset(config.adapters.with_targets(self.folder).targets)
-        settings = EncoderSettings(device, config.engine, config.precision, config.threads, targets)
-        path = self.folder / config.path
-        self.encoder = resources.shared(open_encoder, path, settings)
-        if targets is not None and self.encoder.columns is not None:
+        path, adapters = self.folder / config.path, config.adapters
+
+        def opened(targets: Iterable[str] | None) -> EncoderSession:
+            room = None if targets is None else frozenset(targets)
+            settings = EncoderSettings(device, config.engine, config.precision, config.threads, room)
+            return resources.shared(open_encoder, path, settings)
+
+        self.encoder = opened(None) if adapters is None else adapters.opened(self.folder, opened)
+        if adapters is not None and self.encoder.columns is not None:
             raise ModelError(
                 f"{path} encodes sounds or images, and adapters are for texts; remove `adapters`."
             )

@@ -12,7 +12,7 @@ from small_onnx_decoders import write_small
 
 from ops import numpy_ops
 from pipelines.adapters.weights import AdapterRoom
-from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.device_errors import ModelError, NothingToAdapt, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.backends.onnxruntime.cuda import open_decoder
 from pipelines.host.engine.step_context import StepContext
@@ -103,14 +103,15 @@ def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, wo
         open_session(Path(file), Model.Config(path=file, **settings))
 
 
+def write_tensors(folder: Path, *names: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    save_file({name: np.zeros((1, 1), np.float32) for name in names}, folder / "adapter_model.safetensors")
+
+
 def test_targets_of_adapters_are_those_of_the_folder_unless_they_are_set(fake):
     module = "base_model.model.model.layers.0.self_attn.v_proj"
-    (fake / "adapters" / "one").mkdir(parents=True)
-    (fake / "adapters" / "one" / "adapter_config.json").write_text("{}")
-    save_file(
-        {f"{module}.lora_{side}.weight": np.zeros((1, 1), np.float32) for side in "AB"},
-        fake / "adapters" / "one" / "adapter_model.safetensors",
-    )
+    write_tensors(fake / "adapters" / "one", *(f"{module}.lora_{side}.weight" for side in "AB"))
     opened = []
     for targets, wanted in (((), {"v_proj"}), (("q_proj",), {"q_proj"})):
         settings = AdaptersConfig(folder="adapters", targets=targets)
@@ -120,6 +121,29 @@ def test_targets_of_adapters_are_those_of_the_folder_unless_they_are_set(fake):
         opened.append(resources.asked[0][2][0].targets)
         assert opened[-1] == wanted
     assert Model.Config(path="fake.json").targets is None
+
+
+def test_a_model_is_opened_for_all_products_where_its_adapters_change_none(fake, monkeypatch):
+    write_tensors(fake / "adapters" / "one", "base_model.model.lm_head.weight")
+    opened = []
+
+    def on_cuda(path, config):
+        opened.append(config.targets)
+        if config.targets:
+            raise NothingToAdapt("none of its products")
+        return FakeSession()
+
+    monkeypatch.setitem(ENGINES, ".onnx", {"openvino": on_cuda, "cuda": on_cuda})
+    for device in ("cuda", "cpu"):
+        config = {"path": "model.onnx", "device": device, "adapters": {"folder": "adapters"}}
+        Model(Model.Config(**config), fake).load(Shared())
+        assert opened == [{"lm_head"}, frozenset()]
+        opened.clear()
+        config["adapters"]["targets"] = ["lm_head"]  # by hand: that is a fault of the graph
+        with pytest.raises(ModelError, match="none of its products"):
+            Model(Model.Config(**config), fake).load(Shared())
+        assert opened == [{"lm_head"}]
+        opened.clear()
 
 
 def test_room_for_adapters_is_that_of_the_line_and_a_draft_has_none(monkeypatch):

@@ -19,7 +19,7 @@ from small_steps import make_step
 
 from ops.cuda.device import DeviceError
 from pipelines.adapters.weights import AdapterRoom, AdapterWeights, LowRank
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.device_errors import ModelError, NothingToAdapt
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda import open_decoder as opening
@@ -356,5 +356,6 @@ def test_a_file_is_opened_with_room_for_its_targets(path, monkeypatch):
         opening.open_decoder(path, 0, None, room)
     assert [given[1:] for given in made] == [("device", "runtime", room) for room in rooms]
     assert [len(given[0].adapted) for given in made] == [0, 2]
-    with pytest.raises(ModelError, match="none of its products is named as the `targets`"):
-        opening.open_decoder(path, 0, None, AdapterRoom(frozenset({"up_proj"}), 2, 8))
+    for targets in ({"up_proj"}, {"lm_head", "embed_tokens"}):
+        with pytest.raises(NothingToAdapt, match="none of its products is named as the `targets`"):
+            opening.open_decoder(path, 0, None, AdapterRoom(frozenset(targets), 2, 8))
