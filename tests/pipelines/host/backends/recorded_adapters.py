@@ -1,5 +1,5 @@
-"""Adapters of tiny random decoders and what PEFT generates with each; `python recorded_adapters.py FOLDER` with
-peft installed records them again.
+"""Adapters of tiny random decoders and what PEFT generates with each; `python recorded_adapters.py FOLDER
+[NAME …]` with peft installed records them again.
 """
 
 from __future__ import annotations
@@ -16,22 +16,43 @@ ORDER = [None, "a", "b", "c", "a", None, "c", "b"]
 """The adapters of the recorded prompts."""
 TYPES = {"a": "float16", "b": "bfloat16", "c": "float32"}
 """In which their files are saved."""
-FAMILIES = {"layers": "llama", "ends": "llama", "tied_ends": "qwen3"}
+FAMILIES = {
+    "layers": "llama",
+    "qwen3": "qwen3",
+    "gemma3": "gemma3_text",
+    "phi3": "phi3",
+    "ends": "llama",
+    "tied_ends": "qwen3",
+}
 """Recording → the family of its base."""
+LAYERS: dict[str, dict[str, Any]] = {
+    "a": {
+        "r": 8,
+        "lora_alpha": 16,
+        "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "down_proj"],
+    },
+    "b": {"r": 4, "lora_alpha": 6, "target_modules": "all-linear", "use_rslora": True},
+    "c": {
+        "r": 2,
+        "lora_alpha": 8,
+        "target_modules": r".*layers\.1\.self_attn\.(q|v)_proj",
+        "rank_pattern": {r"layers\.1\.self_attn\.v_proj": 3},
+        "alpha_pattern": {"q_proj": 5},
+    },
+}
 CONFIGS: dict[str, dict[str, dict[str, Any]]] = {
-    "layers": {
-        "a": {
-            "r": 8,
-            "lora_alpha": 16,
-            "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "down_proj"],
-        },
-        "b": {"r": 4, "lora_alpha": 6, "target_modules": "all-linear", "use_rslora": True},
+    "layers": LAYERS,
+    "qwen3": LAYERS,
+    "gemma3": LAYERS,
+    "phi3": {
+        "a": LAYERS["a"] | {"target_modules": ["qkv_proj", "o_proj", "down_proj"]},
+        "b": LAYERS["b"],
         "c": {
             "r": 2,
             "lora_alpha": 8,
-            "target_modules": r".*layers\.1\.self_attn\.(q|v)_proj",
-            "rank_pattern": {r"layers\.1\.self_attn\.v_proj": 3},
-            "alpha_pattern": {"q_proj": 5},
+            "target_modules": r".*layers\.1\.(self_attn\.qkv|mlp\.gate_up)_proj",
+            "rank_pattern": {r"layers\.1\.mlp\.gate_up_proj": 3},
+            "alpha_pattern": {"qkv_proj": 5},
         },
     },
     "ends": {
@@ -100,7 +121,7 @@ def _write_adapter(base: Path, folder: Path, config: dict[str, Any], dtype: str,
     from safetensors.torch import load_file, save_file
 
     model = _opened(base)
-    model.config._name_or_path = "tiny"
+    model.name_or_path = "tiny"
     model = get_peft_model(model, LoraConfig(**config))
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -129,5 +150,5 @@ def _generated(model: Any, prompt: list[int]) -> list[int]:
 
 
 if __name__ == "__main__":
-    for each in FAMILIES:
+    for each in sys.argv[2:] or FAMILIES:
         record(each, Path(sys.argv[1]))

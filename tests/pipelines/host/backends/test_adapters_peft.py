@@ -28,7 +28,7 @@ def recording(request) -> str:
 def session(request, recording, exported, exported_onnx) -> DecoderSession:
     family, targets = FAMILIES[recording], adapter_targets(adapter_folders(ROOT / recording))
     if request.param.endswith("cuda"):
-        if recording != "layers":
+        if recording.endswith("ends"):
             pytest.skip("on CUDA embeddings and head are the base's")
         return allocated(open_with_adapters(exported_onnx(family), targets)[0])
     if request.param.endswith("onnxruntime"):
