@@ -1,0 +1,77 @@
+"""Adapters beside an OpenVINO IR whose weights have few bits: logits are those of transformers on the dequantized
+weights into which the adapter is merged.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import openvino as ov
+import pytest
+import torch
+from adapter_batches import NUMBERS
+from compressed_weights import dequantized
+from lone_steps import step
+from recorded_adapters import FAMILIES, ROOT, recorded_cases
+
+from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+
+pytestmark = [pytest.mark.slow, pytest.mark.breadth]
+
+NEAR = 2e-3
+"""Of logits of some tens."""
+
+
+@pytest.fixture(params=["int8", "int4"])
+def weights(request) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize("recording", ["layers", "qwen3", "phi3"])
+def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, recording, weights):
+    from tools.export.whole_openvino import compressed
+
+    source, folder = exported(FAMILIES[recording])
+    file = tmp_path / "openvino_model.xml"
+    shutil.copy(folder / "config.json", tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = compressed(ov.Core().read_model(folder / file.name), weights)
+    ov.save_model(model, file, compress_to_fp16=False)
+    floats, folders = dequantized(file), adapter_folders(ROOT / recording)
+    assert len(floats) >= 10  # all products and both ends
+    settings = OpenVINOSettings(precision="f32", kv_cache="f32", targets=adapter_targets(folders))
+    session = OpenVINOSession(file, settings)
+    session.reserve(128, 1)
+    session.allocate(16)
+    adapters = {each.name: read_adapter(each, session.products, max_rank=8) for each in folders}
+    for name, adapter in adapters.items():
+        session.put_adapter(NUMBERS[name], adapter)
+    for name, prompt, _ in recorded_cases(recording)[:4]:
+        own = () if name is None else adapters[name].products.items()
+        found = logits(session, NUMBERS[name], prompt)
+        np.testing.assert_allclose(found, merged(source, floats, own, prompt), rtol=0, atol=NEAR)
+    session.close()
+
+
+def logits(session, adapter: int, prompt: list[int]) -> np.ndarray:
+    blocks = list(range(-(-len(prompt) // session.block_tokens)))
+    alone = step(prompt, 0, blocks, list(range(len(prompt))))
+    return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
+
+
+@torch.no_grad()
+def merged(source, floats, products, prompt) -> np.ndarray:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    state = model.state_dict()
+    for name, values in floats.items():
+        state[name].copy_(torch.from_numpy(values.copy()))
+    for product, own in products:
+        state[f"model.{product}.weight"].add_(torch.from_numpy(own.b @ own.a))
+    return model(torch.tensor([prompt])).logits[0].numpy()
