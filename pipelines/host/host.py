@@ -172,6 +172,7 @@ class Host:
             self._warm()
         self._loop_times.mark("warm")
         self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
+        self._view.turn()
         self._lifecycle.turn()
         if self.state == "starting" and self._lifecycle.is_settled:
             self._become_ready()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from time import monotonic
 from typing import Any, cast
 
 import psutil
 from msgspec.structs import replace
 
 from pipelines.host.engine.engine_contract import Identity
+from pipelines.host.histories import Histories
 from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
+from pipelines.host.recent_phases import RecentPhases
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.wire.engine_view import (
@@ -20,7 +22,6 @@ from pipelines.wire.engine_view import (
     BlockCounts,
     HostProcess,
     ModelLoad,
-    ModelTotals,
     NodeView,
     SequenceView,
 )
@@ -42,6 +43,9 @@ class HostView:
         self._listener = listener
         self._state = state
         self._process = psutil.Process()
+        self._started_s = self._process.create_time()  # a reading of /proc that takes milliseconds
+        self._histories = Histories(instances, lambda: self._process.memory_info().rss)
+        self._phases = RecentPhases()
         self._last = LastRequests()
         self._snapshots: dict[str, tuple[float, Inspected]] = {}  # by model, and when it was taken
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
@@ -49,11 +53,17 @@ class HostView:
             ReportRequests: self._report,
         }
 
+    def turn(self) -> None:
+        """Sample what is due, once a second."""
+        if self._histories.turn():
+            engines = (engine for one in self._instances for engine in one.model.engines.values())
+            self._phases.sample(engines, time.monotonic())
+
     def _report(self, peer: Peer, message: ReportRequests) -> None:
         self._last.add(message.requests, message.errors)
 
     def _inspect(self, peer: Peer, message: Inspect) -> None:
-        now_s, recent = monotonic(), self._snapshots
+        now_s, recent = time.monotonic(), self._snapshots
         for model in [model for model, (taken_s, _) in recent.items() if now_s - taken_s > REUSE_S]:
             del recent[model]
         if message.model not in recent:
@@ -61,39 +71,37 @@ class HostView:
         self._listener.send([(peer, replace(recent[message.model][1], request_id=message.request_id))])
 
     def _snapshot(self, model: str) -> Inspected:
+        loads = self._loads()
         instances = [one for one in self._instances if one.folder.name == model]
         nodes = [node for one in reversed(instances) for node in self._nodes(one)]
         return Inspected(
             0,
             self._state(),
             self._own_process(),
-            self._loads(),
+            loads,
             nodes,
-            ModelTotals(),
+            self._histories.totals(model),
+            self._histories.of(model),
             requests=self._last.requests,
             errors=self._last.errors,
         )
 
     def _own_process(self) -> HostProcess:
-        with self._process.oneshot():
-            cpu, memory = self._process.cpu_times(), self._process.memory_info()
-            return HostProcess(os.getpid(), self._process.create_time(), memory.rss, cpu.user + cpu.system)
+        resident_bytes = self._process.memory_info().rss
+        return HostProcess(self._process.pid, self._started_s, resident_bytes, time.process_time())
 
     def _loads(self) -> list[ModelLoad]:
         """Of each name that is in memory: its instances together."""
-        found: dict[str, ModelLoad] = {}
+        num_bytes: Counter[str] = Counter()
         for instance in self._instances:
-            name, counts = instance.folder.name, [each.counts() for each in instance.model.engines.values()]
-            before = found.get(name, ModelLoad(name, 0, 0, 0))
-            found[name] = ModelLoad(
-                name,
-                before.running + sum(one.running for one in counts),
-                before.waiting + sum(one.waiting for one in counts),
-                before.num_bytes + instance.num_bytes,
-            )
-        return list(found.values())
+            num_bytes[instance.folder.name] += instance.num_bytes
+        return [
+            ModelLoad(name, held["running"], held["waiting"], num_bytes[name])
+            for name, held in self._histories.read().items()
+        ]
 
     def _nodes(self, instance: ModelInstance) -> Iterator[NodeView]:
+        now_s = time.monotonic()
         for node, engine in instance.model.engines.items():
             counts, view = engine.counts(), engine.view(self._identity)
             preparing = [_not_entered(call) for call in self._calls.preparing(engine)]
@@ -107,6 +115,7 @@ class HostView:
                 [*view.sequences, *preparing][:MAX_SEQUENCES],
                 _blocks(counts),
                 view.block_map,
+                self._phases.of(engine, now_s),
             )
 
     def _identity(self, key: Hashable) -> Identity:

@@ -61,6 +61,8 @@ class Totals:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
+KindSums = tuple[int, dict[str, float]]
+"""The steps of one kind, and the seconds of each of their phases."""
 Laps = list[tuple[str, float]]
 """Names of phases and when each ended, by the clock; the first has no name and is when the step began."""
 
@@ -83,7 +85,7 @@ class StepProfile:
     def __init__(self, nodes: Mapping[str, str] | None = None) -> None:
         """`nodes` are phases that are lines of a body, with the types of their nodes."""
         self.totals: dict[str, Totals] = {}
-        self._nodes = nodes or {}
+        self.nodes = nodes or {}
         self._step = _Running()
         self._lock = threading.Lock()
         self._recent: deque[tuple[str, Laps]] = deque(maxlen=NUM_RECENT)
@@ -121,6 +123,11 @@ class StepProfile:
             with self._lock:
                 self.totals[step.kind].seconds[phase] += to_s - from_s
 
+    def sums(self) -> dict[str, KindSums]:
+        """All steps by kind: what `summary` adds up, for a few microseconds."""
+        with self._lock:
+            return {kind: (totals.steps, dict(totals.seconds)) for kind, totals in self.totals.items()}
+
     def summary(self, recent_s: float = inf) -> list[Steps]:
         """All of it, a kind of steps after another; percentiles of what ended in the last `recent_s` seconds.
 
@@ -144,7 +151,7 @@ class StepProfile:
             totals.output_tokens,
             len(recent),
             _phase("step", "", sum(seconds.values()), [step[-1][1] - step[0][1] for step in recent]),
-            [_phase(name, self._nodes.get(name, ""), seconds[name], laps[name]) for name in seconds],
+            [_phase(name, self.nodes.get(name, ""), seconds[name], laps[name]) for name in seconds],
         )
 
 

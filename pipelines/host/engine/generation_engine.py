@@ -200,9 +200,8 @@ class GenerationEngine:
     def view(self, identify: Callable[[Hashable], Identity]) -> EngineView:
         """What runs and waits, and who owns which block; between two steps."""
         shown = list(islice(in_turn(self.scheduler), MAX_SEQUENCES))
-        owned = [sequence.blocks + sequence.frame_blocks for sequence in shown]
         views = [view_of(sequence, identify(sequence.key)) for sequence in shown]
-        return EngineView("generation", views, block_map(self.cache.pool, owned))
+        return EngineView("generation", views, block_map(self.cache, shown))
 
     def step(self) -> list[Output]:
         """Plan → reserve → run the body → commit. [] when there are no outputs."""

@@ -11,7 +11,7 @@ from patience import PATIENCE_S
 
 from pipelines.errors import Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.engine_contract import Identity, TensorRequest
 from pipelines.host.engine.tensor_engine import TensorBatching, TensorEngine
 from pipelines.values import Tensors
 
@@ -74,6 +74,15 @@ def test_requests_are_run_one_by_one_as_they_came(engine, body, told):
     body.turns.release(3)
     assert [told.get(timeout=PATIENCE_S)[0] for _ in range(3)] == [3, 1, 2]
     assert (engine.counts().steps, engine.counts().failed_steps) == (3, 0)
+
+
+def test_what_runs_and_waits_is_shown(engine, body, told):
+    begin(engine, body, told, 3)
+    put(engine, told, 1)
+    view = engine.view(lambda key: Identity(str(key), 1.5))
+    assert (view.kind, view.block_map) == ("tensors", None)
+    assert [(one.name, one.state) for one in view.sequences] == [("3", "running"), ("1", "waiting")]
+    body.turns.release(2)
 
 
 def test_only_so_many_may_wait(engine, body, told):
