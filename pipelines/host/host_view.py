@@ -43,7 +43,7 @@ class HostView:
         self._listener = listener
         self._state = state
         self._process = psutil.Process()
-        self._started_s = self._process.create_time()  # a reading of /proc that takes milliseconds
+        self._started_s = self._process.create_time()
         self._histories = Histories(instances, lambda: self._process.memory_info().rss)
         self._phases = RecentPhases()
         self._last = LastRequests()
