@@ -24,8 +24,8 @@ HUGE_PAGE_BYTES = 2 << 20
 """Bytes that are mapped in one call: a huge page on most machines."""
 PAGES_PER_CALL = 16
 """Pages mapped between two looks at the queue: 1.5 ms, or 70 where a hypervisor has to find the memory."""
-MAX_PREFAULT_BYTES = 2 << 30
-"""Bytes mapped before use at most, so that a large cache under little load stays small."""
+MAX_PREFAULT_BYTES = 128 << 20
+"""Bytes mapped before use at most: the first prompts find them, and an idle server stays small."""
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name
 
 

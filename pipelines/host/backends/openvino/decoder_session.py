@@ -233,7 +233,16 @@ class OpenVINOSession:
         if self._shapes_to_warm:
             self._time_step(*self._shapes_to_warm.pop(0))
         self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
+        if not self._shapes_to_warm:
+            self._release_files()
         return bool(self._shapes_to_warm)
+
+    def _release_files(self) -> None:
+        """Release pages of weights: some processors want them packed anew for wide steps, and read them
+        again.
+        """
+        for file in self._files:
+            file.release_pages()
 
     def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
         """Whether such a step is short enough that a new request does not wait long for its end."""

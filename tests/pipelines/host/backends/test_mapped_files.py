@@ -91,3 +91,17 @@ def test_the_weights_of_an_ir_are_mapped_by_us_and_packed_from_there(exported):
     assert (found["Anonymous"], found["Private_Dirty"]) == (0, 0)
     assert found["Rss"] < found["Size"] / 2  # what is looked up may be there, the rest was packed
     session.close()
+
+
+@on_linux
+def test_a_warm_decoder_holds_no_pages_that_its_warm_up_read():
+    session = OpenVINOSession(DEMO / "model.onnx")
+    session.reserve(16, 1)
+    session.allocate(4)
+    resident = pages_of(DEMO / "model.onnx.data")["Rss"]
+    assert session._files[0].bytes.sum() > 0
+    assert pages_of(DEMO / "model.onnx.data")["Rss"] > 2 * resident
+    while session.warm():
+        pass
+    assert pages_of(DEMO / "model.onnx.data")["Rss"] <= resident
+    session.close()
