@@ -21,7 +21,7 @@ from server.batches.line_calls import LineCalls, LineReply
 from server.batches.offline_store import OfflineStore
 from server.batches.output_files import write_files
 from server.batches.result_lines import answered, not_run
-from server.batches.window import LoadOf, Window
+from server.batches.window import LoadOf, RequestWindow
 
 READ_LINES = 64
 """Lines that are read at a time."""
@@ -127,7 +127,7 @@ class BatchRun:
         await self._flush()
 
     async def _feed(self, done: set[int]) -> None:
-        window = Window()
+        window = RequestWindow()
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(window.follow(lambda: self._load_of(self._model)))
             running: set[asyncio.Task[None]] = set()
@@ -155,7 +155,7 @@ class BatchRun:
             for each in read:
                 yield each
 
-    async def _one(self, window: Window, number: int, line: InputLine) -> None:
+    async def _one(self, window: RequestWindow, number: int, line: InputLine) -> None:
         async with window.place():
             with counts.running():
                 reply = await self._reply(line)

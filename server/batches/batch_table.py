@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.batches.batch_models import CANCELLABLE, UNFINISHED, Batch, RequestTotals, Status
-from server.files.file_table import Page, place_of
+from server.files.file_table import ListPage, place_of
 from server.sqlite.leases import NOT_RUNNING, lease_bounds
 
 TABLES = """
@@ -87,7 +87,7 @@ class BatchTable:
     def get(self, batch_id: str, account: str) -> StoredBatch | None:
         return self._one("id = ? AND account = ?", (batch_id, account))
 
-    def page(self, account: str, page: Page) -> list[Batch] | None:
+    def page(self, account: str, page: ListPage) -> list[Batch] | None:
         """The newest first: one more than `page.limit` where there are more; None for an unknown `after`."""
         start = place_of(self._db, "batches", page.after, account)
         if start is None:

@@ -1,4 +1,4 @@
-"""Runs batches in this worker: claims those that nobody runs, renews its leases, gives them back."""
+"""Runs batches in this worker: claims those that no worker runs, renews its leases, gives them back."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ from server.batches import batch_table
 from server.batches.batch_models import Batch, BatchErrors, Status
 from server.batches.batch_table import BatchTable, Result, StoredBatch, can_be_cancelled
 from server.files import file_table
-from server.files.file_table import FileTable, Page, StoredFile
+from server.files.file_table import FileTable, ListPage, StoredFile
 from server.sqlite.connection import connect, transaction
 
 SCHEMA_VERSION = 1
 MAX_BATCHES = 10_000
-"""Batches that are stored; beyond that the oldest ones that have ended are forgotten."""
+"""Batches that are stored; beyond that the oldest that have ended are removed."""
 
 
 class NoFile(NotFound):
@@ -66,7 +66,7 @@ class OfflineDatabase:
     # --- files
 
     def check_room(self, num_bytes: int) -> None:
-        """Raise Overloaded where a file of so many bytes has no room."""
+        """Raise Overloaded where there is no room for a file of this many bytes."""
         count, size = self._files.totals()
         limits = self._limits
         if count >= limits.max_files or size + self._batches.num_bytes() + num_bytes > limits.max_bytes:
@@ -87,7 +87,7 @@ class OfflineDatabase:
             raise NoFile(f"No such File object: {file_id[:64]}", field="id")
         return found
 
-    def files(self, account: str, page: Page) -> list[StoredFile]:
+    def files(self, account: str, page: ListPage) -> list[StoredFile]:
         """Raises RequestError for an unknown `after`."""
         return _found(self._files.page(account, page, self._now()))
 
@@ -131,7 +131,7 @@ class OfflineDatabase:
         """Raises NoBatch."""
         return self._batch(batch_id, account).batch
 
-    def batches(self, account: str, page: Page) -> list[Batch]:
+    def batches(self, account: str, page: ListPage) -> list[Batch]:
         """Raises RequestError for an unknown `after`."""
         return _found(self._batches.page(account, page))
 

@@ -18,7 +18,7 @@ LoadOf = Callable[[str | None], Awaitable[tuple[int, int]]]
 """Gives how many sequences of a model run and wait in the engine, those of all clients."""
 
 
-class Window:
+class RequestWindow:
     """0 <= `num_inside` <= `size`, but for a while after `size` has become smaller."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ import falcon.asgi
 
 from server.batches.batch_models import Batch, BatchList, CreateBatch
 from server.batches.database import OfflineDatabase
-from server.files.file_table import Page
+from server.files.file_table import ListPage
 from server.http.exchange import Exchange
 from server.http.query_page import read_page
 from server.http.request_body import parse_body
@@ -42,7 +42,7 @@ class BatchesEndpoint(_BatchesEndpoint):
         exchange: Exchange = req.scope["braid.exchange"]
         limit, after, _ = read_page(req, DEFAULT_LIMIT, MAX_LIMIT)
         store = self._services.offline
-        batches = await store.run(OfflineDatabase.batches, exchange.account, Page(limit, after))
+        batches = await store.run(OfflineDatabase.batches, exchange.account, ListPage(limit, after))
         shown = batches[:limit]
         found = BatchList(
             data=shown,

@@ -14,7 +14,7 @@ from pipelines.errors import Overloaded, RequestError
 from server.batches.database import OfflineDatabase
 from server.batches.offline_store import OfflineStore
 from server.files.file_models import DeletedFile, FileList, FileObject
-from server.files.file_table import Page, Purpose, StoredFile, new_file_id
+from server.files.file_table import ListPage, Purpose, StoredFile, new_file_id
 from server.files.upload import Upload, UploadSink, stored_file
 from server.http.error_text import quoted
 from server.http.errors import BodyTooLarge
@@ -88,7 +88,7 @@ class FilesEndpoint(_FilesEndpoint):
                 f"`purpose` must be {' or '.join(get_args(Purpose))}, got {quoted(purpose)}", field="purpose"
             )
         limit, after, newest_first = read_page(req, MAX_LIST, MAX_LIST)
-        page = Page(limit, after, newest_first, purpose)
+        page = ListPage(limit, after, newest_first, purpose)
         files = await self._store.run(OfflineDatabase.files, exchange.account, page)
         shown = [file_object(each) for each in files[:limit]]
         found = FileList(

@@ -40,7 +40,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """Which rows of a list a client wants: at most `limit` after the row with the id `after`."""
 
     limit: int
@@ -69,7 +69,7 @@ class FileTable:
         row = self._db.execute(query, (file_id, account, now)).fetchone()
         return None if row is None else StoredFile(*row)
 
-    def page(self, account: str, page: Page, now: float) -> list[StoredFile] | None:
+    def page(self, account: str, page: ListPage, now: float) -> list[StoredFile] | None:
         """One more row than `page.limit` where there are more; None for an unknown `after`."""
         start = place_of(self._db, "files", page.after, account)
         if start is None:
