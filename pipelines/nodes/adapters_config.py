@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import Field
 
 from graphs.node import FolderPath, NodeConfig
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets
-from pipelines.host.backends.device_errors import NothingToAdapt
-
-Session = TypeVar("Session")
 
 
 class AdaptersConfig(NodeConfig):
@@ -27,16 +22,6 @@ class AdaptersConfig(NodeConfig):
         "all in layers",
     )
 
-    def opened(self, folder: Path, open_with: Callable[[tuple[str, ...]], Session]) -> Session:
-        """What `open_with` opens for targets: where none are set, for those of the adapters below `folder`.
-
-        Where these change nothing that the model can have changed, as ends on a GPU, it is opened for all
-        products, and they are refused one by one.
-        """
-        found = self.targets or tuple(sorted(adapter_targets(adapter_folders(folder / self.folder))))
-        try:
-            return open_with(found)
-        except NothingToAdapt:
-            if self.targets or not found:
-                raise
-            return open_with(())
+    def found_targets(self, folder: Path) -> tuple[str, ...]:
+        """What the adapters below `folder` change."""
+        return tuple(sorted(adapter_targets(adapter_folders(folder / self.folder))))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.device_errors import ModelError, NothingToAdapt, Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,22 @@ def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, sett
     if kind not in engines:
         raise ModelError(f"{path.name}: {ENGINE_ADVICE[kind]}")
     return engines[kind](path, settings)
+
+
+def open_for_adapters(
+    targets: tuple[str, ...], found: tuple[str, ...], open_with: Callable[[tuple[str, ...]], Session]
+) -> Session:
+    """What `open_with` opens for the `targets` of a graph, or else for what its adapters change, `found`.
+
+    Where a model has nothing of the latter, as ends on a GPU, it is opened for all products, and its adapters
+    are refused one by one.
+    """
+    try:
+        return open_with(targets or found)
+    except NothingToAdapt:
+        if targets or not found:
+            raise
+        return open_with(())
 
 
 def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:

@@ -115,6 +115,9 @@ def test_clients_load_and_unload(model):
     write_adapter(model / "adapters" / "more" / "x", 5)
     write_adapter(model / "aside", 6)
     (model / "adapters" / "link").symlink_to(model / "aside")
+    (model / "adapters" / "half").mkdir()
+    for file in (model / "aside").iterdir():  # its weights are a link
+        (model / "adapters" / "half" / file.name).symlink_to(file)
 
     async def scene(client, catalogue):
         running = asyncio.create_task(tokens(client, catalogue, "a", 300))
@@ -133,7 +136,7 @@ def test_clients_load_and_unload(model):
         assert {"a", "x"} < {*names(catalogue)}
         assert len(await tokens(client, catalogue, "x")) == 6
         refused = {}
-        assert "link" not in names(catalogue)
+        assert {"link", "half"}.isdisjoint(names(catalogue))
         for name, path in (
             ("x", "more/x"),
             ("m", "more/x"),
@@ -141,6 +144,7 @@ def test_clients_load_and_unload(model):
             ("out", "/etc"),
             ("own", "."),
             ("other", "link"),
+            ("halved", "half"),
             ("no", "none"),
             ("two,names", "more/x"),
             ("two\nlines", "more/x"),
@@ -157,6 +161,7 @@ def test_clients_load_and_unload(model):
     assert "conflicts with a served base model" in refused["m"].message
     for name in ("up", "out", "own", "other"):
         assert "below that of the model's adapters" in refused[name].message, name
+    assert "a link leads out of the folder of adapters" in refused["halved"].message
     assert "no comma" in refused["two,names"].message
     assert "printable" in refused["two\nlines"].message
     assert isinstance(refused["no"], NotFound)

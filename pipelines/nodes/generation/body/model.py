@@ -15,7 +15,7 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
+from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
@@ -80,7 +80,11 @@ class Model(Node):
             own = None if adapters is None else adapters.model_copy(update={"targets": targets})
             return resources.shared(open_session, path, config.model_copy(update={"adapters": own}))
 
-        self.session = opened(()) if adapters is None else adapters.opened(self.folder, opened)
+        if adapters is None:
+            self.session = opened(())
+        else:
+            found = adapters.found_targets(self.folder)
+            self.session = open_for_adapters(adapters.targets, found, opened)
         log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:

@@ -15,7 +15,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSession, EncoderSettings
-from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
+from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
@@ -57,7 +57,11 @@ class Encoder(Node):
             settings = EncoderSettings(device, config.engine, config.precision, config.threads, room)
             return resources.shared(open_encoder, path, settings)
 
-        self.encoder = opened(None) if adapters is None else adapters.opened(self.folder, opened)
+        if adapters is None:
+            self.encoder = opened(None)
+        else:
+            found = adapters.found_targets(self.folder)
+            self.encoder = open_for_adapters(adapters.targets, found, opened)
         if adapters is not None and self.encoder.columns is not None:
             raise ModelError(
                 f"{path} encodes sounds or images, and adapters are for texts; remove `adapters`."
