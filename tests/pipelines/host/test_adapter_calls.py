@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import shutil
 
@@ -15,6 +16,11 @@ from pipelines.errors import BraidError, ModelNotFound, NotFound, RequestError
 from pipelines.tasks import GenerationInput, Prompt
 
 NAMES = ("a", "b", "c", "d", "e")
+LOGITS = "      logits: {type: model, from: step,"
+DRAFT = "{type: draft, from: step, path: draft.json, device: fake, num_draft_tokens: 3, adaptive: false}"
+DRAFTED_GRAPH = ADAPTED_GRAPH.replace(
+    LOGITS, f"      drafted: {DRAFT}\n" + LOGITS.replace("from: step", "from: drafted")
+)
 
 
 @pytest.fixture
@@ -74,6 +80,23 @@ def test_each_adapter_answers_for_itself_under_both_names(model):
     assert other == alone["b"]
     assert counts.running == counts.waiting == 0
     assert len(numbers) == 3
+
+
+def test_guesses_of_the_bases_draft_change_no_adapters_text(model):
+    drafted = write_adapted_model(model.parent / "drafted", "like-a", "like-b", graph=DRAFTED_GRAPH)
+    (drafted / "draft.json").write_text(json.dumps({"vocab_size": 259, "dissent": 0.3}))
+
+    async def scene(client, catalogue):
+        plain = await asyncio.gather(*[tokens(client, catalogue, name, 40) for name in ("m", "a", "b")])
+        names = ("drafted", "like-a", "like-b")
+        guessed = await asyncio.gather(*[tokens(client, catalogue, name, 40) for name in names])
+        return plain, guessed, client.host._instances.current("drafted").model.stepped["generated"].counts()
+
+    plain, guessed, counts = in_scene(scene, model)
+    assert guessed == plain
+    assert len({tuple(each) for each in plain}) == 3
+    assert counts.accepted_tokens > 0
+    assert counts.draft_tokens > counts.accepted_tokens
 
 
 def test_no_cached_token_is_of_another_name_or_load(model):
