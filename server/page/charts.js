@@ -27,7 +27,7 @@ export class Tile {
     }, label, this.area, this.line, this.cursor);
     this.name = name;
     this.element = el("div", { class: "tile" },
-      el("h3", {}, name, this.at),
+      el("h2", {}, name, this.at),
       el("p", {}, this.value, unit && el("span", { class: "unit" }, unit), this.note),
       this.chart);
   }

@@ -8,11 +8,12 @@ export class Inspector {
   constructor(onSelect) {
     this.onSelect = onSelect;
     this.facts = el("dl", { class: "facts" });
+    this.times = el("dl", { class: "facts" });
     this.phases = el("div", { class: "phases" });
     this.title = el("h3", {}, "Click a node");
     this.source = el("div", { class: "source", role: "group", "aria-label": "Source of the graph" });
     this.blocks = new Map();
-    this.element = el("div", { class: "inspector" }, this.title, this.facts, this.phases, el("h3", {}, "graph.yaml"), el("div", { class: "scroll" }, this.source));
+    this.element = el("div", { class: "inspector" }, this.title, this.facts, this.times, this.phases, el("h3", {}, "graph.yaml"), el("div", { class: "scroll" }, this.source));
   }
 
   /** `nodes`: all nodes of the graph, those of bodies after their engine. */
@@ -60,11 +61,11 @@ export class Inspector {
   update(snapshot) {
     this.numbers = snapshot;
     const node = this.nodes?.get(this.selected);
+    this.times.hidden = !node;
     if (!node) return;
     const times = snapshot.nodes.find(({ path }) => path === this.selected);
     const rows = times ? timeFacts(times) : [];
-    reconcile(this.live ??= el("div", { class: "live-facts" }), rows, ([name]) => name, makeFact, updateFact);
-    if (this.live.parentNode !== this.facts) this.facts.append(this.live);
+    reconcile(this.times, rows, ([name]) => name, makeFact, updateFact);
     const phases = snapshot.phases.filter((phase) => phase.engine_node === node.name && node.body.length);
     if (phases.length) this.showPhases(phases);
   }

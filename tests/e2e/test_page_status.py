@@ -1,0 +1,173 @@
+"""The status page in a real browser, with the shipped models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from browser import axe_violations, open_chromium, open_page
+from patience import PATIENCE_S
+from server_process import ROOT, ServerProcess, chat
+
+from graphs.compose import Graphs, GraphSource
+from graphs.graph import Graph
+from pipelines.nodes import VOCABULARY
+from pipelines.tasks import TASKS
+
+MS = PATIENCE_S * 1000
+MODELS = sorted(folder.name for folder in (ROOT / "model_repo").iterdir() if (folder / "graph.yaml").exists())
+NUMBER = re.compile(r"\d")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with open_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chromium: Any, demo: ServerProcess) -> Iterator[Any]:
+    """The status of the demo model, which is connected and drawn."""
+    with open_page(chromium, f"{demo.url}/") as page:
+        page.set_default_timeout(MS)
+        drawn(page, "braid-demo")
+        yield page
+
+
+def drawn(page: Any, model: str) -> list[str]:
+    """The paths of the nodes that are drawn, once the graph is that of a model."""
+    page.get_by_role("group", name=f"Graph of {model}").wait_for()
+    nodes = page.locator(".graph .node")
+    return [nodes.nth(index).get_attribute("data-path") for index in range(nodes.count())]
+
+
+def paths(graph: Graph) -> list[str]:
+    """The lines of a graph in the order of the file, those of a body as ENGINE.NAME."""
+    return [
+        path
+        for line in graph.bindings
+        for path in [line.name, *(f"{line.name}.{inner.name}" for inner in line.body)]
+    ]
+
+
+def edges(graph: Graph) -> set[tuple[str, str]]:
+    """(source, target) of everything that is read, bodies included, and of the reply."""
+    found = {(graph.result.name, "reply")}
+    for line in graph.bindings:
+        found |= {(source.root, line.name) for source in line.sources.values()}
+        for inner in line.body:
+            found |= {
+                (f"{line.name}.{source.root}", f"{line.name}.{inner.name}") for source in inner.sources.values()
+            }
+    return found
+
+
+def checked_graphs() -> Graphs:
+    folders = {name: ROOT / "model_repo" / name for name in MODELS}
+    sources = {name: GraphSource((path / "graph.yaml").read_text(), path) for name, path in folders.items()}
+    return Graphs(sources, VOCABULARY, TASKS)
+
+
+def test_the_drawing_of_every_model_has_the_nodes_and_edges_of_its_graph(page, demo):
+    graphs = checked_graphs()
+    for model in MODELS:
+        page.get_by_label("Model", exact=True).select_option(model)
+        reply = httpx.get(f"{demo.url}/v1/models/{model}/graph", verify=False).json()
+        served = [each["path"] for node in reply["nodes"] for each in [node, *node["body"]]]
+        assert sorted(drawn(page, model)) == sorted(served) == sorted(paths(graphs(model)))
+        lines = page.locator(".graph .edge")
+        ends = {
+            (lines.nth(index).get_attribute("data-from"), lines.nth(index).get_attribute("data-to"))
+            for index in range(lines.count())
+        }
+        assert ends == edges(graphs(model))
+
+
+def test_each_node_has_a_time_after_a_request(page, demo):
+    body = chat(8, model="braid-demo")
+    assert httpx.post(f"{demo.url}/v1/chat/completions", json=body, verify=False, timeout=PATIENCE_S).is_success
+    page.get_by_role("button", name="since load").click()
+    for path in drawn(page, "braid-demo"):
+        page.locator(f'.node[data-path="{path}"] .time', has_text=NUMBER).wait_for()
+
+
+def test_a_node_and_its_lines_show_each_other(page):
+    page.get_by_role("button", name="allowed, grammar").press("Enter")
+    block = page.locator('.block[aria-pressed="true"]')
+    assert block.inner_text().strip().startswith("allowed: {type: grammar")
+    page.locator(".block", has_text="generated:").click()
+    assert page.locator('.node[aria-pressed="true"]').get_attribute("data-path") == "generated"
+    page.get_by_text("max_step_tokens", exact=True).wait_for()
+
+
+def test_a_graph_in_a_graph_is_a_link_to_it(page, demo):
+    page.goto(f"{demo.url}/status#/status/braid-topics")
+    page.get_by_role("link", name="graph of braid-embed").click()
+    drawn(page, "braid-embed")
+    assert page.get_by_role("heading", level=1).inner_text() == "braid-embed"
+
+
+def test_a_request_is_found_by_its_id_with_the_time_of_each_node(page, demo):
+    body = chat(4, model="braid-demo")
+    reply = httpx.post(
+        f"{demo.url}/v1/chat/completions", json=body, verify=False, headers={"X-Request-Id": "find-me"}
+    )
+    page.get_by_label("Filter requests").fill(reply.json()["id"])
+    page.locator(".request .id button").click()
+    shown = page.locator(".waterfall").get_by_role("rowheader").all_inner_texts()
+    assert set(shown) == {"prompt", "tokens", "generated", "text", "reply"}
+
+
+def test_an_error_is_listed_with_its_words(page, demo):
+    httpx.post(f"{demo.url}/v1/chat/completions", json=chat(1, model="of-nobody"), verify=False)
+    page.locator(".errors").get_by_text("of-nobody").first.wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(chromium, demo, scheme):
+    with open_page(chromium, f"{demo.url}/status", color_scheme=scheme) as page:
+        drawn(page, "braid-demo")
+        page.get_by_role("button", name="generated, scheduler").click()
+        assert axe_violations(page) == []
+
+
+def test_a_narrow_screen_shows_all_without_scrolling_sideways(chromium, demo):
+    with open_page(chromium, f"{demo.url}/status", viewport={"width": 360, "height": 740}) as page:
+        drawn(page, "braid-demo")
+        page.get_by_role("button", name="generated, scheduler").click()
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        box = page.locator(".graph").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
+
+
+def test_everything_is_reached_by_the_keyboard(page):
+    reached = set()
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            "(document.activeElement.dataset.path || document.activeElement.textContent || '').trim()"
+        )
+        reached.add(name)
+        if len(reached) > 1 and page.evaluate("document.activeElement === document.body"):
+            break
+    assert reached >= {"Playground", "Key", "since load", "Source", *drawn(page, "braid-demo")}
+
+
+def test_a_hidden_page_watches_nothing(page):
+    def is_watched() -> bool:
+        with page.expect_request("**/v1/status*"):
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        return True
+
+    ended: list[str] = []
+    page.on("requestfailed", lambda request: ended.append(request.url))
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    with page.expect_event("requestfailed"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert "/v1/status" in ended[0]
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: false, configurable: true})")
+    assert is_watched()
