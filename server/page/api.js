@@ -87,9 +87,9 @@ export async function errorText(response) {
   }
 }
 
-/** Whether there is a key to send. */
-export function hasKey() {
-  return Boolean(keys.api || keys.admin);
+/** Whether a request waits for a key. */
+export function isAsking() {
+  return asking !== null;
 }
 
 /** Ask for a key in a dialog; true when one was given. All that wait for a key share one dialog. */

@@ -53,11 +53,11 @@ function listModels(models) {
 
 function showConnection(state, text) {
   document.body.dataset.connection = state;
-  setText($("connection"), { live: "Live", connecting: "Connecting", lost: "Not connected" }[state]);
+  setText($("connection"), { live: "Live", connecting: "Connecting", lost: "Not connected", locked: "Needs a key" }[state]);
   status.connection(state);
-  if (state !== "lost") return;
+  if (state === "live" || state === "connecting") return;
   const seen = snapshot ? " The numbers below are the last ones that arrived." : "";
-  banner(`${text}${seen} Trying again.`);
+  banner(`${text}${seen}${state === "lost" ? " Trying again." : ""}`);
 }
 
 /** What is wrong with engines; the numbers of one that is down are old. */

@@ -1,13 +1,14 @@
 // The feed of the server's numbers: one stream while the page is seen, opened again when it ends.
 
-import { events, hasKey } from "./api.js";
+import { events, isAsking } from "./api.js";
 
 const SILENCE_MS = 6000;
 /** A stream without an event for this long is taken for lost. */
 const PAUSES_MS = [500, 1000, 2000, 4000, 8000];
 
 /**
- * `onSnapshot(snapshot)` for every event; `onState(state, text)` with `live`, `connecting` or `lost` and why.
+ * `onSnapshot(snapshot)` for every event; `onState(state, text)` with `live`, `connecting`, `lost` and why, or
+ * `locked` where no key was given: then the stream is opened again by `start` alone.
  */
 export class Feed {
   constructor(onSnapshot, onState) {
@@ -41,6 +42,7 @@ export class Feed {
       try {
         await this.read(signal, () => (failures = 0));
       } catch (error) {
+        if (error.status === 401) return this.onState("locked", "The server needs a key: press Key.");
         why = words(error);
       }
       if (signal.aborted) return;
@@ -56,9 +58,9 @@ export class Feed {
     let timer;
     const listen = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(new Error("The server is silent.")), SILENCE_MS);
+      timer = setTimeout(() => (isAsking() ? listen() : silence.abort(new Error("The server is silent."))), SILENCE_MS);
     };
-    if (hasKey()) listen();
+    listen();
     try {
       for await (const data of events(path, { signal: AbortSignal.any([signal, silence.signal]) })) {
         listen();
@@ -73,7 +75,6 @@ export class Feed {
 }
 
 function words(error) {
-  if (error.status === 401) return "The server needs a key.";
   if (error.status) return `The server answered ${error.status}: ${error.message}`;
   return error instanceof TypeError ? "The server cannot be reached." : error.message;
 }

@@ -161,7 +161,7 @@ export class StatusView {
   }
 
   connection(state) {
-    this.container.classList.toggle("stale", state === "lost");
+    this.container.classList.toggle("stale", state === "lost" || state === "locked");
   }
 
   engines(areDown) {
