@@ -11,7 +11,7 @@ export class Models {
   constructor(hrefOf) {
     this.hrefOf = hrefOf;
     this.rows = el("tbody");
-    const columns = [["Model", ""], ["State", ""], ["Running", "number less"], ["Waiting", "number less"], ["", "number"]];
+    const columns = [["Model", ""], ["State", ""], ["", "number"]];
     const head = el("tr", {}, ...columns.map(([name, kind]) => el("th", { scope: "col", class: kind }, name || el("span", { class: "visually-hidden" }, "Load or unload"))));
     this.element = el("section", { class: "panel live", "aria-labelledby": "models" },
       el("header", {}, el("h2", { id: "models" }, "Models")),
@@ -26,10 +26,10 @@ export class Models {
   makeRow(model) {
     const parts = {
       link: el("a", { href: this.hrefOf(model.id) }, model.id), adapters: el("span", { class: "adapters" }),
-      about: el("small"), state: el("td", { class: "state" }), running: el("td", { class: "number less" }),
-      waiting: el("td", { class: "number less" }), button: el("button", { type: "button", class: "small" }),
+      about: el("small"), state: el("span", { class: "state" }), requests: el("small"),
+      button: el("button", { type: "button", class: "small" }),
     };
-    const row = el("tr", {}, el("th", { scope: "row", class: "name" }, parts.link, parts.about, parts.adapters), parts.state, parts.running, parts.waiting, el("td", { class: "number" }, parts.button));
+    const row = el("tr", {}, el("th", { scope: "row", class: "name" }, parts.link, parts.about, parts.adapters), el("td", {}, parts.state, parts.requests), el("td", { class: "number" }, parts.button));
     parts.button.addEventListener("click", () => act(row.model));
     row.parts = parts;
     return row;
@@ -40,12 +40,12 @@ function updateRow(row, model, chosen) {
   const { parts } = row;
   row.model = model;
   setAttribute(parts.link, "aria-current", model.id === chosen ? "true" : null);
-  setText(parts.about, [model.task, model.bytes && bytes(model.bytes)].filter(Boolean).join(", "));
-  setText(parts.state, model.on_request && model.state === "unloaded" ? "loads on request" : model.state);
+  setText(parts.about, [model.task, model.bytes && bytes(model.bytes), model.on_request && "loads on request"].filter(Boolean).join(", "));
+  setText(parts.state, model.state);
   setAttribute(parts.state, "data-state", model.state);
   setAttribute(parts.state, "title", model.problems.join("\n") || null);
-  setText(parts.running, count(model.running));
-  setText(parts.waiting, count(model.waiting));
+  const busy = [model.running && `${count(model.running)} running`, model.waiting && `${count(model.waiting)} waiting`];
+  setText(parts.requests, busy.filter(Boolean).join(", "));
   const verb = model.state === "ready" ? "Unload" : LOADS.includes(model.state) ? "Load" : "";
   setText(parts.button, verb);
   setAttribute(parts.button, "aria-label", `${verb} ${model.id}`);

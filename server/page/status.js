@@ -26,7 +26,7 @@ export class StatusView {
     this.drawing = new GraphDrawing(el("div", { class: "drawing" }), (path) => this.select(path), hrefOf);
     this.inspector = new Inspector((path) => this.select(path));
     this.caches = el("div", { class: "caches" });
-    this.processes = el("ul", { class: "processes" });
+    this.processes = el("tbody");
     this.inFlight = new InFlight();
     this.recent = new RecentRequests();
     this.errors = new LastErrors();
@@ -58,8 +58,11 @@ export class StatusView {
   enginePanel() {
     this.adapterButton = el("button", { type: "button", class: "small", onclick: () => loadAdapter(this.model) }, "Load an adapter");
     this.models.element.querySelector("header").append(el("span", { class: "end" }, this.adapterButton));
+    const columns = ["Process", "State", "Memory", "Processor"];
+    const head = columns.map((name, index) => el("th", { scope: "col", class: index > 1 ? "number" : "" }, name));
     return el("section", { class: "panel live", "aria-labelledby": "engines-title" },
-      el("header", {}, el("h2", { id: "engines-title" }, "Processes")), this.processes);
+      el("header", {}, el("h2", { id: "engines-title" }, "Processes")),
+      el("div", { class: "scroll" }, el("table", { class: "processes" }, el("thead", {}, el("tr", {}, ...head)), this.processes)));
   }
 
   update(snapshot) {
@@ -156,7 +159,7 @@ export class StatusView {
       state: engine.state, memory: engine.resident_bytes, cpu: processes.find(({ pid }) => pid === engine.pid)?.cpu_seconds,
     }));
     const workers = processes.filter(({ process }) => process === "worker");
-    rows.push(...workers.map((each) => ({ key: each.pid, name: "worker", pid: each.pid, state: "", memory: each.resident_bytes, cpu: each.cpu_seconds })));
+    rows.push(...workers.map((each) => ({ key: each.pid, name: "worker", pid: each.pid, state: "running", memory: each.resident_bytes, cpu: each.cpu_seconds })));
     reconcile(this.processes, rows, ({ key }) => key, makeProcess, updateProcess);
   }
 
@@ -176,13 +179,16 @@ function makeCache() {
 }
 
 function makeProcess() {
-  return el("li", {}, el("span", { class: "name" }), el("span", { class: "state" }), el("span", { class: "muted" }));
+  const name = el("th", { scope: "row" }, el("span"), el("small"));
+  return el("tr", {}, name, el("td", { class: "state" }), el("td", { class: "number" }), el("td", { class: "number" }));
 }
 
 function updateProcess(row, { name, pid, state, memory, cpu }) {
-  const [label, word, facts] = row.children;
-  setText(label, name);
+  const [title, word, bytesCell, seconds] = row.children;
+  setText(title.children[0], name);
+  setText(title.children[1], pid && `process ${pid}`);
   setText(word, state);
   setAttribute(word, "data-state", state);
-  setText(facts, [pid && `process ${pid}`, memory != null && bytes(memory), cpu != null && `${count(cpu)} s of processor time`].filter(Boolean).join(" · "));
+  setText(bytesCell, bytes(memory));
+  setText(seconds, cpu == null ? "–" : `${count(cpu)} s`);
 }
