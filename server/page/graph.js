@@ -5,7 +5,7 @@ import { count, duration, percent } from "./format.js";
 import { layout } from "./graph_layout.js";
 
 const DOTS = 16;
-/** Waiting requests that are drawn, a dot each. */
+/** Waiting requests that are drawn, a dot each, where there is room. */
 
 /**
  * A drawing of graphs. `onSelect(path)` is called with the node that is clicked; `hrefOf(model)` is where the
@@ -93,9 +93,9 @@ export class GraphDrawing {
 
   queue(box) {
     const y = box.y + box.h / 2;
-    const w = Math.min(box.w, 300);
+    const w = Math.min(box.w, 360);
     const x = box.x + (box.w - w) / 2;
-    const dots = Array.from({ length: DOTS }, (_, index) => svg("circle", { class: "waiting", cx: x + w - 16 - index * 8, cy: y, r: 3 }));
+    const dots = Array.from({ length: Math.min(DOTS, Math.floor((w - 220) / 8)) }, (_, index) => svg("circle", { class: "waiting", cx: x + w - 16 - index * 8, cy: y, r: 3 }));
     const text = svg("text", { class: "about", x: x + 14, y: y + 4 });
     this.queues.set(box.node.name, { text, dots });
     return svg("g", { class: "queue" }, svg("rect", { x, y: box.y, width: w, height: box.h, rx: box.h / 2 }), text, ...dots);

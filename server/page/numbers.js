@@ -22,7 +22,10 @@ const TILES = [
     name: "Output", series: "output_tokens_per_s", format: count, unit: "tokens/s", shown: generates,
     note: (s) => `${count(s.totals.output_tokens)} so far`,
   },
-  { name: "Blocks used", series: "blocks_used", format: count, shown: hasBlocks, top: blocks, note: (s) => `of ${count(blocks(s))}` },
+  {
+    name: "Blocks used", series: "blocks_used", format: count, shown: hasBlocks, top: (s) => blocks(s, "total"),
+    now: (s) => blocks(s, "used"), note: (s) => `of ${count(blocks(s, "total"))}`,
+  },
   {
     name: "Prefix hits", series: "prefix_hit_rate", format: percent, shown: hasBlocks, top: () => 1,
     note: (s) => `${percent(share(s.totals.cached_tokens, s.totals.prompt_tokens))} so far`,
@@ -68,12 +71,12 @@ function resident(snapshot) {
   return known.length ? known.reduce((sum, engine) => sum + engine.resident_bytes, 0) : null;
 }
 
-function blocks(snapshot) {
-  return snapshot.queues.reduce((sum, queue) => sum + (queue.blocks?.total ?? 0), 0);
+function blocks(snapshot, name) {
+  return snapshot.queues.reduce((sum, queue) => sum + (queue.blocks?.[name] ?? 0), 0);
 }
 
 function hasBlocks(snapshot) {
-  return blocks(snapshot) > 0;
+  return blocks(snapshot, "total") > 0;
 }
 
 function generates(_, nodes) {
