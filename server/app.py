@@ -63,12 +63,24 @@ class RequestIds:
     """Falcon middleware: every answer carries the id by which the logs know its request."""
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        req.scope["braid.exchange"].take_id(req.get_header("X-Request-Id"))
+        _note(req).take_id(req.get_header("X-Request-Id"))
+
+    async def process_request_ws(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        _note(req)
 
     async def process_response(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: object, succeeded: bool
     ) -> None:
-        resp.set_header("X-Request-Id", req.scope["braid.exchange"].request_id)
+        trace = req.scope["braid.exchange"].trace
+        trace.status, trace.streams = resp.status_code, resp.stream is not None
+        resp.set_header("X-Request-Id", trace.id)
+
+
+def _note(req: falcon.asgi.Request) -> Exchange:
+    """The exchange of a request, with what the record of it says of its HTTP."""
+    exchange: Exchange = req.scope["braid.exchange"]
+    exchange.trace.path, exchange.trace.traceparent = req.path, req.get_header("traceparent")
+    return exchange
 
 
 class ListedOrigins(falcon.CORSMiddleware[Any, Any]):
@@ -107,6 +119,8 @@ class App:
             await self._falcon(scope, exchange.receive, send)
         finally:
             exchange.close()
+            if not exchange.trace.runs_on:
+                self._services.requests.ended(exchange.trace)
 
 
 def batch_worker(services: Services) -> BatchWorker:

@@ -27,6 +27,7 @@ from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
 from server.process.worker_state import WorkerProcess
+from server.request_log import RequestLog
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
 from server.settings import Settings
@@ -63,6 +64,7 @@ class Services:
     work: Work = field(init=False)
     feed: StatusFeed = field(init=False)
     offline: OfflineStore = field(init=False)
+    requests: RequestLog = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -72,6 +74,7 @@ class Services:
         self.media = MediaFetcher(_media_sources(self.settings), self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
+        self.requests = RequestLog(self.client.report if self.settings.status else None)
         self.feed = StatusFeed(StatusSnapshots(self.settings, self.client, self.catalogue).make)
         self.offline = OfflineStore(self.settings)
 
@@ -89,7 +92,7 @@ class Services:
         await self.catalogue.caught_up(CATCH_UP_S)
         process.drain.at_start(self.feed.end)
         process.drain.before_deadline(self.end_streams)
-        self.counting = asyncio.create_task(_count(), name="counting")
+        self.counting = asyncio.create_task(self._count(), name="counting")
 
     async def admit(self, req: falcon.asgi.Request, any_content: bool = False) -> bytes:
         """The body of a request, which holds a permit of its tenant from then on until its exchange ends.
@@ -146,6 +149,12 @@ class Services:
             self.counting.cancel()
         deferred.catch_up()
 
+    async def _count(self) -> None:
+        while True:
+            await asyncio.sleep(COUNTED_S)
+            deferred.catch_up()
+            self.requests.flush()
+
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
         self.background.draining = True
@@ -158,12 +167,6 @@ def _media_sources(settings: Settings) -> MediaSources:
         settings.private_media_domains,
         settings.allowed_local_media_path,
     )
-
-
-async def _count() -> None:
-    while True:
-        await asyncio.sleep(COUNTED_S)
-        deferred.catch_up()
 
 
 def connect(settings: Settings) -> Services:

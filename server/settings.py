@@ -123,8 +123,8 @@ class Settings(BaseModel):
     )
     admin_keys: ValueList = Field(
         default=(),
-        description="keys for the paths that load and unload models, which then take no other key; empty: "
-        "every client that may send requests may load and unload",
+        description="keys for the paths that load and unload models and cancel requests, which then take no "
+        "other key; empty: every client that may send requests may do so",
     )
     max_loaded_gb: float | None = Field(
         default=None,

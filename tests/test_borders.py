@@ -84,7 +84,8 @@ MAY_IMPORT = {
     | {"pipelines.telemetry", "pipelines.worker"},
     "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
     "server": {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server"},
-    "server.http": {"pipelines.cancellation", "pipelines.errors", "server.dialects", "server.http"},
+    "server.http": {"pipelines.cancellation", "pipelines.errors", "server.dialects", "server.http"}
+    | {"pipelines.telemetry.request_trace"},
     "server.cli": {"graphs", "pipelines", "server"},
     # the engine host
     "pipelines.host": SHARED

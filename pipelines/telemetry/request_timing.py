@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import FINISHED
 from pipelines.telemetry.registry import labelled
+from pipelines.telemetry.request_record import SpanKind
 
 REASONS = {"tool_calls": "stop"}
 """How a choice finished → vLLM's word for it, where that is another one."""
@@ -27,11 +28,14 @@ class RequestTiming:
         self._prompt_lengths: Sequence[int] = ()
         self._n = 1
         self._num_ended: dict[int, int] = {}  # choices, by the index of their prompt
+        self.num_prompt_tokens = self.num_cached_tokens = 0
+        self.finishes: list[str] = []  # how choices ended, in the order of their ends
 
     def started(self, prompt_lengths: Sequence[int], n: int, max_tokens: int) -> None:
         """The request went to its engine."""
         self._sent_s = time.monotonic()
         self._prompt_lengths, self._n = prompt_lengths, n
+        self.num_prompt_tokens = sum(prompt_lengths)
         for length in prompt_lengths:
             self._observe("vllm:request_prompt_tokens", length)
         self._observe("vllm:request_params_n", n)
@@ -41,6 +45,7 @@ class RequestTiming:
         """Inputs went to an engine that replies whole and needs the cores now: written when they end."""
         self._sent_s = time.monotonic()
         self._text_lengths = text_lengths
+        self.num_prompt_tokens = sum(text_lengths)
 
     def prefilled(self, choice: int, prefill_s: float, num_cached: int) -> None:
         """The first token of a choice came `prefill_s` after the admission of its prompt.
@@ -50,6 +55,7 @@ class RequestTiming:
         self._prefill_s[choice] = prefill_s
         prompt, later = divmod(choice, self._n)
         if not later:
+            self.num_cached_tokens += num_cached
             num_computed = self._prompt_lengths[prompt] - num_cached
             self._observe("vllm:request_prefill_kv_computed_tokens", num_computed)
 
@@ -67,8 +73,28 @@ class RequestTiming:
         self._last_s[choice] = now_s
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
+    @property
+    def num_output_tokens(self) -> int:
+        return sum(self._num_tokens.values())
+
+    def phases(self, now_s: float) -> list[tuple[SpanKind, float, float]]:
+        """The queue, the prefill and the decoding of what was generated, from the first prompt on: when each
+        began and ended by the monotonic clock.  What has not begun is left out; `now_s` ends what has not.
+        """
+        if not self._first_s:
+            return [("wait", self._sent_s, now_s)]
+        choice = min(self._first_s, key=lambda one: self._first_s[one])
+        first_s, last_s = self._first_s[choice], max(self._last_s.values())
+        prefill_s = min(self._prefill_s.get(choice, 0.0), first_s - self._sent_s)
+        return [
+            ("wait", self._sent_s, first_s - prefill_s),
+            ("prefill", first_s - prefill_s, first_s),
+            ("decode", first_s, last_s),
+        ]
+
     def completed(self, num_choices: int, finish: str) -> None:
         """`num_choices` choices or inputs ended together, all with `finish`."""
+        self.finishes += [finish] * num_choices
         deferred.gain(labelled(FINISHED, self._model, REASONS.get(finish, finish)), num_choices)
         self._observe("vllm:e2e_request_latency_seconds", time.monotonic() - self._start_s, num_choices)
         if self._text_lengths:

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
+from time import monotonic
 from typing import Any, TypeVar
 
 from pipelines.element_types import num_bytes
@@ -14,6 +15,7 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.deferred import defer
 from pipelines.telemetry.node_work import count_nodes
 from pipelines.telemetry.request_timing import RequestTiming
+from pipelines.telemetry.request_trace import CallTrace, EngineTime, RequestTrace, Sampling
 from pipelines.telemetry.tool_calls import ToolCallCounts
 from pipelines.values import (
     Deferred,
@@ -30,7 +32,7 @@ from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.node_clock import NodeClock
-from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
+from pipelines.worker.submissions import Origin, Submission, TensorSubmission, TokenSubmission
 from pipelines.worker.used_adapter import UsedAdapter
 
 T = TypeVar("T")
@@ -58,7 +60,9 @@ class Call:
         client: RequestClient,
         tenant: str = "",
         adapter: UsedAdapter | None = None,
+        trace: RequestTrace | None = None,
     ) -> None:
+        """`trace` is of the request that the call is a part of."""
         self.model = model
         self.request = request
         self.plan = plan
@@ -72,6 +76,10 @@ class Call:
         self._closed = False
         self.clock = NodeClock()
         self._timing = RequestTiming(model)
+        self._name = "" if trace is None else trace.id
+        self._trace = CallTrace(model, self.clock.works, self._timing)
+        if trace is not None:
+            trace.calls.append(self._trace)
         self._tool_calls: ToolCallCounts | None = None
 
     # --- for nodes
@@ -91,9 +99,14 @@ class Call:
             context=held,
             images=images,
             adapter=self._number_for(address.model),
+            origin=self._origin,
         )
         self._submissions.append(submission)
         return Stream(submission)
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin(self._name, self.clock.path)
 
     def _number_for(self, model: str) -> int:
         """The load number of the adapter that a model is run with: a graph may name other models too."""
@@ -119,6 +132,7 @@ class Call:
             images=images,
             placed=placed,
             adapter=self._number_for(address.model),
+            origin=self._origin,
         )
         self._submissions.append(submission)
         return Deferred(submission)
@@ -272,9 +286,12 @@ class Call:
 
     def _send(self, submission: Submission) -> None:
         submission.send(self._client)
+        submission.sent_s = monotonic()
         if isinstance(submission, TokenSubmission):
             lengths, params = submission.text_lengths, submission.params
             self._timing.started(lengths, submission.n, params.max_tokens)
+            self._trace.generates = submission.origin.path
+            self._trace.sampling = Sampling(params.max_tokens, params.temperature, params.top_p)
 
     async def _started(self, stream: Stream[Any]) -> Stream[Any] | None:
         """The stream of a submission that was sent; None when the call was closed from outside."""
@@ -304,7 +321,11 @@ class Call:
         submission: TensorSubmission = deferred.source
         if not await self._sent(submission):
             return None
-        reply = await submission.reply.get()
+        try:
+            reply = await submission.reply.get()
+        finally:
+            times = EngineTime(submission.origin.path, "run", submission.sent_s, monotonic())
+            self._trace.engines.append(times)
         if reply is None:
             return None
         value: Any = Tensors(reply)

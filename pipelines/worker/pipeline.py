@@ -10,6 +10,7 @@ from typing import Any, cast
 from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan, merged
+from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.request_checks import check_handled
@@ -60,18 +61,24 @@ class Pipeline:
         return call
 
     def prepare(
-        self, request: Any, client: RequestClient, tenant: str = "", earlier: Call | None = None
+        self,
+        request: Any,
+        client: RequestClient,
+        tenant: str = "",
+        earlier: Call | None = None,
+        trace: RequestTrace | None = None,
     ) -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 
         `tenant` is whose turn it takes among those that wait for an engine.  `earlier`: a call about the same
         input, whose reply has begun; what the host holds of it is used again, until that call is closed.
+        `trace` is of the HTTP request that it is a part of.
         Raises RequestError.  The call is started, or dropped, on the client's event loop.
         """
         plan = self.plan(request)
         self.check(request, plan)
         check_handled(self.name, request, plan)
-        call = Call(self.name, request, plan, client, tenant, self.adapter)
+        call = Call(self.name, request, plan, client, tenant, self.adapter, trace)
         try:
             values = self._values(call, request, earlier.held if earlier else {})
         except BaseException:

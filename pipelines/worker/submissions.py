@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from pipelines.values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
@@ -14,10 +15,25 @@ from pipelines.wire.update_queue import PendingReply, UpdateQueue
 from pipelines.worker.engines.faces import RequestClient
 
 
+class Origin(NamedTuple):
+    """What a submission is a part of: the id of the HTTP request, and the path of the node."""
+
+    name: str = ""
+    path: str = ""
+
+
+NO_ORIGIN = Origin()
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class WithImages:
-    """What may need the rows of images, which are to be there before it is sent."""
+    """What may need the rows of images, which are to be there before it is sent.
 
+    `sent_s` is when that was, by the monotonic clock.
+    """
+
+    origin: Origin = NO_ORIGIN
+    sent_s: float = 0.0
     images: Deferred[PooledOutputs] | None = None
     held_images: int | None = None
 
@@ -88,6 +104,7 @@ class TokenSubmission(WithImages):
             context=self.context,
             images=self.image_rows([prompt.images for prompt in self.prompts]),
             adapter=self.adapter,
+            name=self.origin.name,
         )
 
     def end(self, client: RequestClient) -> None:
@@ -146,6 +163,7 @@ class TensorSubmission(WithImages):
             held=self.held,
             images=self.image_rows(self.placed),
             adapter=self.adapter,
+            name=self.origin.name,
         )
 
     def end(self, client: RequestClient) -> None:

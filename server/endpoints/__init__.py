@@ -8,6 +8,7 @@ from typing import Any
 from server.batches.batch_models import ENDPOINTS as BATCH_PATHS
 from server.endpoints.batch import BatchChatEndpoint
 from server.endpoints.batches import BatchEndpoint, BatchesEndpoint, CancelBatchEndpoint
+from server.endpoints.cancel import CancelRequestEndpoint
 from server.endpoints.chat import ChatCompletionsEndpoint
 from server.endpoints.classify import ClassifyEndpoint
 from server.endpoints.cohere_embed import CohereEmbedEndpoint, CohereEmbedV1Endpoint
@@ -96,6 +97,7 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/models/{name:path}/profile": ModelProfileEndpoint,
     "/models/{name:path}/graph": ModelGraphEndpoint,
     "/status": StatusEndpoint,
+    "/requests/{request_id}/cancel": CancelRequestEndpoint,
     "/load_lora_adapter": LoadLoraEndpoint,
     "/unload_lora_adapter": UnloadLoraEndpoint,
 }
@@ -160,7 +162,7 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
 }
 """Without a prefix."""
 
-OF_STATUS = (FrontEndpoint, StatusPageEndpoint, StatusEndpoint, ModelGraphEndpoint)
+OF_STATUS = (*(FrontEndpoint, StatusPageEndpoint, StatusEndpoint, ModelGraphEndpoint, CancelRequestEndpoint),)
 """What BRAID_STATUS turns off."""
 
 

@@ -89,7 +89,7 @@ async def _events(
             yield _event(head | {TEXT_OUTPUT: piece})
             piece = await anext(pieces, None)
     except Exception as error:
-        yield _event({"error": public_error(error, exchange.request_id).message})
+        yield _event({"error": public_error(error, exchange.trace).message})
 
 
 def _event(data: Any) -> bytes:

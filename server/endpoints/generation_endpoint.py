@@ -199,7 +199,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                         yield data
                     batch = await anext(updates, None)
         except Exception as error:
-            public = public_error(error, exchange.request_id, exchange.error_words)
+            public = public_error(error, exchange.trace, exchange.error_words)
             yield waiting + chunks.failure(public)
         finally:
             running.call.close()

@@ -100,7 +100,7 @@ class PoolingEndpoint(Generic[Body]):
 
         def prepare() -> Call:
             given = with_files(self.pooling_input(request, pipeline), files)
-            return pipeline.prepare(given, client)
+            return pipeline.prepare(given, client, trace=exchange.trace)
 
         return await exchange.off_loop(prepare, work_bytes(request, num_bytes) + size_of(files))
 

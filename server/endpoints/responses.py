@@ -59,7 +59,7 @@ class _ResponsesEndpoint:
         client, transform = self._services.route(exchange), dialect.transform_generation
 
         def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:
-            return pipeline.prepare(transform(generation), client, exchange.tenant)
+            return pipeline.prepare(transform(generation), client, exchange.tenant, trace=exchange.trace)
 
         try:
             return await prepared.call(self._services, client, pipeline, exchange, make_call)
@@ -130,16 +130,24 @@ class ResponsesEndpoint(_ResponsesEndpoint):
         self, response_events: ResponseEvents, call: Call, prepared: PreparedRequest, exchange: Exchange
     ) -> None:
         """Start a run that outlives this exchange and counts as a request of its own for admission."""
-        release = self._services.admission.enter(exchange.tenant)
+        services, trace = self._services, exchange.trace
+        release = services.admission.enter(exchange.tenant)
+
+        def at_end() -> None:
+            release()
+            services.requests.ended(trace)
+
         try:
             call.start()
-            run = BackgroundRun(response_events, call, prepared.encoded_items(), exchange.account)
-            if not await self._services.background.start(run, release, prepared.own_ids):
+            items = prepared.encoded_items()
+            run = BackgroundRun(response_events, call, items, exchange.account, trace)
+            if not await services.background.start(run, at_end, prepared.own_ids):
                 raise id_in_use(response_events.response.id)
         except BaseException:
             call.close()
             release()
             raise
+        trace.runs_on = True
 
     def _reply_background(
         self, resp: falcon.asgi.Response, exchange: Exchange, response: Response, streams: bool

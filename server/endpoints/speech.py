@@ -89,8 +89,10 @@ class SpeechEndpoint:
     async def _call(self, request: SpeakRequest, voice: str, pipeline: Pipeline, exchange: Exchange) -> Call:
         """A call that has begun; the phonemes are found off the event loop."""
         spoken = SpeakInput(request.input, voice, request.speed, request.language)
-        client = self._services.route(exchange)
-        call = await exchange.long_work(lambda: pipeline.prepare(spoken, client, exchange.tenant))
+        client, trace = self._services.route(exchange), exchange.trace
+        call = await exchange.long_work(
+            lambda: pipeline.prepare(spoken, client, exchange.tenant, trace=trace)
+        )
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         call.start()
@@ -131,7 +133,7 @@ class SpeechEndpoint:
                     yield sound_event(piece)
                 yield end_event(speech.num_phonemes)
             except Exception as error:
-                yield error_events(public_error(error, exchange.request_id, exchange.error_words))
+                yield error_events(public_error(error, exchange.trace, exchange.error_words))
 
         return data()
 

@@ -136,7 +136,7 @@ class TranscriptionsEndpoint:
                     yield events.ending()
                 count_audio(model, len(sound) / SAMPLES_PER_S, time.monotonic() - exchange.started_s)
             except Exception as error:
-                yield events.failure(public_error(error, exchange.request_id, exchange.error_words))
+                yield events.failure(public_error(error, exchange.trace, exchange.error_words))
 
         return data()
 

@@ -30,7 +30,7 @@ async def open_call(
 
     def prepare() -> Call:
         given = with_files(generation(pipeline.max_context), files)
-        return pipeline.prepare(given, client, exchange.tenant)
+        return pipeline.prepare(given, client, exchange.tenant, trace=exchange.trace)
 
     call = await exchange.off_loop(prepare, num_bytes + size_of(files))
     call.start()

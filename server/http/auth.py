@@ -25,7 +25,8 @@ SUBPROTOCOL_KEY = "openai-insecure-api-key."
 ADMIN_PATHS = frozenset({"/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"})
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIX = "/v2/repository/models/"
-"""Where models are loaded and unloaded: an admin key opens them, if there is one."""
+REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
+"""Where models are loaded and unloaded, and requests ended: an admin key opens it, if there is one."""
 
 
 class Keys:
@@ -125,4 +126,5 @@ def is_open(path: str) -> bool:
 
 
 def _is_admin(path: str) -> bool:
-    return path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX) or path.endswith(ADMIN_ENDINGS)
+    is_cancel = path.endswith(CANCEL_ENDING) and REQUESTS in path
+    return is_cancel or path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX) or path.endswith(ADMIN_ENDINGS)

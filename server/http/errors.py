@@ -13,6 +13,7 @@ import falcon.asgi
 from pydantic import ValidationError
 
 from pipelines.errors import BraidError, EngineError, RequestError
+from pipelines.telemetry.request_trace import RequestTrace
 from server.dialects import dialect_of
 from server.http.error_text import quoted
 from server.http.exchange import ClientGone
@@ -70,14 +71,16 @@ FAULT_WORDS = {
 """Kind of a pydantic error → OpenAI's word for it; any other is an `invalid_value`."""
 
 
-def public_error(error: Exception, request_id: str, in_words: bool = False) -> BraidError:
+def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) -> BraidError:
     """A BraidError as it is; for anything else, which is logged, an error without details.
 
-    `in_words`: its code is OpenAI's word.
+    It is noted in the request's `trace`.  `in_words`: its code is OpenAI's word.
     """
     if not isinstance(error, BraidError):
-        log.error("request %s failed", request_id, exc_info=error)
-        error = EngineError(f"{INTERNAL} (request {request_id})")
+        log.error("request %s failed", trace.id, exc_info=error)
+        error = EngineError(f"{INTERNAL} (request {trace.id})")
+    if error.status != Unauthorized.status:  # those are no news, and there may be many
+        trace.fail(error.status, error.message)
     error.in_words = in_words
     return error
 
@@ -131,8 +134,17 @@ async def on_error(
     params: dict[str, Any],
     ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
+    exchange = req.scope["braid.exchange"]
+    await _reply(req, resp, public_error(error, exchange.trace, exchange.error_words), ws)
+
+
+async def _reply(
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response | None,
+    public: BraidError,
+    ws: falcon.asgi.WebSocket | None,
+) -> None:
     exchange, dialect = req.scope["braid.exchange"], dialect_of(req.path)
-    public = public_error(error, exchange.request_id, exchange.error_words)
     status = dialect.statuses.get(public.status, public.status)
     headers = {"Content-Type": falcon.MEDIA_JSON}
     if public.retry_after_s is not None:
@@ -160,7 +172,8 @@ async def on_http_error(
     status = 404 if ws is not None and error.status_code == 405 else error.status_code
     reply = BraidError(_http_text(req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
-    await on_error(req, resp, reply, params, ws)
+    reply.in_words = req.scope["braid.exchange"].error_words
+    await _reply(req, resp, reply, ws)
     if resp is not None and error.headers is not None:
         resp.set_headers(error.headers)
 

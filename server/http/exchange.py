@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from pipelines.telemetry.request_trace import RequestTrace
 from server.http.request_ids import clean_id
 from server.http.work_queue import Work
 
@@ -47,12 +48,11 @@ class Exchange:
     ) -> None:
         """Without `watches` the application itself reads until the client disconnects."""
         self.client_id: str | None = None  # the client's own
-        self.request_id = secrets.token_hex(16)
+        self.trace = RequestTrace(secrets.token_hex(16), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.error_words = error_words  # whether errors have OpenAI's words as codes
-        self.started_s = time.monotonic()
         self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive
@@ -62,10 +62,18 @@ class Exchange:
         self._when_gone: list[Callable[[], Any]] = []
         self._watching = not watches
 
+    @property
+    def request_id(self) -> str:
+        return self.trace.id
+
+    @property
+    def started_s(self) -> float:
+        return self.trace.started_s
+
     def take_id(self, client_id: str | None) -> None:
         """Use the client's own id for the request; an id that is not clean is ignored."""
         self.client_id = clean_id(client_id)
-        self.request_id = self.client_id or self.request_id
+        self.trace.id = self.client_id or self.trace.id
 
     async def receive(self) -> Message:
         """The next message, for the application."""

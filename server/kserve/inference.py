@@ -40,7 +40,8 @@ async def run_tensors_call(
 ) -> Tensors:
     """The outputs of a graph of tensor models.  Raises BraidError, and ClientGone when the client left."""
     outputs = None if inference.outputs is None else list(inference.outputs)
-    call = pipeline.prepare(TensorInput(inference.inputs, outputs), services.route(exchange), exchange.tenant)
+    client, trace = services.route(exchange), exchange.trace
+    call = pipeline.prepare(TensorInput(inference.inputs, outputs), client, exchange.tenant, trace=trace)
     exchange.at_end(call.close)
     exchange.when_gone(call.close)
     call.start()

@@ -115,7 +115,9 @@ async def pooled_tensors(
         request = _request(task.body, question, {"input": question.texts})
         make = request.pooling_input
     client = services.route(exchange)
-    call = await exchange.long_work(lambda: pipeline.prepare(make(), client), question.num_bytes)
+    call = await exchange.long_work(
+        lambda: pipeline.prepare(make(), client, trace=exchange.trace), question.num_bytes
+    )
     result = await run_pooling_call(call, exchange)
     return Tensors({task.output.name: np.asarray(result.value.values)})
 

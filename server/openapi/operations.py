@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from server.batches.batch_models import Batch, BatchList, CreateBatch
+from server.endpoints.cancel import CancelledRequest
 from server.endpoints.graph import ModelGraph
 from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
 from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
@@ -319,6 +320,14 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             event=StatusReply,
             query=WATCH,
             errors=(*GUARDED, 400, 404, 429),
+        )
+    },
+    "/requests/{request_id}/cancel": {
+        "POST": Operation(
+            "End a request in flight; its choices end with `abort`",
+            "server",
+            reply=(CancelledRequest,),
+            errors=GETS,
         )
     },
 }

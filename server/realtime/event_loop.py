@@ -107,7 +107,7 @@ class EventLoop:
         except (falcon.WebSocketDisconnected, ClientGone):
             raise
         except Exception as error:
-            await self._kind.report(public_error(error, self._socket.request_id), event)
+            await self._kind.report(public_error(error, self._socket.trace), event)
 
     def _choose_kind(self, event: dict[str, Any]) -> None:
         is_update = event.get("type") in UPDATES and isinstance(event.get("session"), dict)

@@ -83,7 +83,7 @@ class LiveText:
             return
         except Exception as error:
             utterance.clear()
-            await listener.on_failed(utterance, public_error(error, self._socket.request_id))
+            await listener.on_failed(utterance, public_error(error, self._socket.trace))
             return
         if reader.cost.model:
             count_audio(reader.cost.model, utterance.duration_s, reader.cost.seconds)

@@ -83,6 +83,7 @@ class WindowReader:
             text = await (self._last if is_last else self._first)(transcriber, sound)
         finally:
             part.close()
+            services.requests.ended(part.trace)
         self.cost.add(pipeline.name, time.monotonic() - started_s, text)
         return text
 

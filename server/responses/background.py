@@ -13,6 +13,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from pipelines.errors import Unavailable
+from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.worker.call import Call
 from server.generation.replies.sse import DONE
 from server.http.errors import public_error
@@ -37,8 +38,16 @@ POLL_S = 0.05
 class BackgroundRun:
     """One response being computed, and its events that are not yet written to the store."""
 
-    def __init__(self, response_events: ResponseEvents, call: Call, items: bytes, account: str) -> None:
+    def __init__(
+        self,
+        response_events: ResponseEvents,
+        call: Call,
+        items: bytes,
+        account: str,
+        trace: RequestTrace,
+    ) -> None:
         self.account = account
+        self.trace = trace
         self.response_events = response_events
         self.call = call
         self.id = response_events.response.id
@@ -142,7 +151,7 @@ class BackgroundResponses:
             async for batch in run.call.updates():
                 run.add_events([event for _, update in batch for event in response_events.push(update)])
         except Exception as error:
-            run.add_events(response_events.fail(public_error(error, run.id)))
+            run.add_events(response_events.fail(public_error(error, run.trace)))
         if not response_events.ended:  # another worker ended it in the store
             response_events.cancel()
             run.add_events([])

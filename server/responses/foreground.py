@@ -74,7 +74,7 @@ class ForegroundResponse:
                 yield encode_events(events)
                 events = await next_piece(batches)
         except Exception as error:
-            events = self._response_events.fail(public_error(error, self._exchange.request_id))
+            events = self._response_events.fail(public_error(error, self._exchange.trace))
             await self._save()
             yield encode_events(events)
         finally:

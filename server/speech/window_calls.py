@@ -39,12 +39,12 @@ class WindowCalls:
         The first one turns the sound into features, off the event loop.
         """
         request = replace(request, windows=[self.window.sound])
-        client, tenant = self._client, self._exchange.tenant
+        client, tenant, trace = self._client, self._exchange.tenant, self._exchange.trace
         if self._calls:
-            call = self._pipeline.prepare(request, client, tenant, self._calls[0])
+            call = self._pipeline.prepare(request, client, tenant, self._calls[0], trace)
         else:
             call = await self._exchange.long_work(
-                lambda: self._pipeline.prepare(request, client, tenant), self.window.sound.nbytes
+                lambda: self._pipeline.prepare(request, client, tenant, trace=trace), self.window.sound.nbytes
             )
         if self._closed:
             raise ClientGone

@@ -3,128 +3,141 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from graphs.outline import NodeOutline
-from pipelines.telemetry.step_profile import Steps
+from pipelines.wire.engine_view import RECENT_S, NodeView, PhaseTimes
+from server.metric_values import NodeRuns
 from server.status.reply_models import NodePart, PhasePart
 
-RECENT_S = 10.0
-"""What is shown as recent."""
 BODY = "body."
 """How phases of steps that are nodes of a body begin."""
-
-Runs = Mapping[str, tuple[int, float]]
-"""Path of a node → how often it ran, and for how many seconds."""
-Profiles = Mapping[str, Sequence[Steps]]
-"""Name of an engine node, of several engines also which engine → its kinds of steps."""
+NO_RUNS = NodeRuns(0, 0.0)
 
 
-def engine_node(name: str) -> str:
-    """The node's own name, without the engine that a profile of several names."""
-    return name.partition(" ")[0]
+class Times(NamedTuple):
+    """What was counted of a node: in all, and in the last RECENT_S seconds."""
+
+    total: NodeRuns = NO_RUNS
+    recent: NodeRuns = NO_RUNS
+
+    def plus(self, other: Times) -> Times:
+        return Times(_sum(self.total, other.total), _sum(self.recent, other.recent))
 
 
-def body_runs(profiles: Profiles) -> dict[str, tuple[int, float]]:
-    """Steps and seconds of each node of a body, summed over kinds of steps and engines."""
-    found: dict[str, tuple[int, float]] = {}
-    for name, kinds in profiles.items():
-        for steps in kinds:
-            for phase in steps.phases:
+def _sum(one: NodeRuns, other: NodeRuns) -> NodeRuns:
+    return NodeRuns(one.runs + other.runs, one.seconds + other.seconds)
+
+
+class EngineTimes(NamedTuple):
+    """Of the nodes of bodies by their paths, and of whole steps by the name of the engine node."""
+
+    bodies: dict[str, Times]
+    steps: dict[str, Times]
+
+
+def engine_times(views: Iterable[NodeView]) -> EngineTimes:
+    """Sums over the kinds of steps, and over engines."""
+    times = EngineTimes({}, {})
+    for view in views:
+        for kind in {phase.kind for phase in view.phases}:
+            phases = [phase for phase in view.phases if phase.kind == kind]
+            _add(times.steps, view.node, _step(phases))
+            for phase in phases:
                 if phase.name.startswith(BODY):
-                    path = f"{engine_node(name)}.{phase.name.removeprefix(BODY)}"
-                    runs, seconds = found.get(path, (0, 0.0))
-                    found[path] = (runs + steps.steps, seconds + phase.seconds)
-    return found
+                    _add(times.bodies, f"{view.node}.{phase.name.removeprefix(BODY)}", _times(phase))
+    return times
 
 
-def step_runs(profiles: Profiles) -> dict[str, tuple[int, float]]:
-    """Steps of each engine node, and seconds of all their phases."""
-    found: dict[str, tuple[int, float]] = {}
-    for name, kinds in profiles.items():
-        runs, seconds = found.get(engine_node(name), (0, 0.0))
-        found[engine_node(name)] = (
-            runs + sum(steps.steps for steps in kinds),
-            seconds + sum(steps.whole.seconds for steps in kinds),
-        )
-    return found
+def _add(times: dict[str, Times], path: str, more: Times) -> None:
+    times[path] = times.get(path, Times()).plus(more)
 
 
-def phases(profiles: Profiles) -> list[PhasePart]:
+def _times(phase: PhaseTimes) -> Times:
+    return Times(NodeRuns(phase.steps, phase.seconds), NodeRuns(phase.recent_steps, phase.recent_s))
+
+
+def _step(phases: Sequence[PhaseTimes]) -> Times:
+    """A whole step has the time of all its phases."""
+    return Times(
+        NodeRuns(max(phase.steps for phase in phases), sum(phase.seconds for phase in phases)),
+        NodeRuns(max(phase.recent_steps for phase in phases), sum(phase.recent_s for phase in phases)),
+    )
+
+
+def phase_parts(views: Iterable[NodeView]) -> list[PhasePart]:
     """The phases of steps that are no nodes: what the engine itself does."""
     return [
         PhasePart(
-            engine_node=engine_node(name),
-            kind=steps.kind,
+            engine_node=view.node,
+            kind=phase.kind,
             name=phase.name,
             seconds=phase.seconds,
-            mean_s=phase.seconds / steps.steps if steps.steps else None,
+            mean_s=_ratio(phase.seconds, phase.steps),
         )
-        for name, kinds in profiles.items()
-        for steps in kinds
-        for phase in steps.phases
+        for view in views
+        for phase in view.phases
         if not phase.name.startswith(BODY)
     ]
 
 
-class _Then(NamedTuple):
-    at_s: float
-    runs: Runs
-
-
-class RecentRuns:
-    """What was counted in the last seconds, by the totals that earlier snapshots had."""
+class WorkerTimes:
+    """What the nodes of one model did in workers in the last seconds, by the totals of earlier snapshots."""
 
     def __init__(self) -> None:
-        self._past: deque[_Then] = deque()
+        self._past: deque[tuple[float, Mapping[str, NodeRuns]]] = deque()
 
-    def since(self, now_s: float, runs: Runs) -> Runs:
-        """The runs of the last RECENT_S seconds, as far as there were snapshots; remembers this one."""
-        while self._past and (now_s - self._past[0].at_s > RECENT_S or _is_smaller(runs, self._past[0].runs)):
+    def since(self, now_s: float, runs: Mapping[str, NodeRuns]) -> dict[str, Times]:
+        """The totals `runs`, with those of the last RECENT_S seconds as far as there were snapshots."""
+        while len(self._past) > 1 and now_s - self._past[1][0] >= RECENT_S:
             self._past.popleft()
-        then: Runs = self._past[0].runs if self._past else runs
-        self._past.append(_Then(now_s, runs))
+        if self._past and now_s - self._past[-1][0] > RECENT_S:
+            self._past.clear()  # no snapshot was made meanwhile
+        then = self._past[0][1] if self._past else runs
+        self._past.append((now_s, runs))
         return {
-            path: (count - then.get(path, (0, 0.0))[0], seconds - then.get(path, (0, 0.0))[1])
-            for path, (count, seconds) in runs.items()
+            path: Times(total, _difference(total, then.get(path, NO_RUNS))) for path, total in runs.items()
         }
 
 
-def _is_smaller(runs: Runs, then: Runs) -> bool:
-    """Whether something was counted anew: the model was loaded again."""
-    return any(count < then.get(path, (0, 0.0))[0] for path, (count, _) in runs.items())
+def _difference(now: NodeRuns, then: NodeRuns) -> NodeRuns:
+    return NodeRuns(now.runs - then.runs, now.seconds - then.seconds)
 
 
-def node_parts(nodes: Iterable[NodeOutline], totals: Runs, recent: Runs, steps: Runs) -> list[NodePart]:
-    """All nodes with their times; `steps` are the totals of engine nodes, of which a body is a part."""
+def node_parts(
+    nodes: Iterable[NodeOutline], worker: Mapping[str, Times], engine: EngineTimes
+) -> Iterator[NodePart]:
+    """All nodes with their times; those of an engine node are those of its steps."""
     listed = list(nodes)
-    engines = {node.name for node in listed if node.body}
+    engines = {node.path for node in listed if node.body}
     in_worker = [node.path for node in listed if "." not in node.path and node.path not in engines]
-    worker_s = sum(totals.get(path, (0, 0.0))[1] for path in in_worker)
-    recent_worker_s = sum(recent.get(path, (0, 0.0))[1] for path in in_worker)
+    of_worker = Times()
+    for path in in_worker:
+        of_worker = of_worker.plus(worker.get(path, Times()))
+    for node in listed:
+        owner = node.path.partition(".")[0]
+        if owner not in engines:
+            yield _part(node, worker.get(node.path, Times()), of_worker)
+        else:
+            step = engine.steps.get(owner, Times())
+            yield _part(node, step if node.body else engine.bodies.get(node.path, Times()), step)
 
-    def part(node: NodeOutline) -> NodePart:
-        whole_s, recent_whole_s = worker_s, recent_worker_s
-        if node.path in engines or "." in node.path:
-            owner = node.path.partition(".")[0]
-            whole_s, recent_whole_s = steps.get(owner, (0, 0.0))[1], recent.get(owner, (0, 0.0))[1]
-        runs, seconds = totals.get(node.path, (0, 0.0))
-        recent_runs, recent_seconds = recent.get(node.path, (0, 0.0))
-        return NodePart(
-            path=node.path,
-            type=node.type,
-            process=node.process,
-            runs=runs,
-            seconds=seconds,
-            mean_s=_ratio(seconds, runs),
-            share=_ratio(seconds, whole_s),
-            recent_mean_s=_ratio(recent_seconds, recent_runs),
-            recent_share=_ratio(recent_seconds, recent_whole_s),
-            recent_runs=recent_runs,
-        )
 
-    return [part(node) for node in listed]
+def _part(node: NodeOutline, times: Times, whole: Times) -> NodePart:
+    total, recent = times
+    return NodePart(
+        path=node.path,
+        type=node.type,
+        process=node.process,
+        runs=total.runs,
+        seconds=total.seconds,
+        mean_s=_ratio(total.seconds, total.runs),
+        share=_ratio(total.seconds, whole.total.seconds),
+        recent_mean_s=_ratio(recent.seconds, recent.runs),
+        recent_share=_ratio(recent.seconds, whole.recent.seconds),
+        recent_runs=recent.runs,
+    )
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -204,12 +204,12 @@ class SpanPart(StatusPart):
 
 
 class RecentPart(StatusPart):
-    """A request that ended; `finish` is why its first choice did."""
+    """A request that ended; `finish` is why its first choice did.  `model` is null where it got none."""
 
     id: str
     at: float
     path: str
-    model: str
+    model: str | None
     status: int
     finish: str | None
     seconds: float

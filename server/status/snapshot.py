@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from graphs.outline import GraphOutline, outline
 from pipelines.errors import BraidError
-from pipelines.wire.messages import Profiled
+from pipelines.telemetry import deferred
+from pipelines.telemetry.last_requests import LastRequests
+from pipelines.wire.messages import Inspected
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.faces import HostClient
 from pipelines.worker.model_table import ModelCard
 from server.metric_values import MetricValues
 from server.settings import Settings
-from server.status.node_times import RecentRuns, body_runs, node_parts, phases, step_runs
+from server.status.engine_parts import (
+    engine_parts,
+    error_part,
+    queue_parts,
+    recent_part,
+    summed_totals,
+)
+from server.status.history import history_part
+from server.status.node_times import WorkerTimes, engine_times, node_parts, phase_parts
 from server.status.reply_models import (
     AdapterPart,
-    EnginePart,
-    HistoryPart,
     ModelPart,
     NodePart,
     ProcessPart,
@@ -32,76 +41,100 @@ TEXT_TASKS = ("chat", "completion")
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """What is known of the model that is shown in detail; None while no engine has it ready."""
+class Known:
+    """What a snapshot is made of.  `inspected` is what each engine shows that replies, with the nodes of the
+    model `name`; `graph` is None while that is not served.
+    """
 
-    name: str
-    graph: GraphOutline
-    profiled: Profiled
+    name: str | None
+    cards: list[ModelCard]
+    graph: GraphOutline | None
+    inspected: list[Inspected]
 
 
 class StatusSnapshots:
-    """Makes snapshots; what they have of recent times is since the snapshots before."""
+    """Makes snapshots; while no engine replies, the models and the last requests are those of the one before.
+
+    They have no state but "down" then.
+    """
 
     def __init__(self, settings: Settings, client: HostClient, catalogue: Catalogue) -> None:
         self._settings = settings
         self._client = client
         self._catalogue = catalogue
-        self._recent: dict[str, RecentRuns] = {}
+        self._cards: list[ModelCard] = []
+        self._last = LastRequests()
+        self._times: dict[str, WorkerTimes] = {}
 
     async def make(self, model: str | None) -> bytes:
         """A `StatusReply` as JSON; `model` is shown in detail, None: the default one.  Raises nothing."""
-        cards = self._catalogue.cards()
+        deferred.catch_up()
+        known = await self._known(model)
+        for host in known.inspected:
+            self._last.add(host.requests, host.errors)
+        self._cards = known.cards
+        return await asyncio.to_thread(self._json, known)
+
+    async def _known(self, model: str | None) -> Known:
+        cards = self._catalogue.cards() or [replace(card, state="down") for card in self._cards]
         name = model or default_model(self._settings, cards)
-        detail = await self._detail(name) if name is not None else None
-        return await asyncio.to_thread(self._json, name, cards, detail)
-
-    async def _detail(self, name: str) -> Detail | None:
         try:
-            graph = outline(self._catalogue.built(name).graph)
-            return Detail(name, graph, await self._client.profile(name))
+            inspected = await self._client.inspect(name or "")
         except BraidError:
-            return None
+            inspected = []
+        try:
+            graph = None if name is None else outline(self._catalogue.built(name).graph)
+        except BraidError:
+            graph = None
+        return Known(name, cards, graph, inspected)
 
-    def _json(self, name: str | None, cards: list[ModelCard], detail: Detail | None) -> bytes:
-        values, settings = MetricValues(), self._settings
-        processes = values.processes()
+    def _json(self, known: Known) -> bytes:
+        values, settings, inspected = MetricValues(), self._settings, known.inspected
+        queues, requests = queue_parts(known.name or "", inspected)
+        views = [view for host in inspected for view in host.nodes]
         reply = StatusReply(
             created=time.time(),
-            model=name,
+            model=known.name,
             server=ServerPart(
                 version=VERSION,
                 started=values.started(),
                 needs_key=bool(settings.api_keys),
                 needs_admin_key=bool(settings.admin_keys),
-                default_model=default_model(settings, cards),
+                default_model=default_model(settings, known.cards),
             ),
-            engines=[self._engine({each.pid: each.resident_bytes for each in processes})],
-            processes=[ProcessPart(**each._asdict()) for each in processes],
-            models=[_model(card, values) for card in cards],
-            nodes=self._nodes(detail, values) if detail else [],
-            phases=phases(detail.profiled.engines) if detail else [],
-            queues=[],
-            requests=[],
-            history=HistoryPart(),
-            totals=_totals(name or "", values),
-            errors=[],
-            recent=[],
+            engines=engine_parts(settings.num_engines, inspected),
+            processes=[ProcessPart(**each._asdict()) for each in values.processes()],
+            models=self._models(known),
+            nodes=self._nodes(known, values),
+            phases=phase_parts(views),
+            queues=queues,
+            requests=requests,
+            history=history_part([one.history for one in inspected if one.history is not None]),
+            totals=_totals(known.name or "", inspected, values),
+            errors=[error_part(one) for one in self._last.errors],
+            recent=[recent_part(one) for one in self._last.requests],
         )
         return reply.model_dump_json().encode()
 
-    def _engine(self, resident: dict[int, int]) -> EnginePart:
+    def _models(self, known: Known) -> list[ModelPart]:
+        """All models; what runs and waits, and what they take, summed over the engines."""
         status = self._client.status
-        if status is None:
-            return EnginePart(engine="0", state="down")
-        pid = status.engine_pid
-        return EnginePart(engine="0", state=status.state, pid=pid, resident_bytes=resident.get(pid))
+        instances = {model.name: model.instance_id for model in status.models} if status else {}
+        return [_model(card, known.inspected, instances) for card in known.cards]
 
-    def _nodes(self, detail: Detail, values: MetricValues) -> list[NodePart]:
-        steps = step_runs(detail.profiled.engines)
-        totals = {**values.node_runs(detail.name), **steps, **body_runs(detail.profiled.engines)}
-        recent = self._recent.setdefault(detail.name, RecentRuns()).since(time.monotonic(), totals)
-        return node_parts(detail.graph.walk(), totals, recent, steps)
+    def _nodes(self, known: Known, values: MetricValues) -> list[NodePart]:
+        if known.graph is None or known.name is None:
+            return []
+        times = self._times.setdefault(known.name, WorkerTimes())
+        worker = times.since(time.monotonic(), values.node_runs(known.name))
+        newest = [
+            view for host in known.inspected for view in host.nodes if _is_newest(view.instance_id, host)
+        ]
+        return list(node_parts(known.graph.walk(), worker, engine_times(newest)))
+
+
+def _is_newest(instance_id: int, host: Inspected) -> bool:
+    return instance_id == host.nodes[0].instance_id
 
 
 def default_model(settings: Settings, cards: list[ModelCard]) -> str | None:
@@ -113,31 +146,28 @@ def default_model(settings: Settings, cards: list[ModelCard]) -> str | None:
     return next(iter([*texts, *names]), None)
 
 
-def _model(card: ModelCard, values: MetricValues) -> ModelPart:
+def _totals(name: str, inspected: Sequence[Inspected], values: MetricValues) -> TokenTotals:
+    totals = summed_totals(inspected)
+    ended = values.by("vllm:request_success_total", "finished_reason", model_name=name)
+    return TokenTotals(
+        **{each: getattr(totals, each) for each in totals.__struct_fields__},
+        requests=round(sum(ended.values())),
+        failed=round(ended.get("error", 0)),
+    )
+
+
+def _model(card: ModelCard, inspected: Sequence[Inspected], instances: Mapping[str, int]) -> ModelPart:
+    loads = [load for host in inspected for load in host.models if load.name == card.name]
     return ModelPart(
         id=card.name,
         state=card.state,
         problems=card.problems,
         task=card.task,
         version=card.version,
-        bytes=values.of_model("braid:model_bytes", card.name) or None,
+        bytes=sum(load.num_bytes for load in loads) if loads else None,
         on_request=card.on_request,
         adapters=[AdapterPart(id=one.name, problem=one.problem or None) for one in card.adapters],
-        running=values.of_model("vllm:num_requests_running", card.name),
-        waiting=values.of_model("vllm:num_requests_waiting", card.name),
-        instance=0,
-    )
-
-
-def _totals(name: str, values: MetricValues) -> TokenTotals:
-    ended = values.by("vllm:request_success_total", "finished_reason", model_name=name)
-    return TokenTotals(
-        prompt_tokens=values.of_model("vllm:prompt_tokens_total", name),
-        cached_tokens=values.of_model("vllm:prompt_tokens_cached_total", name),
-        output_tokens=values.of_model("vllm:generation_tokens_total", name),
-        preemptions=values.of_model("vllm:num_preemptions_total", name),
-        draft_tokens=values.of_model("vllm:spec_decode_num_draft_tokens_total", name),
-        accepted_tokens=values.of_model("vllm:spec_decode_num_accepted_tokens_total", name),
-        requests=round(sum(ended.values())),
-        failed=round(ended.get("error", 0)),
+        running=sum(load.running for load in loads),
+        waiting=sum(load.waiting for load in loads),
+        instance=instances.get(card.name, 0),
     )

@@ -16,8 +16,9 @@ from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.tasks import TASKS
+from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
-from pipelines.wire.messages import Profiled
+from pipelines.wire.messages import Inspected, Profiled
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import BuiltPipeline, ModelCard
@@ -142,7 +143,9 @@ class ScriptedPipeline:
         self.batches: list[Any] = HI
         self.calls: list[ScriptedCall] = []
 
-    def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> ScriptedCall:
+    def prepare(
+        self, generation: Any, client: Any, tenant: str = "", earlier: Any = None, trace: Any = None
+    ) -> ScriptedCall:
         for each in [*getattr(generation, "images", []), *getattr(generation, "sounds", [])]:
             refuse_media(self.name, each)
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
@@ -189,9 +192,15 @@ class ScriptedCatalogue:
 
 class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
-        self.status: Any = SimpleNamespace(state="ready")
         self.profiled: Any = Profiled(0, {}, {})
+        self.status: Any = SimpleNamespace(state="ready", models=[])
         self.num_resets = 0
+        self.inspected: Any = []
+        self.num_inspected = 0
+        self.cancelled: list[str] = []
+        self.num_in_flight = 0
+        self.requests: list[RequestRecord] = []
+        self.errors: list[ErrorRecord] = []
         self._pipeline = pipeline
 
     async def start(self) -> None: ...
@@ -208,6 +217,20 @@ class ScriptedClient:
 
     def route(self, key: str | None) -> ScriptedClient:
         return self
+
+    async def inspect(self, model: str) -> list[Inspected]:
+        self.num_inspected += 1
+        if isinstance(self.inspected, Exception):
+            raise self.inspected
+        return self.inspected
+
+    async def cancel(self, name: str) -> int:
+        self.cancelled.append(name)
+        return self.num_in_flight
+
+    def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:
+        self.requests += requests
+        self.errors += errors
 
     async def reset_prefix_cache(self) -> None:
         self.num_resets += 1

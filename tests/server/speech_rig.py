@@ -52,7 +52,9 @@ class SpeechPipeline(ScriptedPipeline):
         self.lines = [SimpleNamespace(node=prompt), SimpleNamespace(node=words)]
         self.num_read = 0  # how many windows' words were
 
-    def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> Any:
+    def prepare(
+        self, generation: Any, client: Any, tenant: str = "", earlier: Any = None, trace: Any = None
+    ) -> Any:
         self.batches = [[(0, update)] for update in self.script(generation)]
         call = super().prepare(generation, client, tenant, earlier)
         ids, call.prompt_ids = call.prompt_ids, []

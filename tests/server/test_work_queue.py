@@ -154,7 +154,7 @@ class SlowPipeline(ScriptedPipeline):
         self.begun = threading.Semaphore(0)
         self.prepared = []
 
-    def prepare(self, generation, client, *more):
+    def prepare(self, generation, client, *more, trace=None):
         text = generation.prompts[0].text
         self.prepared.append(text[0])
         if len(text) > 90_000:

@@ -71,13 +71,13 @@ class InferenceService:
 
     def _unary(self, name: str, method: Callable[[Any, Exchange], Awaitable[Any]]) -> Any:
         async def call(request: Any, context: Any) -> Any:
-            with self._exchange(context) as exchange:
+            with self._exchange(context, name) as exchange:
                 try:
                     if name not in OPEN:
                         self._admit(context, exchange)
                     return await method(request, exchange)
                 except Exception as error:
-                    public = public_error(error, exchange.request_id)
+                    public = public_error(error, exchange.trace)
                     await context.abort(CODES.get(public.status, grpc.StatusCode.INTERNAL), public.message)
 
         return call
@@ -86,7 +86,7 @@ class InferenceService:
         """Each request is answered in turn, one that fails with its error's text."""
         reply = TYPES["ModelStreamInferResponse"]
         async for request in requests:
-            with self._exchange(context) as exchange:
+            with self._exchange(context, "ModelStreamInfer") as exchange:
                 try:
                     self._admit(context, exchange)
                     async for piece in self._pieces(request, exchange):
@@ -94,15 +94,17 @@ class InferenceService:
                 except ClientGone:
                     return
                 except Exception as error:
-                    yield reply(error_message=public_error(error, exchange.request_id).message)
+                    yield reply(error_message=public_error(error, exchange.trace).message)
 
     @contextmanager
-    def _exchange(self, context: Any) -> Iterator[Exchange]:
+    def _exchange(self, context: Any, method: str) -> Iterator[Exchange]:
         exchange = Exchange(_never, _nothing, self._services.work)
+        exchange.trace.path = f"/{SERVICE}/{method}"
         try:
             yield exchange
         finally:
             exchange.close()
+            self._services.requests.ended(exchange.trace)
 
     def _admit(self, context: Any, exchange: Exchange) -> None:
         """Raises Unauthorized without a key, Overloaded where there is no place."""

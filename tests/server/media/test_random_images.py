@@ -45,7 +45,7 @@ class ReadingPipeline(ScriptedPipeline):
         self.reader, self.num_images = reader, 0
         self.lines = [*self.lines, SimpleNamespace(node=reader)]
 
-    def prepare(self, generation, client, tenant="", earlier=None):
+    def prepare(self, generation, client, tenant="", earlier=None, trace=None):
         images = self.reader.read(generation.images)
         if images.lengths:
             assert len(image_tensors(images, generation)["features"]) == sum(images.lengths)

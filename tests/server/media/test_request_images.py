@@ -33,7 +33,7 @@ class SeeingPipeline(ScriptedPipeline):
         super().__init__()
         self.lines = [*self.lines, image_line()]
 
-    def prepare(self, generation, client, tenant="", earlier=None):
+    def prepare(self, generation, client, tenant="", earlier=None, trace=None):
         self.seen = [each.data for each in generation.images]
         generation.images.clear()
         return super().prepare(generation, client, tenant, earlier)
@@ -128,7 +128,7 @@ class HearingPipeline(ScriptedPipeline):
         )
         self.lines = [*self.lines, SimpleNamespace(node=reader)]
 
-    def prepare(self, generation, client, tenant="", earlier=None):
+    def prepare(self, generation, client, tenant="", earlier=None, trace=None):
         self.heard = [each.data for each in generation.sounds]
         generation.sounds.clear()
         return super().prepare(generation, client, tenant, earlier)

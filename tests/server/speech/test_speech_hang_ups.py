@@ -19,7 +19,7 @@ class EndlessPipeline(SpeechPipeline):
     def __init__(self):
         super().__init__(lambda request: [heard(" Guten", language="de")])
 
-    def prepare(self, generation, client, tenant=""):
+    def prepare(self, generation, client, tenant="", trace=None):
         call = super().prepare(generation, client, tenant)
         call._batches = [*call._batches, "forever"]
         return call
@@ -30,7 +30,7 @@ class DyingPipeline(SpeechPipeline):
 
     dies = True
 
-    def prepare(self, generation, client, tenant=""):
+    def prepare(self, generation, client, tenant="", trace=None):
         call = super().prepare(generation, client, tenant)
         if self.dies:
             call._batches = [*call._batches[:1], Unavailable("The engine stopped.")]

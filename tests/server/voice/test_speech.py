@@ -55,7 +55,7 @@ class VoicePipeline(ScriptedPipeline):
         node.settings = _settings(voice_config(audio={"sample_rate": RATE}))
         self.lines, self.sounds = [SimpleNamespace(node=node)], sounds or (TONE, TONE)
 
-    def prepare(self, request, client, tenant=""):
+    def prepare(self, request, client, tenant="", trace=None):
         self.calls.append(SpeakingCall(request, self.sounds))
         return self.calls[-1]
 
