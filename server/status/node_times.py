@@ -30,16 +30,16 @@ def _sum(one: NodeRuns, other: NodeRuns) -> NodeRuns:
     return NodeRuns(one.runs + other.runs, one.seconds + other.seconds)
 
 
-class EngineTimes(NamedTuple):
+class EngineNodeTimes(NamedTuple):
     """Of the nodes of bodies by their paths, and of whole steps by the name of the engine node."""
 
     bodies: dict[str, Times]
     steps: dict[str, Times]
 
 
-def engine_times(views: Iterable[NodeView]) -> EngineTimes:
+def engine_times(views: Iterable[NodeView]) -> EngineNodeTimes:
     """Sums over the kinds of steps, and over engines."""
-    times = EngineTimes({}, {})
+    times = EngineNodeTimes({}, {})
     for view in views:
         for kind in {phase.kind for phase in view.phases}:
             phases = [phase for phase in view.phases if phase.kind == kind]
@@ -106,7 +106,7 @@ def _difference(now: NodeRuns, then: NodeRuns) -> NodeRuns:
 
 
 def node_parts(
-    nodes: Iterable[NodeOutline], worker: Mapping[str, Times], engine: EngineTimes
+    nodes: Iterable[NodeOutline], worker: Mapping[str, Times], engine: EngineNodeTimes
 ) -> Iterator[NodePart]:
     """All nodes with their times; those of an engine node are those of its steps."""
     listed = list(nodes)
