@@ -302,9 +302,9 @@ def test_a_templates_variables_count_with_each_conversation(rig, refusal, monkey
 def test_many_texts_are_tokenized_off_the_event_loop(rig, monkeypatch, length, on_loop):
     threads, prepare = [], rig.pipeline.prepare
 
-    def recorded(*given):
+    def recorded(*given, **more):
         threads.append(threading.current_thread())
-        return prepare(*given)
+        return prepare(*given, **more)
 
     monkeypatch.setattr(rig.pipeline, "prepare", recorded)
     assert rig.post(PATH, {"input": ["x"] * length}).status == 200

@@ -275,8 +275,8 @@ def test_a_client_that_hangs_up_frees_what_it_holds(serve):
     server = serve(pipeline=pipeline)
     prepare = pipeline.prepare
 
-    def prepare_endless(*args):
-        call = prepare(*args)
+    def prepare_endless(*args, **more):
+        call = prepare(*args, **more)
         call._batches = [*call._batches, "forever"]
         return call
 
