@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -77,9 +78,12 @@ class Watcher:
 
     async def snapshots(self) -> AsyncIterator[bytes]:
         """The newest snapshot, and each that follows."""
+        last_s = -math.inf
         while not self._left.is_set():
             made_s, data = await self._feed.latest(self._model)
-            yield data
+            if made_s > last_s:
+                yield data
+            last_s = made_s
             wait_s = made_s + PERIOD_S - time.monotonic()
             try:
                 await asyncio.wait_for(self._left.wait(), max(0.01, wait_s))
