@@ -65,7 +65,7 @@ def test_a_stream_is_read_from_any_pieces():
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        (EVENT, "ended before [DONE]"),
+        (EVENT, "ended before its end"),
         (DONE, "no tokens"),
         (EVENT + 'data: {"error": {"message": "dead"}}\n\n', "error in the stream"),
         ("data: {nonsense\n\n" + DONE, "not an event"),
@@ -73,6 +73,10 @@ def test_a_stream_is_read_from_any_pieces():
 )
 def test_a_broken_stream_is_a_failure(text, failure):
     assert read(text).failure == failure
+
+
+def test_a_server_may_leave_out_the_last_event():
+    assert read(EVENT + 'data: {"choices": [{"text": "", "finish_reason": "length"}]}\n\n').ok
 
 
 def test_tokens_are_events_where_the_server_counts_none():
@@ -160,7 +164,7 @@ class CountingServer(ApiServer):
         return len(text.split()) * self.per_word + self.template
 
     def post(self, path, body):
-        return {"usage": {"prompt_tokens": self.count(body["prompt"])}}
+        return {"usage": {"prompt_tokens": self.count(body["prompt"])}} if self.template else {}
 
     def post_above(self, path, body):
         return {"count": self.count(body["prompt"])} if self.has_tokenize else {}
@@ -174,6 +178,11 @@ def test_prompts_have_the_wanted_length(per_word, template, has_tokenize):
     assert prompts.is_exact == has_tokenize
     for tokens in (20, 64, 401):
         assert abs(server.count(prompts.make(tokens)) - tokens) < per_word
+
+
+def test_without_any_count_a_word_is_taken_for_a_token():
+    server = CountingServer(3, 0, has_tokenize=False)
+    assert len(Prompts(server, "m", is_chat=False, seed=1).make(50).split()) == 50
 
 
 def test_a_plan_repeats_for_its_seed_and_comes_at_its_rate():

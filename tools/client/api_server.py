@@ -113,6 +113,7 @@ def _json(body: bytes) -> Any:
 
 
 def _events(reply: http.client.HTTPResponse) -> Iterator[Any]:
+    """To [DONE], or to the end of the reply: not every server writes [DONE]."""
     for line in reply:
         if not line.startswith(EVENT):
             continue
@@ -123,4 +124,3 @@ def _events(reply: http.client.HTTPResponse) -> Iterator[Any]:
         if isinstance(event, dict) and event.get("error"):
             raise RequestFailed(error_message(reply.status, text).partition(": ")[2])
         yield event
-    raise RequestFailed("the stream ended before [DONE]")

@@ -82,8 +82,8 @@ def read_stream(outcome: Outcome, pieces: Iterable[tuple[float, bytes]]) -> None
             outcome.message = error_message(200, text)
             return
     outcome.output_tokens = outcome.output_tokens or len(outcome.arrivals_s)
-    if not ended:
-        outcome.failure = "ended before [DONE]"
+    if not ended and not outcome.finish_reason:
+        outcome.failure = "ended before its end"
     elif not outcome.arrivals_s:
         outcome.failure = "no tokens"
 

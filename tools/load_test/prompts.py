@@ -30,7 +30,7 @@ class Prompts:
     """Makes prompts whose tokens, with those of the chat template, are as many as wanted.
 
     By the server's /tokenize where it has it (vLLM's form).  Else by the prompt tokens that it counts for two
-    requests; `is_exact` is then false.  Raises RequestFailed.
+    requests, or by words where it counts none; `is_exact` is then false.  Raises RequestFailed.
     """
 
     def __init__(self, server: ApiServer, model: str, is_chat: bool, seed: int) -> None:
@@ -44,7 +44,12 @@ class Prompts:
             single, self.is_exact = [], False
         self._words = single if len(single) >= LEAST_WORDS else WORDS
         count = self._counted if self.is_exact else self._billed
-        few, many = count(self._text(FEW)), count(self._text(MANY))
+        try:
+            few, many = count(self._text(FEW)), count(self._text(MANY))
+        except RequestFailed as error:
+            if error.status:
+                raise
+            few, many = FEW, MANY
         self._per_word = max(0.1, (many - few) / (MANY - FEW))
         self._template = few - FEW * self._per_word
 
@@ -68,7 +73,7 @@ class Prompts:
 
     def _billed(self, text: str) -> int:
         path = "/chat/completions" if self._is_chat else "/completions"
-        body = {"model": self._model, "max_tokens": 1, **request_fields(self._is_chat, text)}
+        body = {"model": self._model, "max_tokens": 1, "stream": False, **request_fields(self._is_chat, text)}
         reply = self._server.post(path, body)
         return _count(reply.get("usage") if isinstance(reply, dict) else None, "prompt_tokens")
 
