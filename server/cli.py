@@ -70,6 +70,9 @@ def main() -> None:
 @click.option(
     "--lora-modules", metavar="NAME=PATH", multiple=True, help="LoRA adapter, also as JSON; may be repeated."
 )
+@click.option(
+    "--otlp-traces-endpoint", metavar="URL", help="Send a trace of each request there, as .../v1/traces."
+)
 @click.option("--in-process", is_flag=True, help="Run the engine as a thread of a single worker.")
 @click.argument("gunicorn", nargs=-1, type=click.UNPROCESSED, metavar="[-- GUNICORN_OPTIONS]")
 def serve(
@@ -86,6 +89,7 @@ def serve(
     idle_unload: float | None,
     poll_models: float | None,
     lora_modules: tuple[str, ...],
+    otlp_traces_endpoint: str | None,
     in_process: bool,
     gunicorn: tuple[str, ...],
 ) -> None:
@@ -115,6 +119,7 @@ def serve(
         "BRAID_IDLE_UNLOAD_S": idle_unload,
         "BRAID_POLL_MODELS": poll_models,
         "BRAID_LORA_MODULES": "\n".join(lora_modules) or None,
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": otlp_traces_endpoint,
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
     become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)

@@ -9,6 +9,7 @@ USR2 (binary upgrade) would start a second engine host and is not supported.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -20,9 +21,11 @@ from pipelines.telemetry import registry
 from server.ovms_config import remove_temporary
 from server.process import startup
 from server.settings import SettingsError, bracketed, read_settings
+from server.traces.endpoint import check_traces
 
 try:
     settings = read_settings()
+    check_traces(os.environ)
 except SettingsError as error:
     sys.exit(f"Braid cannot start:\n{error}")
 

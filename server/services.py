@@ -35,6 +35,7 @@ from server.speech.sound_memory import SoundMemory
 from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from server.status.feed import StatusFeed
 from server.status.snapshot import StatusSnapshots
+from server.traces.sender import TraceSender, trace_sender
 
 CATCH_UP_S = 30.0
 """A worker listens after this time at the latest, whatever is not live in it yet."""
@@ -65,6 +66,7 @@ class Services:
     feed: StatusFeed = field(init=False)
     offline: OfflineStore = field(init=False)
     requests: RequestLog = field(init=False)
+    traces: TraceSender | None = field(init=False, default=None)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -90,6 +92,9 @@ class Services:
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
+        self.traces = trace_sender()
+        if self.traces is not None:
+            self.requests.listeners.append(self.traces.add)
         process.drain.at_start(self.feed.end)
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(self._count(), name="counting")
@@ -148,6 +153,9 @@ class Services:
         if self.counting is not None:
             self.counting.cancel()
         deferred.catch_up()
+        self.requests.flush()
+        if self.traces is not None:
+            await asyncio.to_thread(self.traces.close)
 
     async def _count(self) -> None:
         while True:

@@ -10,15 +10,16 @@ from pipelines.telemetry.registry import labelled
 
 
 class NodeWork:
-    """The work of one node for one call, by the monotonic clock.
+    """The work of one node for one call, by the monotonic clock; `path` is the node's.
 
     It ran at `start_s` for `run_s` seconds, and then worked on what came back for `busy_s` seconds between
     `first_s` and `last_s`, which are 0 where nothing did.
     """
 
-    __slots__ = ("busy_s", "first_s", "last_s", "run_s", "runs", "start_s")
+    __slots__ = ("busy_s", "first_s", "last_s", "path", "run_s", "runs", "start_s")
 
-    def __init__(self) -> None:
+    def __init__(self, path: str = "") -> None:
+        self.path = path
         self.runs = 0
         self.start_s = self.run_s = 0.0
         self.first_s = self.last_s = self.busy_s = 0.0

@@ -30,7 +30,7 @@ class NodeClock:
     def run(self, name: str, run: Callable[..., Any], call: Any, inputs: Mapping[str, Any]) -> Any:
         """Run a node."""
         self._open.append(name)
-        work = self.works.setdefault(self.path, NodeWork())
+        work = self.works.setdefault(self.path, NodeWork(self.path))
         from_s = monotonic()
         try:
             value = run(call, **inputs)
@@ -56,12 +56,14 @@ class NodeClock:
         return push
 
     def apply(self, make: Callable[[Any], Any], value: Any) -> Any:
-        """What a function of a reply makes of a value."""
+        """What a function of a reply makes of a value; the node that added it runs meanwhile."""
         work, from_s = self._owner(make), monotonic()
+        self._open.append(work.path)
         try:
             made = make(value)
         finally:
             work.worked(from_s, monotonic())
+            self._open.pop()
         self._claim(made, work)
         return made
 

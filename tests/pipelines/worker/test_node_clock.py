@@ -133,3 +133,15 @@ def test_the_work_of_an_inner_graph_on_updates_is_the_outer_nodes_too():
     count_nodes("nested", {"all": outer, "all.text": inner})
     assert counted("braid:node_seconds", "nested", "all") == before + 0.625
     assert counted("braid:node_seconds", "nested", "all.text") == 0.375
+
+
+def test_what_a_function_of_a_reply_starts_belongs_to_its_node():
+    clock, seen = NodeClock(), []
+
+    def make(value):
+        seen.append(clock.path)
+        return value
+
+    clock.run("logits", lambda call: Deferred(None, (make,)), None, {})
+    clock.apply(make, 1)
+    assert (seen, clock.path) == (["logits"], "")
