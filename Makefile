@@ -120,6 +120,8 @@ bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 
 	$(BIN)/python -m tools.bench
 	$(BIN)/python -m tools.bench.pooling
 	$(BIN)/python -m tools.bench.speech
+	$(BIN)/python -m tools.bench.adapters
+	$(BIN)/python -m tools.bench.adapters --model qwen3-4b-12
 
 clean:  ## Remove every environment and everything that was built.
 	rm -rf .venv .venv-cuda .venv-ray .venv-cuda-ray .venv-clients* build

@@ -18,7 +18,7 @@ def test_every_number_of_adapters_is_measured_beside_a_model_without_room(tmp_pa
     options = ["--model", "tiny", "--sequences", "4", "--steps", "3", "--rounds", "1"]
     done = CliRunner().invoke(adapters.main, [*options, "--adapters", "0", "--adapters", "3"])
     assert done.exit_code == 0, done.output
-    rows = json.loads((tmp_path / "bench-adapters.json").read_text())
+    rows = json.loads((tmp_path / "bench-adapters-tiny.json").read_text())
     assert [(row["workload"], row["adapters"]) for row in rows] == [
         (room, number) for room in adapters.ROOMS for number in (0, 3)
     ]

@@ -2,7 +2,7 @@
 
 The engine without a server, over a model of random weights in int8 on OpenVINO: once as it is, once with room
 for adapters.  Rounds of decoding alternate.  Where others use the machine too, compare processor times, with
-`--threads 1`: threads that wait for each other take some.  Writes `build/bench-adapters.json`.
+`--threads 1`: threads that wait for each other take some.  Writes `build/bench-adapters-MODEL.json`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def main(
         rows += [{"workload": room, "adapters": number, **_measured(each)} for number, each in found.items()]
     title = f"{name} int8, {sequences} sequences, rank {rank}, {threads or 'all'} threads"
     Console().print(table(rows, COLUMNS, title))
-    (BUILD / "bench-adapters.json").write_text(json.dumps(rows, indent=2) + "\n")
+    (BUILD / f"bench-adapters-{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
 
 
 def _measured(pairs: list[tuple[Cost, Cost]]) -> dict[str, float | str]:
