@@ -133,7 +133,8 @@ def batch_worker(services: Services) -> BatchWorker:
             app.add_route(path, resource)
         return app
 
-    return BatchWorker(services.offline, LineCalls(make_app, services.work), services.load_of)
+    calls = LineCalls(make_app, services.work, services.settings.error_codes == "openai")
+    return BatchWorker(services.offline, calls, services.load_of)
 
 
 def create_app(services: Services) -> App:

@@ -13,6 +13,7 @@ import click
 from server.client_commands import PROGRAMS, client_command
 from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
+from server.run_batch_command import run_batch
 
 if TYPE_CHECKING:
     from pipelines.inspection import Finding
@@ -263,6 +264,7 @@ def export(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(ovms)
+main.add_command(run_batch)
 for _name in PROGRAMS:
     main.add_command(client_command(_name))
 

@@ -110,7 +110,7 @@ class BatchTable:
         return int(self._db.execute("SELECT coalesce(sum(size), 0) FROM batches").fetchone()[0])
 
     def remove_oldest(self, max_count: int) -> None:
-        """Forget the oldest batches that have ended, beyond `max_count` batches."""
+        """Remove the oldest batches that have ended, beyond `max_count` batches."""
         (count,) = self._db.execute("SELECT count(*) FROM batches").fetchone()
         self._db.execute(
             f"DELETE FROM batches WHERE number IN (SELECT number FROM batches WHERE NOT {ACTIVE}"

@@ -100,7 +100,7 @@ class OfflineDatabase:
             self._files.remove(file_id)
 
     def expire(self) -> tuple[list[str], set[str]]:
-        """Forget files that have expired: their ids, and those of all files that are left."""
+        """Remove files that have expired: their ids, and those of all files that are left."""
         with transaction(self._db):
             expired = [each for each in self._files.expired(self._now()) if not self._batches.is_input(each)]
             for file_id in expired:

@@ -50,9 +50,12 @@ class LineCalls:
     `make_app` makes it when the first line comes.
     """
 
-    def __init__(self, make_app: Callable[[], falcon.asgi.App[Any, Any]], work: Work) -> None:
+    def __init__(
+        self, make_app: Callable[[], falcon.asgi.App[Any, Any]], work: Work, error_words: bool
+    ) -> None:
         self._make_app = make_app
         self._work = work
+        self._error_words = error_words
         self._app: falcon.asgi.App[Any, Any] | None = None
 
     async def post(self, path: str, body: bytes, account: str) -> LineReply:
@@ -66,7 +69,7 @@ class LineCalls:
             return {"type": "http.request", "body": pieces.pop(), "more_body": False}
 
         reply = _Reply()
-        exchange = Exchange(receive, reply.send, self._work)
+        exchange = Exchange(receive, reply.send, self._work, self._error_words)
         exchange.account, exchange.tenant = account, TENANT + account
         try:
             await self._app(_scope(path, len(body), exchange), exchange.receive, reply.send)

@@ -19,7 +19,7 @@ from server.http.errors import BodyTooLarge, from_validation
 from server.http.form import UploadForm
 
 WRITE_BYTES = 1 << 20
-"""So many bytes are written at a time."""
+"""Bytes that are written at a time."""
 MAX_FILENAME_CHARS = 255
 
 

@@ -58,17 +58,21 @@ def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
     return folder
 
 
-def supervise(settings: Settings, folder: PrivateFolder, log: logging.Logger) -> EngineHosts:
+def supervise(
+    settings: Settings, folder: PrivateFolder, log: logging.Logger, with_banner: bool = True
+) -> EngineHosts:
     """What starts the engine hosts, at its first `poll`.  Raises ValueError where cores are too few."""
     settings = settings.model_copy(update={"engine_socket": folder.path / "engine.sock"})
-    return EngineHosts([_supervisor(settings, plan, log) for plan in plan_hosts(settings)])
+    return EngineHosts([_supervisor(settings, plan, log, with_banner) for plan in plan_hosts(settings)])
 
 
-def _supervisor(settings: Settings, plan: HostPlan, log: logging.Logger) -> EngineSupervisor:
+def _supervisor(
+    settings: Settings, plan: HostPlan, log: logging.Logger, with_banner: bool
+) -> EngineSupervisor:
     """Of one host; the first start of the first one prints the banner."""
     is_first = plan.label is None or plan.label.startswith("0/")
     return EngineSupervisor(
-        lambda number: host_command(settings, plan, with_banner=is_first and number == 0),
+        lambda number: host_command(settings, plan, with_banner=with_banner and is_first and number == 0),
         plan.heartbeat,
         log,
         timeout_s=settings.engine_timeout_s,

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 MAX_SCORED_TOKENS = 128
 """Each needs a logit row of 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
 
+BACKGROUND_PART = 4
+"""Background prompts get one part of so many of a step."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -37,6 +40,11 @@ class EngineSettings:
             )
         if self.max_scored_tokens < 1:
             raise ValueError(f"max_scored_tokens must be at least 1, not {self.max_scored_tokens}")
+
+    @property
+    def max_background_tokens(self) -> int:
+        """Tokens of background prompts in a step: what comes meanwhile waits for no longer step than that."""
+        return max(1, self.max_step_tokens // BACKGROUND_PART)
 
     @property
     def max_uncut(self) -> int:

@@ -17,7 +17,7 @@ from pipelines.host.engine.sequence import NO_SLOT, Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step_plan import Plan
-from pipelines.host.engine.tenant_shares import TenantShares, WaitingSequences, by_turn
+from pipelines.host.engine.tenant_shares import TenantShares, WaitingSequences, by_turn, is_background
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 
@@ -36,6 +36,9 @@ class StepScheduler:
     is next once no smaller one is waiting; the first in turn that runs is never preempted and gets tokens in
     every step, so it ends, and with it that wait.  A steady load of smaller priorities makes larger ones wait
     indefinitely, as in vLLM's priority scheduling.
+
+    Background sequences give way: they are preempted while another one that waits has no room, they rest
+    while another one has a prompt to compute, and of their own prompts a step computes a part.
     """
 
     settings: EngineSettings
@@ -88,6 +91,38 @@ class StepScheduler:
         self.cache.release(sequence)
         self._stop(sequence)
 
+    def _clear_background(self, sequence: Sequence) -> bool:
+        """Preempt background sequences while another one that waits has no room; whether any was.
+
+        They are in no slice of a step for which another one waits.
+        """
+        num_running = len(self.running)
+        while not is_background(sequence) and self._has_background() and not self._fits(sequence):
+            self._preempt(self.running[-1])
+        return len(self.running) < num_running
+
+    def _has_background(self) -> bool:
+        """Whether any runs: they are the last in turn."""
+        return bool(self.running) and is_background(self.running[-1])
+
+    def _limit_background(self, pending: list[int]) -> None:
+        """Limit the pending tokens of background sequences: to none while another prompt is to be computed,
+        else to their part of a step.
+        """
+        if not self._has_background():
+            return
+        rests = any(not is_background(one) and one.num_pending > 1 for one in self.running)
+        rests = rests or not all(map(is_background, self.waiting.heads))
+        left = self.settings.max_background_tokens
+        for place, sequence in enumerate(self.running):
+            if not is_background(sequence):
+                continue
+            if rests:
+                pending[place] = 0
+            elif pending[place] > 1 and sequence.uncut is None:
+                pending[place] = min(pending[place], left)
+                left -= pending[place]
+
     def _split_budget(self, claimed: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
@@ -95,6 +130,7 @@ class StepScheduler:
         if has_prompts:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
             self._end_at_branches(pending)
+        self._limit_background(pending)
         budget = self.settings.max_step_tokens
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         if has_prompts:
@@ -187,13 +223,17 @@ class StepScheduler:
         spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
         reserved = self.cache.num_reserved(self.running)
         num_resting = self._num_resting()
-        shares = self._shares() if self.slots.free and len(self.waiting.tenants) > 1 else None
-        while spare > 0 and self.waiting and self.slots.free:
+        shares = self._shares() if len(self.waiting.tenants) > 1 else None
+        left = self._num_left_for_background(slices)
+        while spare > 0 and self.waiting:
             sequence = self.waiting.first(shares)
+            if self._clear_background(sequence):
+                reserved, num_resting = self.cache.num_reserved(self.running), self._num_resting()
+                shares = self._shares()
             if len(sequence.group) > len(self.slots.free):
                 break
             num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
-            if num_rows == 0:
+            if num_rows == 0 or (is_background(sequence) and left <= 0):
                 break
             matched = self.cache.match(sequence)
             needed = self.cache.num_needed(sequence, matched)
@@ -211,9 +251,19 @@ class StepScheduler:
             pending = sequence.num_to_branch
             if num_rows is not None:
                 pending = min(pending, sequence.num_scorable(num_rows))
+            if is_background(sequence) and sequence.uncut is None:
+                pending = min(pending, left)
             if num_tokens := sequence.num_uncut(min(pending, spare)):
                 slices.append(Slice(sequence, sequence.num_cached, num_tokens))
             spare -= num_tokens
+            left = left - num_tokens if is_background(sequence) else 0
+
+    def _num_left_for_background(self, slices: list[Slice]) -> int:
+        """Tokens of background prompts that the step may still compute: none beside other prompts."""
+        prompts = [slice for slice in slices if slice.sequence.num_pending > 1]
+        if any(not is_background(slice.sequence) for slice in prompts):
+            return 0
+        return self.settings.max_background_tokens - sum(slice.num_tokens for slice in prompts)
 
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)

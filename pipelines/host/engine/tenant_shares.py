@@ -7,11 +7,17 @@ from collections.abc import Iterable, Iterator, KeysView
 from heapq import merge
 
 from pipelines.host.engine.sequence import Sequence
+from pipelines.wire.sampling_params import BACKGROUND
 
 
 def by_turn(sequence: Sequence) -> tuple[int, int]:
     """The order of one tenant's sequences: smaller priority first, then the older."""
     return sequence.params.priority, sequence.submit_order
+
+
+def is_background(sequence: Sequence) -> bool:
+    """Whether it gives way to every sequence that is not."""
+    return sequence.params.priority >= BACKGROUND
 
 
 class TenantShares:
@@ -77,6 +83,11 @@ class WaitingSequences:
     @property
     def tenants(self) -> KeysView[str]:
         return self._queues.keys()
+
+    @property
+    def heads(self) -> Iterator[Sequence]:
+        """The next sequence of each tenant."""
+        return (queue[0] for queue in self._queues.values())
 
     def add(self, sequence: Sequence) -> None:
         insort(self._queues.setdefault(sequence.tenant, []), sequence, key=by_turn)

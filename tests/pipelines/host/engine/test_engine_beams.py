@@ -17,6 +17,7 @@ from engine_rig import VOCAB_SIZE, Rig, Text, alone
 from pipelines.errors import RequestError
 from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.wire.sampling_params import (
+    BACKGROUND,
     Beams,
     GuideSpec,
     RepetitionDetection,
@@ -87,7 +88,7 @@ class Schedule(Life):
             stop_token_ids=draw.choice([[], [11, 12]]),
             ignore_eos=draw.random() < 0.3,
             beams=beams if draw.random() < 0.7 else None,
-            priority=draw.choice([0, 0, 1, -1]),
+            priority=draw.choice([0, 0, 1, -1, BACKGROUND]),
         )
 
     def request(self, key: int) -> None:

@@ -24,7 +24,7 @@ from pipelines.host.sampling.guide import GuideError, GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
-from pipelines.wire.sampling_params import Beams, RepetitionDetection, SamplingParams
+from pipelines.wire.sampling_params import BACKGROUND, Beams, RepetitionDetection, SamplingParams
 
 EOS = frozenset({3, 5, 20, 21})
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
@@ -102,7 +102,7 @@ class Schedule(Life):
             stop_token_ids=draw.choice([[], STOP]),
             ignore_eos=draw.random() < 0.3,
             logprobs=draw.choice([None, None, 2]),
-            priority=draw.choice([0, 0, 1, -1]),
+            priority=draw.choice([0, 0, 1, -1, BACKGROUND]),
         )
         if draw.random() < 0.25:
             return replace(common, beams=Beams(self.width, 1.0, draw.choice([False, True, "never"])))

@@ -11,7 +11,7 @@ from engine_life import Chances, Life, Wanted
 from engine_rig import Rig, alone
 
 from pipelines.host.engine.step import NO_STATE, ONLY_LAST
-from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.sampling_params import BACKGROUND, SamplingParams
 
 EOS = frozenset({3, 5})
 NUM_SCHEDULES = 160
@@ -89,7 +89,7 @@ class Schedule(Life):
             seed=draw.getrandbits(64),
             logprobs=draw.choice([None, None, None, 2]),
             prompt_logprobs=draw.choice([None, None, 0, 3]),
-            priority=draw.choice([0, 0, 0, 1, -1]),
+            priority=draw.choice([0, 0, 0, 1, -1, BACKGROUND, BACKGROUND]),
         )
 
     def request(self, key: int) -> None:
