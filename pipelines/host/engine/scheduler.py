@@ -225,7 +225,7 @@ class StepScheduler:
         num_resting = self._num_resting()
         shares = self._shares() if len(self.waiting.tenants) > 1 else None
         left = self._num_left_for_background(slices)
-        while spare > 0 and self.waiting:
+        while spare > 0 and self.waiting and (self.slots.free or self._has_background()):
             sequence = self.waiting.first(shares)
             if self._clear_background(sequence):
                 reserved, num_resting = self.cache.num_reserved(self.running), self._num_resting()
