@@ -126,10 +126,11 @@ def _digest(file: Path, model: str | None) -> str:
 def _copy(store: OfflineStore, input_file: Path, file_id: str, model: str | None) -> int:
     """The input as the batch reads it; the number of its bytes."""
     with store.folder.writing(file_id) as file:
+        size = 0
         for _, line in read_lines(input_file, store.lines.max_line_bytes):
-            file.write(line.rstrip(b"\n") if model is None else _with_model(line, model))
-            file.write(b"\n")
-        return file.tell()
+            copied = line.rstrip(b"\n") if model is None else _with_model(line, model)
+            size += file.write(copied + b"\n")
+        return size
 
 
 def _with_model(line: bytes, model: str) -> bytes:

@@ -9,7 +9,7 @@ MAX_SCORED_TOKENS = 128
 """Each needs a logit row of 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
 
 BACKGROUND_PART = 4
-"""Background prompts get one part of so many of a step."""
+"""Background prompts get a step divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
