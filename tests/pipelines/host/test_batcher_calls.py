@@ -20,6 +20,7 @@ from pipelines.tasks import PoolingInput
 from pipelines.telemetry import deferred
 from pipelines.telemetry.exposition import render
 from pipelines.values import Prompt
+from pipelines.wire.update_queue import PendingReply
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
 PARALLEL = 8
@@ -387,3 +388,34 @@ def test_an_encoder_is_warmed_when_nothing_is_asked(tmp_path, encoders):
 
     in_one_process(scene, tmp_path)
     assert encoders[0].closed
+
+
+def inputs(*texts):
+    lengths = np.array([len(text) for text in texts], np.int32)
+    return {"ids": np.array([one for text in texts for one in text], np.int32), "lengths": lengths}
+
+
+def test_texts_in_flight_are_shown_and_can_be_cancelled_by_name(over, held):
+    async def scene(client, catalogue):
+        slots = [PendingReply() for _ in range(3)]
+        instance = next(one.instance_id for one in client.status.models if one.name == "rows")
+        for name, slot in zip(("mine", "yours", "mine"), slots, strict=True):
+            client.infer("rows", instance, "rows", inputs([1, 2, 3], [4]), None, slot=slot, name=name)
+        await until(held.began.is_set)
+        (view,) = await client.inspect("rows")
+        num_cancelled = await client.cancel("mine")
+        for slot in slots[::2]:
+            with pytest.raises(RequestError, match=r"^The request was cancelled\.$"):
+                await asyncio.wait_for(slot.get(), PATIENCE_S)
+        held.set()
+        answer = await asyncio.wait_for(slots[1].get(), PATIENCE_S)
+        return view, num_cancelled, answer, client.num_in_flight
+
+    view, num_cancelled, answer, in_flight = over(scene)
+    (node,) = view.nodes
+    assert (node.node, node.kind, node.blocks, node.block_map) == ("rows", "pooling", None, None)
+    assert [one.name for one in node.sequences] == ["mine", "yours", "mine"]
+    assert {(one.prompt_tokens, one.output_tokens) for one in node.sequences} == {(4, 0)}
+    assert "running" in {one.state for one in node.sequences}
+    assert (num_cancelled, in_flight) == (2, 0)
+    np.testing.assert_array_equal(answer["embeddings"], rows_of([[1, 2, 3], [4]]))

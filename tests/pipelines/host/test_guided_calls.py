@@ -11,6 +11,7 @@ from patience import PATIENCE_S
 from scripted_host import Model, over, read, until
 
 from pipelines.errors import RequestError, Unavailable
+from pipelines.host import host_view
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 from pipelines.wire.update_queue import UpdateQueue
 
@@ -59,12 +60,12 @@ def slow(repository, running_host):
     return made
 
 
-def ask(client, n=1, max_tokens=3):
+def ask(client, n=1, max_tokens=3, **more):
     update_queue = UpdateQueue()
     params = SamplingParams(max_tokens=max_tokens, guide=GuideSpec("start: x"))
     load = client.status.models[0].instance_id
     return client.submit(
-        "m", load, "generated", [[1, 2]], params, update_queue=update_queue, n=n
+        "m", load, "generated", [[1, 2]], params, update_queue=update_queue, n=n, **more
     ), update_queue
 
 
@@ -176,3 +177,30 @@ def test_a_worker_that_left_meanwhile_is_forgotten(running_host, slow):
 
     scene_of(running_host, slow, scene)
     assert not slow[-1].told
+
+
+def test_a_request_whose_guide_is_being_made_is_shown_as_waiting_and_can_be_cancelled(
+    running_host, slow, monkeypatch
+):
+    monkeypatch.setattr(host_view, "REUSE_S", 0.0)
+
+    async def scene(client, model):
+        _, update_queue = ask(client, n=2, name="mine")
+        await until(model.asked.is_set)
+        (before,) = await client.inspect("m")
+        num_cancelled = await client.cancel("mine")
+        _, finish = await read(update_queue)
+        (after,) = await client.inspect("m")
+        model.ready.set()
+        return before.nodes[0], num_cancelled, finish, after.nodes[0], model.told
+
+    before, num_cancelled, finish, after, told = scene_of(running_host, slow, scene)
+    (waiting,) = before.sequences
+    assert (waiting.name, waiting.state, waiting.prompt_tokens, waiting.max_tokens) == (
+        "mine",
+        "waiting",
+        2,
+        3,
+    )
+    assert (before.waiting, num_cancelled, finish) == (1, 1, {0: "abort", 1: "abort"})
+    assert (after.waiting, after.sequences, told) == (0, [], [])

@@ -6,18 +6,26 @@ import asyncio
 import itertools
 
 import pytest
+from msgspec.structs import replace
 from patience import PATIENCE_S, until
 
 from pipelines.errors import EngineError, NotFound, Unavailable
+from pipelines.telemetry.request_record import RequestRecord
 from pipelines.wire.client import EngineClient
+from pipelines.wire.engine_view import HostProcess, ModelTotals
 from pipelines.wire.messages import (
     Abort,
+    Cancelled,
+    CancelRequest,
     ImageRows,
+    Inspect,
+    Inspected,
     InUse,
     ModelSettled,
     ModelStatus,
     PrefixCacheReset,
     ReleaseModel,
+    ReportRequests,
     Status,
     Submit,
     SubmitTensors,
@@ -285,3 +293,96 @@ def test_one_engine_is_its_own_route_with_ids_from_one():
     assert client.route("any key") is client
     client.infer("m", 70, "encoded", {}, None, slot=PendingReply())
     assert [message.request_id for message in host.of(SubmitTensors)] == [1]
+
+
+RECORD = RequestRecord("r", 1.5, "/v1/completions", "m", 200, "stop", 0.5)
+PROCESS = HostProcess(7, 1.0, 10**6, 0.5)
+
+
+def inspected(rig, engine, state="ready"):
+    request_id = asked(rig, Inspect, engine)
+    rig.hosts[engine].say(Inspected(request_id, state, PROCESS, [], [], ModelTotals(engine)))
+
+
+def test_each_engine_that_is_there_is_shown_under_its_number(rig):
+    rig.hosts[0].serve(70, state="draining", number=2)
+
+    async def scene():
+        task = asyncio.create_task(rig.engines.inspect("m"))
+        await until(lambda: all(host.of(Inspect) for host in rig.hosts))
+        inspected(rig, 0, "draining")
+        inspected(rig, 1)
+        both = await asyncio.wait_for(task, PATIENCE_S)
+        task = asyncio.create_task(rig.engines.inspect("m"))
+        await until(lambda: all(len(host.of(Inspect)) == 2 for host in rig.hosts))
+        rig.hosts[0].link.lost()
+        inspected(rig, 1)
+        one = await asyncio.wait_for(task, PATIENCE_S)
+        task = asyncio.create_task(rig.engines.inspect("m"))
+        await until(lambda: len(rig.hosts[1].of(Inspect)) == 3)
+        rig.hosts[1].link.lost()
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(task, PATIENCE_S)
+        with pytest.raises(Unavailable, match="starting"):
+            await rig.engines.inspect("m")
+        return both, one
+
+    both, one = asyncio.run(scene())
+    assert [(each.engine, each.state, each.totals.prompt_tokens) for each in both] == [
+        *(("0", "draining", 0), ("1", "ready", 1))
+    ]
+    assert [each.engine for each in one] == ["1"]
+
+
+@pytest.mark.parametrize(("numbers", "total"), [((0, 2), 2), ((1, 1), 2), ((0, 0), 0), ((1, None), 1)])
+def test_a_request_is_cancelled_in_all_engines(rig, numbers, total):
+    async def scene():
+        task = asyncio.create_task(rig.engines.cancel("mine"))
+        await until(lambda: all(host.of(CancelRequest) for host in rig.hosts))
+        for host, number in zip(rig.hosts, numbers, strict=True):
+            if number is None:
+                host.link.lost()
+            else:
+                host.say(Cancelled(host.of(CancelRequest)[-1].request_id, number))
+        return await asyncio.wait_for(task, PATIENCE_S)
+
+    assert asyncio.run(scene()) == total
+
+
+def test_a_request_that_may_be_in_a_lost_engine_is_not_said_to_be_nowhere(rig):
+    async def scene():
+        task = asyncio.create_task(rig.engines.cancel("mine"))
+        await until(lambda: all(host.of(CancelRequest) for host in rig.hosts))
+        rig.hosts[0].link.lost()
+        rig.hosts[1].say(Cancelled(rig.hosts[1].of(CancelRequest)[-1].request_id, 0))
+        await asyncio.wait_for(task, PATIENCE_S)
+
+    with pytest.raises(Unavailable):
+        asyncio.run(scene())
+
+
+def test_records_go_to_one_engine_and_again_to_its_next_host(rig):
+    first, second = rig.hosts
+    rig.engines.report([RECORD], [])
+    assert [host.of(ReportRequests) for host in rig.hosts] == [[ReportRequests([RECORD], [])], []]
+    first.link.lost()
+    later = replace(RECORD, id="later", at=2.5)
+    rig.engines.report([later], [])
+    assert [host.of(ReportRequests)[-1] for host in rig.hosts] == [
+        *(ReportRequests([RECORD], []), ReportRequests([later], []))
+    ]
+    first.link._link = first
+    first.serve(71)
+    first.serve(71, number=2)
+    assert first.of(ReportRequests) == [ReportRequests([RECORD], [])] * 2
+    assert len(second.of(ReportRequests)) == 1
+
+
+def test_while_no_engine_is_there_records_wait(rig):
+    for host in rig.hosts:
+        host.link.lost()
+    rig.engines.report([RECORD], [])
+    assert not rig.hosts[0].of(ReportRequests)
+    rig.hosts[0].link._link = rig.hosts[0]
+    rig.hosts[0].serve(70)
+    assert rig.hosts[0].of(ReportRequests) == [ReportRequests([RECORD], [])]
