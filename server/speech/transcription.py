@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipelines.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
 from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.tasks import SpeechInput
@@ -177,6 +178,8 @@ async def _updates(call: Call, text: WindowText) -> AsyncIterator[SpeechUpdate]:
     async for batch in call.updates():
         text.num_prompt = len(call.prompt_ids[0])  # known once the encoder has run
         for _, update in batch:
+            if update.piece.finish == "abort":  # of one window: the others are not wanted either
+                raise RequestError("The request was cancelled.")
             text.add(update)
             yield update
     if not text.is_whole:

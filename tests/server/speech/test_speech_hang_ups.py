@@ -1,4 +1,6 @@
-"""Clients that leave: in the middle of an upload, while their sound is decoded, and while they get text."""
+"""Clients that leave: in the middle of an upload, while their sound is decoded, and while they get text; and
+requests that others cancel.
+"""
 
 import asyncio
 import threading
@@ -136,3 +138,19 @@ def test_an_engine_that_dies_fails_the_request_and_leaves_nothing(make_rig, monk
     assert (after.status, after.json["text"]) == (200, "Guten Tag")
     assert (rig.services.admission.num_inside, rig.services.sounds.num_bytes) == (0, 0)
     assert all(call.closed for call in rig.pipeline.calls if call.started)
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": "true"}, {"long_form": "sequential"}])
+def test_a_cancelled_window_ends_the_whole_request(make_rig, monkeypatch, fields):
+    monkeypatch.setattr(endpoint, "decode_audio", decoded)
+    rig = make_rig(SpeechPipeline(lambda request: [heard(" Guten", language="de"), heard(finish="abort")]))
+    body, headers = form(recording(70.0), language="de", **fields)
+    reply = rig.run(lambda client: client.post(TRANSCRIPTIONS, body, **headers))
+    if fields.get("stream"):
+        assert b"The request was cancelled." in reply.body
+        assert b"transcript.text.done" not in reply.body
+    else:
+        assert (reply.status, reply.error["message"]) == (400, "The request was cancelled.")
+    assert len([call for call in rig.pipeline.calls if call.started]) <= 3
+    assert all(call.closed for call in rig.pipeline.calls if call.started)
+    assert (rig.services.admission.num_inside, rig.services.sounds.num_bytes) == (0, 0)
