@@ -1,4 +1,4 @@
-"""The metrics of all processes of the server as numbers to look up."""
+"""Counts of all processes of the server as numbers to look up."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ProcessUsage(NamedTuple):
 
 
 class MetricValues:
-    """The samples of all metrics at one instant; to read them takes some milliseconds."""
+    """All counters at one instant, and what processes there are; to read them takes a few milliseconds."""
 
     def __init__(self) -> None:
         self._samples: defaultdict[str, list[Labelled]] = defaultdict(list)
-        for family in registry.collect():
+        for family in registry.collect_counts():
             for sample in family.samples:
                 self._samples[sample.name].append(Labelled(sample.labels, sample.value))
 
@@ -54,7 +54,7 @@ class MetricValues:
         return sums
 
     def of_model(self, name: str, model: str) -> int:
-        """The sum of a counter, or of a gauge, of one model."""
+        """The sum of a counter of one model."""
         return round(self.by(name, MODEL, **{MODEL: model})[model])
 
     def node_runs(self, model: str) -> dict[str, NodeRuns]:

@@ -6,7 +6,9 @@ when the first metric is made.
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry, Metric
 
+COUNT_FILES = ("counter", "gauge_liveall")
+"""How the library names the files of these kinds of metrics."""
 _making = Lock()
 """Where a worker and the host are one process, both threads may make a metric at the same time."""
 
@@ -36,6 +40,18 @@ def collect() -> Iterable[Metric]:
     if not _multiprocess():
         return _registry().collect()
     families: Iterable[Metric] = MultiProcessCollector(None).collect()  # type: ignore[no-untyped-call]
+    return families
+
+
+def collect_counts() -> Iterable[Metric]:
+    """The same without histograms and summaries, at a fraction of the cost; of gauges those of each process."""
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    if not _multiprocess():
+        return collect()
+    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    files = [str(file) for kind in COUNT_FILES for file in folder.glob(f"{kind}_*.db")]
+    families: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
     return families
 
 
