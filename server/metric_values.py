@@ -53,10 +53,6 @@ class MetricValues:
                 sums[sample.labels.get(label, "")] += sample.value
         return sums
 
-    def of_model(self, name: str, model: str) -> int:
-        """The sum of a counter of one model."""
-        return round(self.by(name, MODEL, **{MODEL: model})[model])
-
     def node_runs(self, model: str) -> dict[str, NodeRuns]:
         """What each node of a model's graph did in all workers since the server was started."""
         runs = self.by(f"{NODE_RUNS}_total", "node", **{MODEL: model})
