@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
+from dataclasses import astuple, replace
 
 import pytest
 from click.testing import CliRunner
 from test_profile_step import kind, phase, told
 
+from pipelines.worker.engines.choice import choose
 from tools.simulate import __main__ as command
-from tools.simulate.engine import EngineSize
-from tools.simulate.routes import ROUTES
+from tools.simulate.engine import EngineSize, Run, SimulatedEngine
+from tools.simulate.loads import Loads
+from tools.simulate.routes import MAX_AHEAD, ROUTES, KeyRoute
 from tools.simulate.simulation import Simulation
 from tools.simulate.step_cost import MeasuredStep, StepCost, fitted, measured_steps
 from tools.simulate.trace import TraceSettings, sessions_of
@@ -19,8 +23,8 @@ COST = StepCost(0.02, 0.0005)
 TRACE = TraceSettings(16, rate=4.0, turns=3, systems=4, system_tokens=96, user_tokens=12, reply_tokens=8)
 
 
-def run(num_engines, route, trace=TRACE, around_s=0.0):
-    simulation = Simulation(num_engines, EngineSize(), COST, ROUTES[route](), around_s)
+def run(num_engines, route, trace=TRACE, around_s=0.0, size=EngineSize()):  # noqa: B008  # frozen
+    simulation = Simulation(num_engines, size, COST, ROUTES[route](), around_s)
     return simulation.run(sessions_of(trace))
 
 
@@ -56,6 +60,43 @@ def test_one_session_takes_what_its_steps_cost():
     first, second = outcome.turns
     assert first.cached_tokens == 0
     assert second.cached_tokens == (first.prompt_tokens + first.reply_tokens - 1) // 16 * 16
+
+
+TIGHT = EngineSize(num_blocks=40, max_sequences=4, max_step_tokens=64)
+"""Requests wait, and sequences are preempted."""
+
+
+@pytest.mark.parametrize(
+    ("size", "route"),
+    [(TIGHT, "random"), *(pytest.param(EngineSize(), route, marks=pytest.mark.breadth) for route in ROUTES)],
+)
+def test_steps_computed_as_one_give_what_single_steps_give(monkeypatch, size, route):
+    trace = replace(TRACE, sessions=12, rate=12.0, reply_tokens=24, pause_s=0.5)
+    together = run(3, route, trace, size=size)
+    computed = []
+    monkeypatch.setattr(SimulatedEngine, "_run_length", lambda engine: computed.append(1) or 1)
+    singly = run(3, route, trace, size=size)
+    assert len(computed) > 300
+    assert singly.busy_s == pytest.approx(together.busy_s)
+    for one, other in zip(together.turns, singly.turns, strict=True):
+        assert astuple(one) == pytest.approx(astuple(other))
+
+
+def test_a_run_of_steps_ends_with_the_step_in_which_a_request_comes():
+    whole = Run(begin_s=1.0, step_s=0.5, length=10)
+    lengths = {now_s: whole.up_to(now_s).length for now_s in (1.0, 1.2, 1.5, 1.6, 5.9, 6.0)}
+    assert lengths == {1.0: 1, 1.2: 1, 1.5: 1, 1.6: 2, 5.9: 10, 6.0: 10}
+
+
+def test_a_key_s_engine_is_the_one_that_a_server_s_worker_chooses():
+    chance, loads, route = random.Random(0), Loads(7), KeyRoute(lambda session: session)
+    for number in range(2000):
+        key, engine = f"key {number % 50}", chance.randrange(7)
+        loads.change(engine, -1 if loads.in_flight[engine] > chance.randrange(30) else 1)
+        in_flight = dict(enumerate(loads.in_flight))
+        assert loads.least == min(loads.in_flight)
+        assert loads.least_busy == [each for each in in_flight if in_flight[each] == loads.least]
+        assert route.choose(key, loads) == choose(key, in_flight, MAX_AHEAD)
 
 
 def test_every_turn_gets_its_reply_on_every_route(outcomes):

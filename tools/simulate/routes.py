@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
 from pipelines.worker.engines.choice import choose
 from server.affinity import affinity_key
+from tools.simulate.loads import Loads
 from tools.simulate.trace import Session
 
 MAX_AHEAD = 8
@@ -18,8 +19,8 @@ FIRST_TOKENS = 64
 
 
 class Route(Protocol):
-    def choose(self, session: Session, in_flight: Sequence[int]) -> int:
-        """The engine for the next turn of `session`, by the requests that each engine has now."""
+    def choose(self, session: Session, loads: Loads) -> int:
+        """The engine for the next turn of `session`."""
 
 
 class RandomRoute:
@@ -28,19 +29,39 @@ class RandomRoute:
     def __init__(self) -> None:
         self._chance = random.Random(0)
 
-    def choose(self, session: Session, in_flight: Sequence[int]) -> int:
-        return self._chance.randrange(len(in_flight))
+    def choose(self, session: Session, loads: Loads) -> int:
+        return self._chance.randrange(len(loads.in_flight))
+
+
+class LeastRoute:
+    """The least busy engine; equals take turns."""
+
+    def __init__(self) -> None:
+        self._turns = count()
+
+    def choose(self, session: Session, loads: Loads) -> int:
+        equals = loads.least_busy
+        return equals[next(self._turns) % len(equals)]
 
 
 class KeyRoute:
-    """The engine of a key while it is not much busier than others; without a key the least busy one."""
+    """The engine of a key while it is not much busier than others, as a server's workers choose it.
+
+    The weights of all engines are compared once for a key, and again only where its engine is too busy.
+    """
 
     def __init__(self, key_of: Callable[[Session], str | None]) -> None:
         self._key_of = key_of
-        self._turns = count()
+        self._own: dict[str | None, int] = {}
 
-    def choose(self, session: Session, in_flight: Sequence[int]) -> int:
-        return choose(self._key_of(session), dict(enumerate(in_flight)), MAX_AHEAD, next(self._turns))
+    def choose(self, session: Session, loads: Loads) -> int:
+        key = self._key_of(session)
+        if key not in self._own:
+            self._own[key] = choose(key, dict.fromkeys(range(len(loads.in_flight)), 0), MAX_AHEAD)
+        own = self._own[key]
+        if loads.in_flight[own] - loads.least <= MAX_AHEAD:
+            return own
+        return choose(key, dict(enumerate(loads.in_flight)), MAX_AHEAD)
 
 
 def session_key(session: Session) -> str | None:
@@ -55,7 +76,7 @@ def prefix_key(session: Session) -> str | None:
 
 ROUTES: dict[str, Callable[[], Route]] = {
     "random": RandomRoute,
-    "least": lambda: KeyRoute(lambda session: None),
+    "least": LeastRoute,
     "session": lambda: KeyRoute(session_key),
     "prefix": lambda: KeyRoute(prefix_key),
 }

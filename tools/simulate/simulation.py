@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.host.engine.outputs import Output
 from tools.simulate.engine import EngineSize, SimulatedEngine
+from tools.simulate.loads import Loads
 from tools.simulate.outcome import Outcome, TurnOutcome
 from tools.simulate.routes import Route
 from tools.simulate.step_cost import StepCost
@@ -38,6 +39,7 @@ class Simulation:
         self, num_engines: int, size: EngineSize, cost: StepCost, route: Route, around_s: float = 0.0
     ) -> None:
         self._engines = [SimulatedEngine(size, cost) for _ in range(num_engines)]
+        self._loads = Loads(num_engines)
         self._route = route
         self._around_s = around_s
         self._events: list[tuple[float, int, Any, Any]] = []
@@ -63,26 +65,29 @@ class Simulation:
     def _send(self, now_s: float, session: Session, number: int) -> None:
         turn = session.turns[number]
         session.history += turn.user
-        index = self._route.choose(session, [engine.num_in_flight for engine in self._engines])
+        index = self._route.choose(session, self._loads)
+        self._loads.change(index, 1)
         outcome = TurnOutcome(number, len(session.history))
         self._outcome.turns.append(outcome)
         key = next(self._keys)
         self._running[key] = _Running(session, turn, number, index, now_s, outcome)
-        self._engines[index].submit(key, [*session.history], turn.reply_tokens)
+        self._engines[index].submit(now_s, key, [*session.history], turn.reply_tokens)
         self._step(now_s, index)
 
     def _step(self, now_s: float, index: int) -> None:
         """Begin a step, unless one is in progress: what came since is in the next."""
         engine = self._engines[index]
-        if engine.is_stepping or not engine.has_work:
-            return
-        engine.is_stepping = True
-        seconds, outputs = engine.step()
-        self._at(now_s + seconds, self._stepped, (index, outputs))
+        if engine.end_s is None:
+            engine.begin(now_s)
+        if engine.end_s is not None:
+            self._at(engine.end_s, self._stepped, (index,))
 
-    def _stepped(self, now_s: float, index: int, outputs: list[Output]) -> None:
-        self._engines[index].is_stepping = False
-        for output in outputs:
+    def _stepped(self, now_s: float, index: int) -> None:
+        """The steps in progress have ended, unless this was planned before a request cut them short."""
+        engine = self._engines[index]
+        if engine.end_s != now_s:
+            return
+        for output in engine.end():
             self._note(now_s, output)
         self._step(now_s, index)
 
@@ -95,6 +100,7 @@ class Simulation:
         running.reply += piece.token_ids
         if piece.finish is None:
             return
+        self._loads.change(running.engine, -1)
         outcome.reply_tokens = len(running.reply)
         outcome.seconds = now_s - running.sent_s + self._around_s
         session, following = running.session, running.number + 1

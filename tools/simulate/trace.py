@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,13 @@ class Session:
 
 def sessions_of(settings: TraceSettings) -> Iterator[Session]:
     """The same sessions for the same settings; in the order in which they begin."""
-    systems = [
-        _tokens(settings, f"system {number}", settings.system_tokens) for number in range(settings.systems)
-    ]
+    system_prompt = cache(lambda number: _tokens(settings, f"system {number}", settings.system_tokens))
     begin_s = 0.0
     for number in range(settings.sessions):
         chance = random.Random(f"{settings.seed} session {number}")
         begin_s += chance.expovariate(settings.rate)
         system = chance.randrange(settings.systems)
-        session = Session(number, begin_s, system, [*systems[system]])
+        session = Session(number, begin_s, system, [*system_prompt(system)])
         for turn in range(settings.turns):
             length = _about(chance, settings.user_tokens)
             said = _tokens(settings, f"session {number} turn {turn}", length)
