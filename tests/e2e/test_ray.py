@@ -20,8 +20,12 @@ import pytest
 from openai import OpenAI
 from server_process import ROOT, free_port
 
-PATIENCE_S = 240.0
-"""Ray's processes take a minute to start on a machine of two cores, and more on a busy one."""
+from server.ray_ingress import HEADER
+
+PATIENCE_S = 600.0
+"""Ray's processes take a minute to start on a machine of two cores, and several on a busy one."""
+LEFT_S = 1.0
+"""Within which the blocks of a client that leaves are free."""
 FACTS = " ".join(f"Fact {i}: the harbour of town {i} lies north of the river." for i in range(30))
 NUM_REPLICAS = 2
 NUM_DEATHS = 7
@@ -44,39 +48,45 @@ class Cluster:
         (root / "models" / "braid-demo").symlink_to(ROOT / "model_repo" / "braid-demo")
         (root / "tmp").mkdir()
         self.folders = root / "tmp"
+        self.stats = root / "stats.json"
         self._env = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'fixtures'}",
+            "SERVE_POLICY_FILE": str(root / "stats.json"),
+            "RAY_SERVE_SESSION_ID_HEADER_KEY": HEADER.decode(),
+            "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "server.ray_ingress:middlewares",
             "BRAID_MODELS": str(root / "models"),
             "BRAID_FIRST_RUN": "0",
             "TMPDIR": str(self.folders),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_SERVE_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "10",
+            "RAY_SERVE_MAX_QUEUE_LENGTH_RESPONSE_DEADLINE_S": "20",
             "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "120",
             "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
         }
 
-    def configure(self, **args: float) -> None:
+    def configure(
+        self, args: dict[str, float], env: dict[str, str], num_replicas: int = NUM_REPLICAS
+    ) -> None:
+        bounds = {"min_replicas": num_replicas, "max_replicas": num_replicas}
+        policy = {"policy_function": "serve_policy:write_down"}
+        application = {
+            "name": "braid",
+            "route_prefix": "/",
+            "import_path": "server.ray_app:app",
+            "runtime_env": {"env_vars": env},
+            "args": {**bounds, "num_cpus": 0.5, **args},
+            "deployments": [{"name": "braid", "autoscaling_config": {**bounds, "policy": policy}}],
+        }
         config = {
             "proxy_location": "HeadOnly",
             "http_options": {"host": "127.0.0.1", "port": self.port},
-            "applications": [
-                {
-                    "name": "braid",
-                    "route_prefix": "/",
-                    "import_path": "server.ray_app:app",
-                    "args": {
-                        "min_replicas": NUM_REPLICAS,
-                        "max_replicas": NUM_REPLICAS,
-                        "num_cpus": 0.5,
-                        **args,
-                    },
-                }
-            ],
+            "applications": [application],
         }
         self._config.write_text(json.dumps(config))
 
     def __enter__(self) -> Cluster:
-        self.configure()
+        self.configure({}, {})
         serve = [str(Path(sys.executable).with_name("serve")), "run", str(self._config)]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -100,9 +110,9 @@ class Cluster:
         for one in psutil.wait_procs(family, timeout=20)[1]:
             one.kill()
 
-    def deploy(self, **args: float) -> None:
-        """A rolling update to other arguments."""
-        self.configure(**args)
+    def deploy(self, args: dict[str, float], env: dict[str, str], num_replicas: int = NUM_REPLICAS) -> None:
+        """A rolling update to other arguments, or settings."""
+        self.configure(args, env, num_replicas)
         serve = [str(Path(sys.executable).with_name("serve")), "deploy", str(self._config)]
         env = {**self._env, "RAY_AUTH_MODE": "token", "RAY_DASHBOARD_ADDRESS": self.dashboard()}
         subprocess.run(serve, env=env, check=True, capture_output=True, timeout=PATIENCE_S)
@@ -123,6 +133,15 @@ class Cluster:
             except psutil.Error:
                 continue
         return found
+
+    def family(self) -> list[psutil.Process]:
+        own = psutil.Process(self.process.pid)
+        return [own, *own.children(recursive=True)]
+
+    def folder(self, host: psutil.Process) -> Path:
+        """The private folder of an engine host's replica."""
+        command = host.cmdline()
+        return Path(command[command.index("--socket") + 1]).parent
 
     def hosts(self) -> list[psutil.Process]:
         return self.processes("-m pipelines.host")
@@ -223,7 +242,7 @@ async def start(url: str, count: int, max_tokens: int) -> list[asyncio.Task[str]
 
 def test_the_openai_client_and_its_errors(cluster):
     with OpenAI(base_url=f"{cluster.url}/v1", api_key="none", timeout=PATIENCE_S) as client:
-        assert [model.id for model in client.models.list()] == ["braid-demo"]
+        assert next(iter(client.models.list())).id == "braid-demo"
         question = [{"role": "user", "content": "What is the capital of France?"}]
         reply = client.chat.completions.create(model="braid-demo", messages=question, temperature=0)
         assert "Paris" in reply.choices[0].message.content
@@ -241,30 +260,162 @@ def test_the_openai_client_and_its_errors(cluster):
     assert turn(cluster.url, 0, max_tokens=-1).status_code == 400
 
 
-def test_later_turns_of_sessions_are_cached(cluster):
-    for session in range(100, 108):
-        replies = [turn(cluster.url, session).json()["usage"] for _ in range(3)]
-        cached = [reply["prompt_tokens_details"]["cached_tokens"] for reply in replies]
-        assert min(cached[1:]) > 100, cached
+@pytest.mark.parametrize("named_by", ["header", "prompt_cache_key", "user", "nothing"])
+def test_later_turns_of_a_session_are_cached_however_it_is_named(cluster, named_by):
+    served_by = set()
+    for session in range(8):
+        name = f"{named_by} {session}"
+        headers = {"X-Session-ID": name} if named_by == "header" else {}
+        more = {named_by: name} if named_by in ("prompt_cache_key", "user") else {}
+        messages = [{"role": "user", "content": f"{name} {FACTS} What is the capital of France?"}]
+        cached = []
+        with OpenAI(base_url=f"{cluster.url}/v1", api_key="none", timeout=PATIENCE_S) as client:
+            for _ in range(4):
+                reply = client.chat.completions.create(
+                    model="braid-demo", messages=messages, max_tokens=4, extra_headers=headers, **more
+                )
+                cached.append(reply.usage.prompt_tokens_details.cached_tokens)
+            made = client.responses.create(
+                model="braid-demo", input=messages[0]["content"], extra_headers=headers, **more
+            )
+            served_by.add(made.id.split("_")[1])
+        assert cached[0] < 100 < min(cached[1:]), cached
+    assert len(served_by) == NUM_REPLICAS, "each replica has sessions"
 
 
-def test_no_process_of_a_replica_listens_but_to_ray(cluster):
-    def ports(processes: list[psutil.Process]) -> list[int]:
-        sockets = [each for one in processes for each in one.net_connections("tcp")]
-        return [each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN]
+def test_a_stored_response_is_found_without_a_session(cluster):
+    seen = set()
+    with OpenAI(base_url=f"{cluster.url}/v1", api_key="none", timeout=PATIENCE_S) as client:
+        for number in range(8):
+            made = client.responses.create(model="braid-demo", input=f"Hello, I am number {number}!")
+            seen.add(made.id.split("_")[1])
+            assert client.responses.retrieve(made.id).output_text == made.output_text
+            other = {"X-Session-ID": f"other {number}"}
+            next_ = client.responses.create(
+                model="braid-demo", input="And now?", previous_response_id=made.id, extra_headers=other
+            )
+            assert next_.id.split("_")[1] == made.id.split("_")[1]
+            client.responses.delete(made.id)
+    assert len(seen) == NUM_REPLICAS
+    gone = httpx.get(f"{cluster.url}/v1/responses/resp_gone_{'0' * 32}", timeout=PATIENCE_S, verify=False)
+    assert gone.status_code == 404
+    assert "stored by the replica 'gone'" in gone.json()["error"]["message"]
 
-    assert ports(cluster.hosts()) == []
-    assert len(ports(cluster.processes("ray::ServeReplica"))) == 2 * NUM_REPLICAS, "Ray's own"
-    assert cluster.port in ports(cluster.processes("ray::ProxyActor"))
+
+def test_a_websocket_passes_both_ways(cluster):
+    from websockets.sync.client import connect
+
+    url = cluster.url.replace("http", "ws") + "/v1/realtime?intent=transcription"
+    with connect(url, proxy=None, open_timeout=PATIENCE_S) as socket:
+        assert json.loads(socket.recv(PATIENCE_S))["type"] == "session.created"
+        sound = {"transcription": {"model": "none"}}
+        update = {"type": "session.update", "session": {"type": "transcription", "audio": {"input": sound}}}
+        socket.send(json.dumps(update))
+        reply = json.loads(socket.recv(PATIENCE_S))
+        assert reply["type"] == "error"
+        assert "none" in reply["error"]["message"]
+
+
+LISTENING = {
+    "ray::ServeReplica": 2,
+    "ray::ProxyActor": 2,
+    "ray::ServeController": 1,
+    "serve run": 1,
+    "ray::DashboardAgent": 4,
+    "ray::RuntimeEnvAgent": 1,
+    "dashboard/dashboard.py": 2,
+    "autoscaler/_private/monitor.py": 1,
+    "raylet/raylet": 2,
+    "gcs_server": 1,
+}
+"""Process → how many ports each one of it listens at: docs/scaling.md."""
+
+
+def test_no_port_opens_beyond_those_documented(cluster):
+    found = {}
+    for one in cluster.family():
+        try:
+            sockets, command = one.net_connections("tcp"), " ".join(one.cmdline())
+        except psutil.Error:
+            continue
+        ports = sorted(each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN)
+        if ports:
+            name = next((name for name in LISTENING if name in command), command)
+            found.setdefault(name, []).append(ports)
+    too_many = {
+        name: ports for name, ports in found.items() if len(max(ports, key=len)) > LISTENING.get(name, 0)
+    }
+    assert too_many == {}
+    assert any(cluster.port in ports for ports in found["ray::ProxyActor"])
+    assert len(found["ray::ServeReplica"]) == NUM_REPLICAS
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    assert [name for name in LISTENING if name.split("/")[-1].removeprefix("ray::") not in page] == []
 
 
 def test_a_client_that_leaves_frees_its_blocks(cluster):
-    async def scene():
-        for task in await start(cluster.url, 4, 4000):
-            task.cancel()
+    def running(session: int) -> float:
+        headers = {"X-Session-ID": f"session {session}"}
+        text = httpx.get(f"{cluster.url}/metrics", headers=headers, timeout=20, verify=False).text
+        lines = [line for line in text.splitlines() if line.startswith("vllm:num_requests_running{")]
+        return sum(float(line.split()[-1]) for line in lines)
 
-    asyncio.run(scene())
-    assert wait_for(lambda: cluster.running() == 0) < 5
+    async def left_after_s(session: int) -> float:
+        events: list[str] = []
+        task = asyncio.create_task(stream(cluster.url, session, 1500, events))
+        async with asyncio.timeout(PATIENCE_S):
+            while len(events) < 5 or not await asyncio.to_thread(running, session):
+                await asyncio.sleep(0.05)
+        task.cancel()
+        return await asyncio.to_thread(wait_for, lambda: running(session) == 0)
+
+    taken_s = [asyncio.run(left_after_s(session)) for session in range(4)]
+    print("a client that left was gone after", ", ".join(f"{each:.2f} s" for each in taken_s))
+    assert min(taken_s) < LEFT_S, taken_s
+    assert max(taken_s) < 5 * LEFT_S, taken_s
+
+
+def test_what_runs_and_waits_is_recorded_for_autoscaling(cluster):
+    def recorded(name: str) -> list[float]:
+        try:
+            return list(json.loads(cluster.stats.read_text()).get(name, {}).values())
+        except FileNotFoundError:
+            return []
+
+    async def scene():
+        streams = await start(cluster.url, 8, 1500)
+        await asyncio.to_thread(wait_for, lambda: sum(recorded("running")) > 0)
+        numbers = {name: recorded(name) for name in ("running", "waiting", "cache_use")}
+        for task in streams:
+            task.cancel()
+        return numbers
+
+    numbers = asyncio.run(scene())
+    assert {len(values) for values in numbers.values()} == {NUM_REPLICAS}, numbers
+    assert 0 < sum(numbers["running"]) <= 8
+    assert 0 < max(numbers["cache_use"]) <= 1
+    assert sum(numbers["waiting"]) >= 0
+    wait_for(lambda: sum(recorded("running")) == 0)
+
+
+def test_a_killed_engine_host_ends_its_own_streams_with_an_error(cluster):
+    cluster.all_ready()
+
+    async def scene():
+        streams = await start(cluster.url, 10, 400)
+        victim = cluster.hosts()[0]
+        replica = victim.ppid()
+        victim.kill()
+        return replica, await asyncio.gather(*streams)
+
+    replica, ends = asyncio.run(scene())
+    assert "broken" not in ends
+    died = [end for end in ends if end != "done"]
+    assert 0 < len(died) < len(ends), ends
+    assert all("the engine died" in end for end in died), died
+    wait_for(lambda: len(cluster.hosts()) == NUM_REPLICAS)
+    assert replica in {each.ppid() for each in cluster.hosts()}, (
+        "Serve's check of health is the supervisor's turn"
+    )
 
 
 def test_sessions_go_elsewhere_while_an_engine_host_is_down(cluster):
@@ -286,25 +437,31 @@ def test_sessions_go_elsewhere_while_an_engine_host_is_down(cluster):
     wait_for(hosts)
 
 
-def test_a_killed_replica_breaks_its_own_streams_and_leaves_nothing(cluster):
+@pytest.mark.parametrize("whole", [False, True], ids=["actor", "actor and engine host"])
+def test_a_killed_replica_breaks_its_own_streams_and_leaves_nothing(cluster, whole):
     cluster.all_ready()
 
     async def scene():
         streams = await start(cluster.url, 10, 400)
         replica = cluster.processes("ray::ServeReplica")[0]
         family = replica.children(recursive=True)
-        replica.kill()
+        for one in [replica, *(family if whole else ())]:
+            one.kill()
         statuses = [
             (await asyncio.to_thread(turn, cluster.url, session)).status_code for session in range(12)
         ]
         return family, statuses, await asyncio.gather(*streams)
 
+    folders = {cluster.folder(host): host.ppid() for host in cluster.hosts()}
     family, statuses, ends = asyncio.run(scene())
     assert statuses == [200] * 12
     assert set(ends) == {"done", "broken"}, ends
     assert psutil.wait_procs(family, timeout=20)[1] == []
     wait_for(lambda: len(cluster.hosts()) == NUM_REPLICAS)
     wait_for(lambda: len(list(cluster.folders.glob("braid-*"))) == NUM_REPLICAS)
+    (gone,) = set(folders) - {cluster.folder(host) for host in cluster.hosts()}
+    assert not gone.exists()
+    assert str(gone) not in Path("/proc/net/unix").read_text()
 
 
 def test_a_rolling_update_fails_no_request(cluster):
@@ -313,7 +470,7 @@ def test_a_rolling_update_fails_no_request(cluster):
 
     async def scene():
         streams = await start(cluster.url, 6, 600)
-        update = asyncio.create_task(asyncio.to_thread(cluster.deploy, num_cpus=0.4))
+        update = asyncio.create_task(asyncio.to_thread(cluster.deploy, {"num_cpus": 0.4}, {}))
         statuses = []
         async with asyncio.timeout(PATIENCE_S):
             while not update.done() or before & {each.pid for each in cluster.hosts()}:
@@ -324,3 +481,35 @@ def test_a_rolling_update_fails_no_request(cluster):
     statuses, ends = asyncio.run(scene())
     assert ends == ["done"] * 6
     assert set(statuses) == {200}
+
+
+def test_recorded_exchanges_have_the_same_replies(cluster, tmp_path, monkeypatch):
+    """Those of text generation: one server's settings, and a replica with them."""
+    monkeypatch.syspath_prepend(ROOT / "tests" / "conformance")
+    from comparing import diffs
+    from differences import reason_for
+    from exchanges import read_exchanges
+    from replaying import Replay
+    from serving import export, write_repository
+    from settings import GROUPS, SETTINGS
+
+    setting = SETTINGS["neutral"]
+    exported = export("onnxruntime", setting, tmp_path / "exported" / "model")
+    models = write_repository(tmp_path / "models", exported, "onnxruntime", setting)
+    before = {each.pid for each in cluster.hosts()}
+    env = {"BRAID_MODELS": str(models), "BRAID_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    cluster.deploy({}, env, num_replicas=1)
+    wait_for(lambda: not before & {each.pid for each in cluster.hosts()})
+    wait_for(lambda: status(f"{cluster.url}/v2/health/ready") == 200)
+    replay, found, count = Replay(cluster.url), [], 0
+    for group in (group for group, settings in GROUPS.items() if settings == "neutral"):
+        for exchange in read_exchanges(group):
+            count += 1
+            differences = diffs(exchange, replay.send(exchange))
+            found += [
+                (exchange.case, diff) for diff in differences if reason_for(exchange.case, diff) is None
+            ]
+    replay.close()
+    print(f"{count} recorded exchanges over Serve, {len(found)} differ")
+    assert found == []
+    assert count > 300

@@ -13,7 +13,9 @@ import openai
 import pytest
 from paced_model import write_model
 from patience import PATIENCE_S, SOON_S
+from peft_adapters import write_adapted_model, write_adapter
 from server_process import ROOT, Reply, ServerProcess, ask
+from test_dashboards import ENGINE_QUERIES, check_query, series_of
 
 SESSIONS = [f"session {number}" for number in range(8)]
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -101,6 +103,15 @@ def test_metrics_are_of_each_engine_and_vllms_are_sums(server):
         assert sum(own.values()) == sum(together.values()) > 0
         assert min(own.values()) > 0
     assert samples(server, "ovms_graph_loaded") == {'{name="fake"}': 1}
+
+
+def test_the_dashboard_finds_the_metrics_of_each_engine(server):
+    asyncio.run(_ask_all(server))
+    server.wait_for(lambda: "braid:engine_generation_tokens_total" in httpx.get(f"{server.url}/metrics").text)
+    series = series_of(httpx.get(f"{server.url}/metrics").text)
+    assert len(ENGINE_QUERIES) == 7
+    for query in ENGINE_QUERIES.values():
+        check_query(series, query)
 
 
 def test_each_engine_keeps_to_cores_of_its_own(server):
@@ -252,3 +263,80 @@ def test_a_chain_of_responses_stays_at_its_engine(demos):
     one, two = ([chain(server, session) for session in SESSIONS[:5]] for server in demos)
     assert two == one
     assert all(turns == sorted(turns) and turns[-1] > 0 for turns in two)
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory):
+    """Two engines with a model of low-rank adapters, and a folder in it for one that is loaded later."""
+    models = tmp_path_factory.mktemp("adapters") / "models"
+    model = write_adapted_model(models / "base", "poet")
+    with ServerProcess(models, ENGINES="2", WORKERS="2", ALLOW_RUNTIME_LORA_UPDATING="1") as running:
+        running.ready("base")
+        running.wait_for(lambda: running.log().count("] loaded base") == 2)
+        yield running, model / "adapters" / "late"
+
+
+def say(server, model, session):
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 8}
+    return httpx.post(
+        f"{server.url}/v1/chat/completions",
+        json={**body, "temperature": 0},
+        headers={"X-Session-ID": session},
+        timeout=PATIENCE_S,
+    )
+
+
+def statuses(server, model):
+    """Of requests to it from sessions of both engines."""
+    return {say(server, model, session).status_code for session in SESSIONS * 2}
+
+
+def change(server, verb, **body):
+    return httpx.post(f"{server.url}/v1/{verb}_lora_adapter", json=body, timeout=PATIENCE_S)
+
+
+def listed(server):
+    return [model["id"] for model in httpx.get(f"{server.url}/v1/models").json()["data"]]
+
+
+@pytest.mark.breadth
+def test_an_adapter_that_a_client_loads_is_in_both_engines_when_the_reply_comes(adapted):
+    server, path = adapted
+    write_adapter(path, 11)
+    before = samples(server, "braid:engine_generation_tokens_total")
+    for _ in range(2):
+        reply = change(server, "load", lora_name="late", lora_path=str(path))
+        assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' added successfully.")
+        replies = [say(server, "late", session) for session in SESSIONS * 2]
+        assert {each.status_code for each in replies} == {200}
+        assert len({each.json()["choices"][0]["message"]["content"] for each in replies}) == 1
+        assert listed(server) == ["base", "late", "poet"]
+        again = change(server, "load", lora_name="late", lora_path=str(path))
+        assert again.status_code == 400, "it is loaded already"
+        reply = change(server, "unload", lora_name="late")
+        assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' removed successfully.")
+        assert statuses(server, "late") == {404}
+        assert listed(server) == ["base", "poet"]
+    server.wait_for(
+        lambda: all(
+            value > before.get(labels, 0)
+            for labels, value in samples(server, "braid:engine_generation_tokens_total").items()
+        )
+    )
+
+
+@pytest.mark.breadth
+def test_an_adapter_is_served_by_the_engine_that_still_has_it(adapted):
+    server, path = adapted
+    write_adapter(path, 11)
+    assert change(server, "load", lora_name="late", lora_path=str(path)).is_success
+    assert statuses(server, "late") == {200}
+    shutil.rmtree(path)  # both have it in memory; an engine that starts again does not find it
+    loads = server.log().count("] loaded base")
+    server.hosts()[0].kill()
+    server.wait_for(lambda: server.log().count("] loaded base") == loads + 1)
+    server.wait_for(lambda: list(samples(server, "braid:engine_up").values()) == [1, 1])
+    assert statuses(server, "late") == {200}
+    assert listed(server) == ["base", "late", "poet"]
+    assert change(server, "unload", lora_name="late").is_success
+    assert statuses(server, "late") == {404}

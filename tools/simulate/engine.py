@@ -81,7 +81,7 @@ class SimulatedEngine:
         self.busy_s = 0.0
 
     def submit(self, now_s: float, key: int, prompt: list[int], reply_tokens: int) -> None:
-        """`key` runs from the next step on: the steps in progress end, at the latest, with the present one."""
+        """`key` runs from the next step on; a run of steps ends, at the latest, with the present one."""
         if self._run is not None:
             self._compute_run(self._run.up_to(now_s))
         params = SamplingParams(max_tokens=reply_tokens, ignore_eos=True, temperature=0.0)
@@ -119,7 +119,9 @@ class SimulatedEngine:
         or ends a sequence but the last of them.
         """
         running = self._engine.scheduler.running
-        if self._engine.scheduler.waiting or any(each.num_pending > 1 or not each.num_output for each in running):
+        if self._engine.scheduler.waiting or any(
+            each.num_pending > 1 or not each.num_output for each in running
+        ):
             return 1
         most = self._size.max_step_tokens // len(running)
         length = min(most, *(each.max_length - len(each.token_ids) for each in running))
