@@ -56,10 +56,6 @@ class Front:
     def close(self) -> None:
         self._client.close()
 
-    def forget(self) -> None:
-        for each in self.measured.values():
-            each.clear()
-
     def _take(self, column: str, ask: Callable[[], object]) -> None:
         begin_s = time.perf_counter()
         ask()
@@ -95,7 +91,7 @@ def main(addresses: tuple[str, ...], rounds: int, tokens: int, model: str | None
     fronts = [Front(*each.split("=", 1), model, tokens) for each in addresses]
     for front in fronts:
         front.round()  # what is made once
-        front.forget()
+        front.measured = {column: [] for column in COLUMNS}
     for number in range(rounds):
         shift = number % len(fronts)
         for front in fronts[shift:] + fronts[:shift]:

@@ -51,7 +51,7 @@ class SimulatedEngine:
     """Steps take as long as `cost` says; the clock is the caller's.
 
     Steps in which all sequences only decode are alike until one of them ends, or a request comes.  They are
-    computed as one: as a step in which each sequence had so many draft tokens, all of them accepted.
+    computed as one: as a step in which each sequence had draft tokens, all of them accepted.
     """
 
     def __init__(self, size: EngineSize, cost: StepCost) -> None:

@@ -13,7 +13,7 @@ class Loads:
         self._by_load = {0: list(range(num_engines))}
 
     def change(self, engine: int, by: int) -> None:
-        """An engine has so many requests more."""
+        """An engine has `by` requests more."""
         before = self.in_flight[engine]
         equals = self._by_load[before]
         del equals[bisect_left(equals, engine)]
@@ -29,5 +29,5 @@ class Loads:
 
     @property
     def least_busy(self) -> list[int]:
-        """The engines with so few, by their numbers; not the caller's own."""
+        """The engines that have as few, by their numbers; not the caller's own."""
         return self._by_load[self.least]
