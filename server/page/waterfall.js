@@ -89,7 +89,7 @@ function place({ start_s: start, seconds }, total) {
 function detailRow(of, each) {
   const tokens = `${count(each.prompt_tokens)} prompt tokens, ${count(each.cached_tokens)} of them cached; ${count(each.output_tokens)} output tokens`;
   const facts = el("p", { class: "muted" }, `${tokens}; ${each.stream ? "streamed" : "whole reply"}`);
-  const cell = el("td", { colspan: 7 }, el("p", { class: "mono" }, each.id), facts, spans(each));
+  const cell = el("td", { colspan: 7 }, el("p", { class: "mono" }, each.id), facts, each.spans.length > 0 && spans(each));
   return el("tr", { class: "details", hidden: !open.has(of) }, cell);
 }
 
