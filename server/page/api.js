@@ -102,7 +102,7 @@ async function keyDialog(kind) {
   const name = kind === "admin" ? "Admin key" : "API key";
   const input = el("input", { name: "key", type: "password", autocomplete: "off", required: true, autofocus: true });
   const why =
-    kind === "admin" ? "Loading and unloading need an admin key (BRAID_ADMIN_KEYS)." : "This server needs a key (BRAID_API_KEYS).";
+    kind === "admin" ? "This needs an admin key (BRAID_ADMIN_KEYS)." : "This server needs a key (BRAID_API_KEYS).";
   const where = "It stays in the memory of this page: a reload asks again.";
   const body = [el("p", {}, `${why} ${where}`), el("label", { class: "field" }, name, input)];
   const values = await ask({ title: name, body, action: "Use key" });

@@ -22,16 +22,30 @@ export class InFlight {
       this.none, el("div", { class: "scroll bounded", tabindex: 0, role: "group", "aria-labelledby": "in-flight" }, this.table));
   }
 
-  update(requests) {
+  /** `needsAdminKey`: where the server has admin keys, one of them cancels. */
+  update(requests, needsAdminKey) {
+    this.needsAdminKey = needsAdminKey;
     assign(requests.map(keyOf));
     setText(this.number, requests.length ? count(requests.length) : "");
     this.none.hidden = requests.length > 0;
     this.table.hidden = requests.length === 0;
-    reconcile(this.rows, requests, keyOf, makeRow, updateRow);
+    reconcile(this.rows, requests, keyOf, (request) => makeRow(request, () => this.cancel(request.id)), updateRow);
+  }
+
+  async cancel(id) {
+    const why = el("p", {}, "Its client gets what was generated so far, with finish reason “abort”.");
+    const sure = await ask({ title: "Cancel this request?", body: [el("code", {}, id), why], action: "Cancel request", dangerous: true });
+    if (!sure) return;
+    try {
+      await postJSON(`v1/requests/${encodeURIComponent(id)}/cancel`, {}, { admin: this.needsAdminKey });
+      notify(`${id} is cancelled.`);
+    } catch (error) {
+      notify(error.status === 404 ? `${id} has ended already.` : error.message, "error");
+    }
   }
 }
 
-function makeRow(request) {
+function makeRow(request, onCancel) {
   const parts = {
     swatch: el("span", { class: `swatch s${colourOf(keyOf(request))}` }),
     state: el("td", { class: "state" }),
@@ -45,7 +59,7 @@ function makeRow(request) {
   const bar = svg("svg", { class: "progress", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.done, parts.cached);
   const name = request.choice ? `${request.id} choice ${request.choice}` : request.id;
   const id = el("td", { class: "id" }, parts.swatch, el("code", { title: name }, name), request.adapter && el("span", { class: "tag" }, request.adapter));
-  const cancel = el("button", { type: "button", class: "small", "aria-label": `Cancel ${name}`, onclick: () => cancelRequest(request.id) }, "Cancel");
+  const cancel = el("button", { type: "button", class: "small", "aria-label": `Cancel ${name}`, onclick: onCancel }, "Cancel");
   const row = el("tr", {}, id, parts.state, el("td", { class: "wide" }, el("div", { class: "prompt" }, bar, parts.prompt)), parts.output, parts.age, parts.blocks, el("td", { class: "number" }, cancel));
   row.parts = parts;
   return row;
@@ -63,16 +77,4 @@ function updateRow(row, request) {
   setText(parts.output, `${count(request.output_tokens)} / ${count(request.max_tokens)}`);
   setText(parts.age, age(request.age_s));
   setText(parts.blocks, count(request.blocks));
-}
-
-async function cancelRequest(id) {
-  const why = el("p", {}, "Its client gets what was generated so far, with finish reason “abort”.");
-  const sure = await ask({ title: "Cancel this request?", body: [el("code", {}, id), why], action: "Cancel request", dangerous: true });
-  if (!sure) return;
-  try {
-    await postJSON(`v1/requests/${encodeURIComponent(id)}/cancel`, {});
-    notify(`${id} is cancelled.`);
-  } catch (error) {
-    notify(error.status === 404 ? `${id} has ended already.` : error.message, "error");
-  }
 }

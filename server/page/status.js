@@ -77,7 +77,7 @@ export class StatusView {
     this.numbers.update(snapshot, this.nodes);
     this.updateTimes();
     this.inspector.update(snapshot);
-    this.inFlight.update(snapshot.requests);
+    this.inFlight.update(snapshot.requests, snapshot.server.needs_admin_key);
     this.updateCaches(snapshot);
     this.updateProcesses(snapshot);
     this.recent.update(snapshot.recent);

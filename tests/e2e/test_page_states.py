@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,20 @@ from server_process import ServerProcess
 pytestmark = pytest.mark.breadth
 
 MS = PATIENCE_S * 1000
+KEY = {"Authorization": "Bearer secret"}
+ADMIN = {"Authorization": "Bearer boss"}
+MANY = """
+import asyncio, sys, httpx
+async def ask(client):
+    body = {"model": "fake", "prompt": "hi", "max_tokens": 3000, "ignore_eos": True, "stream": True}
+    async with client.stream("POST", sys.argv[1] + "/v1/completions", json=body) as reply:
+        async for _ in reply.aiter_raw(): pass
+async def main():
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(limits=limits, timeout=None, verify=False, headers={"Authorization": "Bearer secret"}) as client:
+        await asyncio.gather(*(ask(client) for _ in range(int(sys.argv[2]))))
+asyncio.run(main())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +123,31 @@ def test_models_are_unloaded_and_loaded_with_the_key_for_that(page, guarded):
     page.get_by_role("button", name="Load fake", exact=True).click()
     page.get_by_role("button", name="Unload fake", exact=True).wait_for()
     page.get_by_role("group", name="Graph of fake").wait_for()
+
+
+def test_two_hundred_requests_in_flight_are_shown_and_one_is_cancelled(page, guarded):
+    client = subprocess.Popen([sys.executable, "-c", MANY, guarded.url, "200"])
+    try:
+        rows = page.locator(".in-flight tbody tr")
+        rows.nth(199).wait_for()
+        first = rows.first.get_by_role("button")
+        name = first.get_attribute("aria-label")
+        long_tasks = page.evaluate(LONG_TASKS)
+        assert max(long_tasks, default=0) < 500, "updates of the page keep it busy"
+        first.click()
+        page.get_by_role("button", name="Cancel request").click()
+        give_key(page, "Admin key", "boss")
+        page.get_by_role("button", name=name, exact=True).wait_for(state="detached")
+        assert rows.count() >= 190
+    finally:
+        client.kill()
+        client.wait()
+
+
+LONG_TASKS = """() => new Promise((resolve) => {
+    const found = [];
+    new PerformanceObserver((list) => found.push(...list.getEntries().map((entry) => entry.duration)))
+        .observe({type: 'longtask'});
+    setTimeout(() => resolve(found), 4000);
+})"""
+"""The milliseconds of each task of four seconds that was longer than 50."""

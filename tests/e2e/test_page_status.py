@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,6 +109,25 @@ def test_a_graph_in_a_graph_is_a_link_to_it(page, demo):
     page.get_by_role("link", name="graph of braid-embed").click()
     drawn(page, "braid-embed")
     assert page.get_by_role("heading", level=1).inner_text() == "braid-embed"
+
+
+def test_a_request_is_found_by_its_id_with_the_time_of_each_node(page, demo):
+    name = f"find-me-{uuid.uuid4().hex}"
+    body = chat(4, model="braid-demo")
+    headers = {"X-Request-Id": name}
+    assert httpx.post(
+        f"{demo.url}/v1/chat/completions", json=body, headers=headers, verify=False, timeout=PATIENCE_S
+    ).is_success
+    page.get_by_label("Filter requests").fill(name)
+    page.get_by_role("button", name=name, exact=True).click()
+    shown = page.locator(".details:visible").get_by_role("rowheader")
+    shown.first.wait_for()
+    assert set(shown.all_inner_texts()) == {"prompt", "tokens", "generated", "text", "reply"}
+
+
+def test_an_error_is_listed_with_its_words(page, demo):
+    httpx.post(f"{demo.url}/v1/chat/completions", json=chat(1, model="of-nobody"), verify=False)
+    page.locator(".errors").get_by_text("of-nobody").first.wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
