@@ -35,7 +35,7 @@ const METHODS = {
   "/v1/audio/speech": { call: "audio.speech.create", own: ["model", "input", "voice", "response_format", "speed"], file: true },
   "/v1/audio/transcriptions": {
     call: "audio.transcriptions.create",
-    own: ["model", "file", "language", "prompt", "response_format", "temperature"],
+    own: ["model", "file", "language", "prompt", "response_format", "temperature", "timestamp_granularities"],
   },
   "/v1/audio/translations": {
     call: "audio.translations.create",
@@ -59,13 +59,19 @@ function literal(value, indent = "") {
 }
 
 export function asPython({ path, body, form, file }) {
-  const fields = body ?? form;
+  const fields = body ?? withLists(form);
   const method = METHODS[path];
   const lines = [hasKey() ? "import os\n" : "", "from openai import OpenAI\n\n"];
   lines.push(`client = OpenAI(base_url="${address("v1")}", api_key=${hasKey() ? `os.environ["${KEY}"]` : '"none"'})\n`);
   lines.push(method ? call(method, fields) : post(path, fields));
   lines.push(shown(fields, file));
   return lines.join("");
+}
+
+/** Fields of an upload as the client takes them: it writes the brackets of lists itself. */
+function withLists(form) {
+  const entries = Object.entries(form);
+  return Object.fromEntries(entries.map(([name, value]) => (name.endsWith("[]") ? [name.slice(0, -2), [value]] : [name, value])));
 }
 
 function call({ call: name, own }, fields) {
