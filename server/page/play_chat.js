@@ -45,7 +45,7 @@ class Chat {
   async setModels(models) {
     for (const [i, conversation] of this.conversations.entries()) {
       conversation.element.hidden = !models[i];
-      if (models[i]) conversation.setModel(models[i].id);
+      if (models[i]) conversation.setModel(models[i]);
     }
     this.panes.classList.toggle("play-two", models.length > 1);
     const taken = await Promise.all(models.map((model) => mediaOf(model.base)));

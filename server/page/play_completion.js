@@ -13,7 +13,7 @@ const SPEC = {
     path: "/v1/completions",
     body: { ...settings.put({ model, prompt: fields.get("prompt") ?? "" }), ...STREAMED },
   }),
-  turn: (request) => new Turn(request, () => new TextChoice()),
+  turn: (request, served) => new Turn(request, served, () => new TextChoice()),
 };
 
 export const completion = {

@@ -19,8 +19,9 @@ export class Conversation {
     this.element = el("section", { class: "play-pane" }, this.title, this.log);
   }
 
-  setModel(model) {
+  setModel({ id: model, base }) {
     this.model = model;
+    this.served = base;
     this.title.textContent = model;
     this.log.setAttribute("aria-label", `Conversation with ${model}`);
     this.element.setAttribute("aria-label", model);
@@ -64,7 +65,7 @@ export class Conversation {
   }
 
   async reply() {
-    const turn = new Turn(this.request(), () => new ChatChoice());
+    const turn = new Turn(this.request(), this.served, () => new ChatChoice());
     this.turn = turn;
     turn.onDraw = () => this.follow();
     const entry = new ReplyEntry(this, turn);

@@ -4,14 +4,12 @@ import { address, hasKey } from "./api.js";
 import { el } from "./dom.js";
 import { button } from "./play_dom.js";
 
-const KEY = "BRAID_API_KEY";
-
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** `request` is `{path, body}` or `{path, form}`; the key itself is never copied, but read from BRAID_API_KEY. */
+/** `request` is `{path, body}` or `{path, form}`; the key itself is never copied, but read from OPENAI_API_KEY. */
 export function asCurl({ path, body, form, file }) {
   const lines = [`curl -sN ${quoted(address(path))}`];
-  if (hasKey()) lines.push(`-H "Authorization: Bearer $${KEY}"`);
+  if (hasKey()) lines.push(`-H "Authorization: Bearer $OPENAI_API_KEY"`);
   if (form) lines.push(...Object.entries(form).map(([name, value]) => `-F ${quoted(formField(name, value))}`));
   else lines.push("-H 'Content-Type: application/json'", "--data-binary @- <<'END'");
   if (file) lines.splice(1, 0, `-o ${file}`);
@@ -61,8 +59,8 @@ function literal(value, indent = "") {
 export function asPython({ path, body, form, file }) {
   const fields = body ?? withLists(form);
   const method = METHODS[path];
-  const lines = [hasKey() ? "import os\n" : "", "from openai import OpenAI\n\n"];
-  lines.push(`client = OpenAI(base_url="${address("v1")}", api_key=${hasKey() ? `os.environ["${KEY}"]` : '"none"'})\n`);
+  const key = hasKey() ? "" : ', api_key="none"';
+  const lines = [`from openai import OpenAI\n\nclient = OpenAI(base_url="${address("v1")}"${key})\n`];
   lines.push(method ? call(method, fields) : post(path, fields));
   lines.push(shown(fields, file));
   return lines.join("");

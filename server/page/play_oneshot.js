@@ -58,7 +58,8 @@ class Pane {
     this.element = el("section", { class: "play-pane" }, this.title, this.body, this.actions);
   }
 
-  setModel(model) {
+  setModel({ id: model, base }) {
+    this.served = base;
     if (this.model === model) return;
     this.model = model;
     this.title.textContent = model;
@@ -80,7 +81,8 @@ class Pane {
 }
 
 /**
- * A form by its table: `{id, label, tasks, action, fields, settings, extra, request(model, values), turn(request)}`.
+ * A form by its table: `{id, label, tasks, action, fields, settings, extra, request(model, fields, settings),
+ * turn(request, served)}`.
  * `settings` are folded groups beside it, `extra(form)` elements below its fields.
  */
 export class OneShot {
@@ -116,7 +118,7 @@ export class OneShot {
   setModels(models) {
     for (const [i, pane] of this.panes.entries()) {
       pane.element.hidden = !models[i];
-      if (models[i]) pane.setModel(models[i].id);
+      if (models[i]) pane.setModel(models[i]);
     }
     this.paneList.classList.toggle("play-two", models.length > 1);
   }
@@ -124,7 +126,7 @@ export class OneShot {
   async send() {
     if (this.panes.some(({ runs }) => runs) || !(this.settings?.check() ?? true)) return;
     const active = this.panes.filter(({ element }) => !element.hidden);
-    const runs = active.map((pane) => pane.run(this.spec.turn(this.request(pane.model))));
+    const runs = active.map((pane) => pane.run(this.spec.turn(this.request(pane.model), pane.served)));
     this.changed();
     await Promise.all(runs);
     this.changed();

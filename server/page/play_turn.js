@@ -7,9 +7,9 @@ import { ReplyView } from "./play_reply.js";
 import { Speed, newRequestId, replyEvents, send } from "./play_stream.js";
 
 export class Turn {
-  /** `makeChoice` makes what the deltas of one choice are added to. */
-  constructor(request, makeChoice) {
-    Object.assign(this, { request, makeChoice, choices: [], views: [], usage: null, state: "running" });
+  /** `served` is the model that computes it, of an adapter its model; `makeChoice` makes what the deltas of one choice are added to. */
+  constructor(request, served, makeChoice) {
+    Object.assign(this, { request, served, makeChoice, choices: [], views: [], usage: null, state: "running" });
     this.control = new AbortController();
     this.body = el("div", { class: "play-choices" });
     this.stats = el("div", { class: "play-stats" });
@@ -27,7 +27,7 @@ export class Turn {
   async run() {
     const id = newRequestId();
     this.speed = new Speed();
-    this.progress = new PromptProgress(this.request.body.model, id);
+    this.progress = new PromptProgress(this.served, id);
     this.body.append(this.progress.element);
     try {
       const response = await send(this.request, { signal: this.control.signal, id });
