@@ -87,6 +87,11 @@ export async function errorText(response) {
   }
 }
 
+/** Whether a key was given to the page. */
+export function hasKey() {
+  return Boolean(keys.api || keys.admin);
+}
+
 /** Whether a request waits for a key. */
 export function isAsking() {
   return asking !== null;

@@ -102,7 +102,7 @@ export const score = simple({
 function classes({ data }, { body }) {
   const rows = data.map(({ index, label, probs }) => {
     const others = probs.length > 1 ? probs.map((p, i) => `${i}: ${number(p)}`).join(", ") : "";
-    return [short(body.input[index], 120), el("strong", {}, label ?? "none"), number(Math.max(...probs)), others];
+    return [short(body.input[index], 120), el("strong", {}, label ?? "none"), number(Math.max(...probs)), el("div", { class: "play-wide" }, others)];
   });
   return table("The likeliest class of each text", ["text", "class", "probability", "by class number"], rows);
 }
