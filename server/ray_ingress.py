@@ -8,9 +8,12 @@ responses.  The request itself goes on as it came.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from server.affinity import affinity_key, fields_of
+from server.http.request_ids import clean_id
 from server.responses.replica_ids import replica_of
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 HEADER = b"x-braid-session"
 """What RAY_SERVE_SESSION_ID_HEADER_KEY must be; what clients send by this name is removed."""
+REQUEST_ID = b"x-request-id"
+"""Serve gives each request without one an id of its own form, which would be in the ids of replies."""
 REPLICA = "replica "
 """Before the name of the replica that stores what a request names."""
 MAX_BODY = 1 << 20
@@ -37,10 +42,14 @@ class SessionFinder:
             await self._app(scope, receive, send)
             return
         read = await _beginning(receive) if _has_json(scope) else []
-        key = session_of(scope, b"".join(message.get("body", b"") for message in read))
+        body = b"".join(message.get("body", b"") for message in read)
+        fields = fields_of(body) if len(body) <= MAX_BODY else {}
         headers = [(name, value) for name, value in scope["headers"] if name.lower() != HEADER]
+        key = session_of(scope, fields)
         if key is not None:
             headers.append((HEADER, key.encode()))
+        if all(name.lower() != REQUEST_ID for name, _ in headers):
+            headers.append((REQUEST_ID, _request_id(fields).encode()))
         read.reverse()
 
         async def receive_again() -> Message:
@@ -49,9 +58,8 @@ class SessionFinder:
         await self._app({**scope, "headers": headers}, receive_again, send)
 
 
-def session_of(scope: Scope, body: bytes) -> str | None:
+def session_of(scope: Scope, fields: Mapping[str, Any]) -> str | None:
     """What Serve's router goes by: the replica that stores a response, else the session or conversation."""
-    fields = fields_of(body) if len(body) <= MAX_BODY else {}
     in_path = STORED.match(scope["path"])
     stored = in_path[1] if in_path else fields.get("previous_response_id")
     replica = replica_of(stored) if isinstance(stored, str) else None
@@ -66,6 +74,12 @@ def middlewares() -> list[Any]:
     from starlette.middleware import Middleware  # of Ray Serve's own
 
     return [Middleware(SessionFinder)]
+
+
+def _request_id(fields: Mapping[str, Any]) -> str:
+    """That of the body, else a new one as Braid's own."""
+    chosen = fields.get("request_id")
+    return clean_id(chosen if isinstance(chosen, str) else None) or token_hex(16)
 
 
 def _has_json(scope: Scope) -> bool:

@@ -21,6 +21,7 @@ from openai import OpenAI
 from server_process import ROOT, free_port
 
 from server.ray_ingress import HEADER
+from server.responses.replica_ids import replica_of
 
 PATIENCE_S = 600.0
 """Ray's processes take a minute to start on a machine of two cores, and several on a busy one."""
@@ -482,3 +483,38 @@ def test_a_rolling_update_fails_no_request(cluster):
     statuses, ends = asyncio.run(scene())
     assert ends == ["done"] * 6
     assert set(statuses) == {200}
+
+
+def test_recorded_exchanges_have_the_same_replies(cluster, tmp_path, monkeypatch):
+    """Those of text generation: one server's settings, and a replica with them."""
+    monkeypatch.syspath_prepend(ROOT / "tests" / "conformance")
+    from comparing import Diff, diffs
+    from differences import reason_for
+    from exchanges import read_exchanges
+    from replaying import Replay
+    from serving import export, write_repository
+    from settings import GROUPS, SETTINGS
+
+    def names_replica(diff: Diff) -> bool:
+        return bool(diff.path.endswith("id") and replica_of(str(diff.got)))
+
+    setting = SETTINGS["neutral"]
+    exported = export("onnxruntime", setting, tmp_path / "exported" / "model")
+    models = write_repository(tmp_path / "models", exported, "onnxruntime", setting)
+    before = {each.pid for each in cluster.hosts()}
+    env = {"BRAID_MODELS": str(models), "BRAID_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    cluster.deploy({}, env, num_replicas=1)
+    wait_for(lambda: not before & {each.pid for each in cluster.hosts()})
+    wait_for(lambda: status(f"{cluster.url}/v2/health/ready") == 200)
+    replay, found, count = Replay(cluster.url), [], 0
+    for group in (group for group, settings in GROUPS.items() if settings == "neutral"):
+        for exchange in read_exchanges(group):
+            count += 1
+            differences = [diff for diff in diffs(exchange, replay.send(exchange)) if not names_replica(diff)]
+            found += [
+                (exchange.case, diff) for diff in differences if reason_for(exchange.case, diff) is None
+            ]
+    replay.close()
+    print(f"{count} recorded exchanges over Serve, {len(found)} differ")
+    assert found == []
+    assert count > 200

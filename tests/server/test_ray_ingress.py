@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
 from server.affinity import affinity_key
-from server.ray_ingress import HEADER, MAX_BODY, SessionFinder
+from server.ray_ingress import HEADER, MAX_BODY, REQUEST_ID, SessionFinder
 
 JSON = (b"content-type", b"application/json")
 STORED = f"resp_abc_{'0' * 32}"
@@ -33,9 +34,9 @@ def passed(*bodies, path="/v1/chat/completions", headers=(JSON,), kind="http"):
     scope = {"type": kind, "path": path, "headers": list(headers)}
     asyncio.run(SessionFinder(app)(scope, receive, None))
     assert seen[1:] == sent, "the request itself goes on as it came"
-    assert [pair for pair in seen[0]["headers"] if pair[0] != HEADER] == [
-        pair for pair in headers if pair[0] != HEADER
-    ]
+    added = {HEADER} if any(name == REQUEST_ID for name, _ in headers) else {HEADER, REQUEST_ID}
+    others = [pair for pair in seen[0]["headers"] if pair[0] not in added]
+    assert others == [pair for pair in headers if pair[0] != HEADER]
     return seen[0]
 
 
@@ -101,3 +102,22 @@ def test_other_requests_have_no_key(body, headers):
 def test_a_large_body_is_not_held_back():
     parts = [b"x" * (MAX_BODY // 2)] * 6
     assert key(passed(*parts)) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "fields", "expected"),
+    [
+        ((JSON, (REQUEST_ID, b"its own")), {"request_id": "other"}, r"its own"),
+        ((JSON,), {"request_id": "my-req-1"}, r"my-req-1"),
+        ((JSON,), {"request_id": 7}, r"[0-9a-f]{32}"),
+        ((JSON,), {"request_id": "a\nb"}, r"[0-9a-f]{32}"),
+        ((), {}, r"[0-9a-f]{32}"),
+    ],
+    ids=str,
+)
+def test_a_request_has_the_id_that_it_would_have_without_serve(headers, fields, expected):
+    found = [
+        value for name, value in passed(dumped(**fields), headers=headers)["headers"] if name == REQUEST_ID
+    ]
+    assert len(found) == 1
+    assert re.fullmatch(expected, found[0].decode())
