@@ -158,12 +158,13 @@ def _nodes(nodes: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _errors(errors: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="errors", **TABLE)
-    for name in ("at", "status", "request", "path", "message"):
-        table.add_column(name, no_wrap=True)
+    table = Table(title="errors", expand=True, **TABLE)
+    for name, width in (("at", 8), ("status", 6), ("request", 20)):
+        table.add_column(name, no_wrap=True, width=width)
+    table.add_column("message", no_wrap=True, ratio=1)
     for error in errors:
         at = time.strftime("%H:%M:%S", time.localtime(error["at"]))
-        texts = (error["id"], error["path"], error["message"])
+        texts = (error["id"], f"{error['path']}: {error['message']}")
         table.add_row(at, Text(str(error["status"]), "red"), *(Text(each) for each in texts))
     return table
 
