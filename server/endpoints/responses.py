@@ -13,6 +13,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.affinity import response_id
 from server.dialects import dialect_of
+from server.endpoints.generation_endpoint import requested_priority
 from server.generation.requests.required_nodes import check_chat
 from server.http.exchange import Exchange
 from server.http.request_body import parse
@@ -50,7 +51,9 @@ class _ResponsesEndpoint:
         await services.note_affinity(req, raw)
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         prepared = await prepare_request(services.response_store, exchange, request, len(raw))
-        check_chat(pipeline, prepared.translation.chat.calls_tools)
+        chat = prepared.translation.chat
+        chat.priority = requested_priority(req, chat.priority)
+        check_chat(pipeline, chat.calls_tools)
         return request, pipeline, prepared
 
     async def call(self, req: falcon.asgi.Request, pipeline: Pipeline, prepared: PreparedRequest) -> Call:

@@ -318,3 +318,15 @@ def test_results_that_have_no_room_end_the_batch(batches, monkeypatch):
     batch, made = rig.run(scenario)
     assert (batch["status"], batch["errors"]["data"][0]["code"]) == ("failed", "storage_full")
     assert [each["custom_id"] for each in made] == ["a"]
+
+
+def test_responses_of_a_batch_are_background_too(batches):
+    rig = batches()
+    given = {**line("a", url="/v1/responses"), "body": {"model": "tiny", "input": "hi"}}
+
+    async def scenario(client):
+        made = (await create(client, lines(given), endpoint="/v1/responses")).json
+        return await ended(client, made["id"])
+
+    assert rig.run(scenario)["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
+    assert rig.pipeline.asked.sampling["priority"] == BACKGROUND
