@@ -103,6 +103,7 @@ def test_a_tool_is_declared_called_and_answered(page):
     page.get_by_label("declarations (JSON)").fill(json.dumps(WEATHER))
     say(page, "What is the weather in Oslo?")
     result = page.get_by_label("Result of get_weather")
+    result.wait_for()  # the call is whole
     assert json.loads(page.locator(".play-call pre").inner_text()) == {"city": "Oslo"}
     result.fill('{"temperature": 4, "sky": "rain"}')
     page.get_by_role("button", name="Send result").click()
