@@ -16,7 +16,7 @@ log = logging.getLogger("braid.server")
 MAX_PATH_CHARS = 200
 MAX_MESSAGE_CHARS = 300
 MAX_WAITING = 10_000
-"""Requests that have no record yet; of more the oldest get none."""
+"""Requests that have no record yet; further ones get none."""
 _VALUE = re.compile(r", got .*?(?=; |$)", re.DOTALL)
 """What an error quotes of a request."""
 
