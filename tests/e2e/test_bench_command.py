@@ -58,7 +58,7 @@ def test_requests_at_a_rate(demo, bench):
     due = [each["due_s"] for each in sorted(whole["requests"], key=lambda each: each["due_s"])]
     assert due[0] == 0.0
     assert len(set(due)) == 10
-    assert all(each["sent_s"] >= each["due_s"] for each in whole["requests"])
+    assert all(each["sent_s"] >= each["due_s"] - 0.001 for each in whole["requests"])  # timers count in ms
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,9 @@ def test_tables_show_each_kind_and_the_host():
         "generated: 1 steps with prompts",
         "m: the engine host's thread",
     ]
-    (line,) = (line for line in texts[0].splitlines() if "body.logits" in line)
+    (line,) = (line for line in texts[1].splitlines() if "body.logits" in line)
     assert [cell.strip() for cell in line.split("│")[1:4]] == ["body.logits", "model", "75.00"]
-    assert "40.0% of the time, 2.0 tokens/s" in texts[0]
+    assert "40.0% of the time, 2.0 tokens/s" in texts[1]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 
 import click
 from rich.console import Console, Group, RenderableType
+from rich.layout import Layout
 from rich.live import Live
 from rich.text import Text
 
@@ -49,7 +50,7 @@ def _watch(watcher: Watcher, url: str) -> None:
     with single_keys(), Live(console=console, screen=True, auto_refresh=False) as live:
         key = ""
         while key not in QUIT:
-            live.update(_shown(watcher, url, console.height), refresh=True)
+            live.update(_with_keys(_shown(watcher, url, console.height)), refresh=True)
             key = pressed(REDRAW_S)
             if key in STEPS:
                 watcher.choose(STEPS[key])
@@ -60,7 +61,14 @@ def _shown(watcher: Watcher, url: str, height: int) -> RenderableType:
     if watcher.status is None:
         return problem if watcher.problem else Text(f"waiting for {url}")
     parts = [problem] if watcher.problem else []
-    return Group(*parts, screen(watcher.status, url, height), Text(f"\n{KEYS}", "dim"))
+    return Group(*parts, screen(watcher.status, url, height))
+
+
+def _with_keys(body: RenderableType) -> Layout:
+    """What is shown, cut off above the last line of the terminal, which says which keys there are."""
+    layout = Layout()
+    layout.split_column(Layout(body), Layout(Text(KEYS, "dim"), size=1))
+    return layout
 
 
 if __name__ == "__main__":
