@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from server.files.page_reply import Identified, PageReply
 from server.generation.replies.reply_models import Reply
 from server.generation.requests.known_fields import check_fields
 
@@ -89,10 +90,9 @@ class RequestTotals(Reply):
     failed: int = 0
 
 
-class Batch(Reply):
+class Batch(Identified):
     """A batch as it is sent and stored; times are whole seconds of the wall clock."""
 
-    id: str
     object: Literal["batch"] = "batch"
     endpoint: str
     model: str | None = None
@@ -115,9 +115,5 @@ class Batch(Reply):
     metadata: dict[str, str] | None = None
 
 
-class BatchList(Reply):
-    object: Literal["list"] = "list"
-    data: list[Batch]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
+class BatchList(PageReply[Batch]):
+    pass

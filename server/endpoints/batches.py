@@ -43,15 +43,8 @@ class BatchesEndpoint(_BatchesEndpoint):
         limit, after, _ = read_page(req, DEFAULT_LIMIT, MAX_LIMIT)
         store = self._services.offline
         batches = await store.run(OfflineDatabase.batches, exchange.account, ListPage(limit, after))
-        shown = batches[:limit]
-        found = BatchList(
-            data=shown,
-            first_id=shown[0].id if shown else None,
-            last_id=shown[-1].id if shown else None,
-            has_more=len(batches) > limit,
-        )
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = found.model_dump_json().encode()
+        resp.data = BatchList.of(batches, limit).model_dump_json().encode()
 
 
 class BatchEndpoint(_BatchesEndpoint):

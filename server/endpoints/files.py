@@ -90,13 +90,7 @@ class FilesEndpoint(_FilesEndpoint):
         limit, after, newest_first = read_page(req, MAX_LIST, MAX_LIST)
         page = ListPage(limit, after, newest_first, purpose)
         files = await self._store.run(OfflineDatabase.files, exchange.account, page)
-        shown = [file_object(each) for each in files[:limit]]
-        found = FileList(
-            data=shown,
-            first_id=shown[0].id if shown else None,
-            last_id=shown[-1].id if shown else None,
-            has_more=len(files) > limit,
-        )
+        found = FileList.of([file_object(each) for each in files], limit)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = found.model_dump_json().encode()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from server.files.file_table import Purpose
+from server.files.page_reply import Identified, PageReply
 from server.generation.replies.reply_models import Reply
 
 
-class FileObject(Reply):
-    id: str
+class FileObject(Identified):
     object: Literal["file"] = "file"
     bytes: int
     created_at: int
@@ -20,12 +20,8 @@ class FileObject(Reply):
     status_details: None = None
 
 
-class FileList(Reply):
-    object: Literal["list"] = "list"
-    data: list[FileObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
+class FileList(PageReply[FileObject]):
+    pass
 
 
 class DeletedFile(Reply):

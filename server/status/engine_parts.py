@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.wire.engine_view import MAX_SEQUENCES, SHARED, ModelTotals
 from pipelines.wire.messages import Inspected
@@ -43,19 +45,10 @@ def queue_parts(model: str, inspected: Sequence[Inspected]) -> tuple[list[QueueP
             requests += [
                 RequestPart(
                     id=one.name,
-                    choice=one.choice,
                     engine=host.engine,
                     node=view.node,
                     model=model,
-                    adapter=one.adapter,
-                    state=one.state,
-                    prompt_tokens=one.prompt_tokens,
-                    prompt_done=one.prompt_done,
-                    cached_tokens=one.cached_tokens,
-                    output_tokens=one.output_tokens,
-                    max_tokens=one.max_tokens,
-                    blocks=one.blocks,
-                    age_s=one.age_s,
+                    **{name: value for name, value in asdict(one).items() if name != "name"},
                 )
                 for one in view.sequences[:room]
             ]
@@ -68,9 +61,7 @@ def queue_parts(model: str, inspected: Sequence[Inspected]) -> tuple[list[QueueP
                     running=view.running,
                     waiting=view.waiting,
                     swapped=view.swapped,
-                    blocks=None
-                    if blocks is None
-                    else CacheBlocks(**{name: getattr(blocks, name) for name in CacheBlocks.model_fields}),
+                    blocks=None if blocks is None else CacheBlocks(**asdict(blocks)),
                     map=_moved(view.block_map, first, room),
                 )
             )
@@ -95,15 +86,9 @@ def summed_totals(inspected: Sequence[Inspected]) -> ModelTotals:
 
 
 def recent_part(record: RequestRecord) -> RecentPart:
-    spans = [
-        SpanPart(
-            path=span.path, start_s=span.start_s, seconds=span.seconds, kind=span.kind, busy_s=span.busy_s
-        )
-        for span in record.spans
-    ]
-    fields = {name: getattr(record, name) for name in record.__struct_fields__ if name != "spans"}
-    return RecentPart(spans=spans, **fields)
+    spans = [SpanPart(**asdict(span)) for span in record.spans]
+    return RecentPart(**asdict(record) | {"spans": spans})
 
 
 def error_part(record: ErrorRecord) -> ErrorPart:
-    return ErrorPart(**{name: getattr(record, name) for name in record.__struct_fields__})
+    return ErrorPart(**asdict(record))

@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pipelines.telemetry.request_record import SpanKind
+from pipelines.wire.engine_view import EngineNodeKind, RequestState
 from server.generation.replies.reply_models import Reply
 
 
@@ -115,7 +117,7 @@ class QueuePart(StatusPart):
 
     engine: str
     node: str
-    kind: Literal["generation", "pooling", "tensors"]
+    kind: EngineNodeKind
     running: int
     waiting: int
     swapped: int
@@ -132,7 +134,7 @@ class RequestPart(StatusPart):
     node: str
     model: str
     adapter: str | None
-    state: Literal["waiting", "running", "swapped"]
+    state: RequestState
     prompt_tokens: int
     prompt_done: int
     cached_tokens: int
@@ -199,7 +201,7 @@ class SpanPart(StatusPart):
     path: str
     start_s: float
     seconds: float
-    kind: Literal["run", "wait", "prefill", "decode", "updates"]
+    kind: SpanKind
     busy_s: float | None = None
 
 

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import open_chromium
 from paced_model import write_model
 from server_process import ServerProcess
 
@@ -23,3 +25,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(models, WORKERS="2") as running:
         running.ready()
         yield running
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser, shared by the tests of a file."""
+    with open_chromium() as browser:
+        yield browser

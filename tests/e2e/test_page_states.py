@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from browser import open_chromium, open_page
+from browser import open_page
 from paced_model import write_model
 from patience import PATIENCE_S
 from server_process import ServerProcess
@@ -33,12 +33,6 @@ async def main():
         await asyncio.gather(*(ask(client) for _ in range(int(sys.argv[2]))))
 asyncio.run(main())
 """
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

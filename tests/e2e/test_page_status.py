@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from browser import axe_violations, open_chromium, open_page
+from browser import axe_violations, open_page
 from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess, chat
 
@@ -21,12 +21,6 @@ from pipelines.tasks import TASKS
 MS = PATIENCE_S * 1000
 MODELS = sorted(folder.name for folder in (ROOT / "model_repo").iterdir() if (folder / "graph.yaml").exists())
 NUMBER = re.compile(r"\d")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from browser import axe_violations, open_chromium, open_page
+from browser import axe_violations, open_page
 from patience import PATIENCE_S
 from recording_server import recording_server
 from server_process import ServerProcess
@@ -32,12 +32,6 @@ WEATHER = [
         },
     }
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

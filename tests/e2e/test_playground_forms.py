@@ -8,16 +8,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from browser import axe_violations, open_chromium, open_page
+from browser import axe_violations, open_page
 from patience import PATIENCE_S
 
 TEXTS = ["How far away is the moon?", "Why does bread dough rise?", "The moon is far away."]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with open_chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

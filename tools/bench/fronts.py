@@ -62,7 +62,7 @@ class Front:
         self.measured[column].append(1e3 * (time.perf_counter() - begin_s))
 
     def _chat(self, tokens: int, **more: Any) -> dict[str, Any]:
-        messages = [{"role": "user", "content": "Tell me about the sea."}]
+        messages = [{"role": "user", "content": "Write about the sea."}]
         limits = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0}
         return {
             "url": "/v1/chat/completions",
