@@ -10,6 +10,10 @@ import msgspec
 from server.batches.batch_table import Result
 
 SUCCESS = range(200, 300)
+OTHER_LINE_ENDS = {end.encode(): rb"\u%04x" % ord(end) for end in ("\x85", "\u2028", "\u2029")}
+"""Characters that JSON lets stand in a string, but where Python's `splitlines` ends a line: they are escaped, so
+that a client which reads results with it finds each line whole.
+"""
 
 
 def answered(line: int, custom_id: str, status: int, request_id: str, body: bytes) -> Result:
@@ -26,4 +30,7 @@ def not_run(line: int, custom_id: str, code: str, message: str) -> Result:
 
 def _result(line: int, succeeded: bool, custom_id: str, response: Any, error: Any) -> Result:
     fields = {"id": f"batch_req_{uuid4().hex}", "custom_id": custom_id, "response": response, "error": error}
-    return Result(line, succeeded, msgspec.json.encode(fields))
+    data = msgspec.json.encode(fields)
+    for end, escaped in OTHER_LINE_ENDS.items():
+        data = data.replace(end, escaped)
+    return Result(line, succeeded, data)
