@@ -11,8 +11,8 @@ from server.batches.batch_table import Result
 
 SUCCESS = range(200, 300)
 OTHER_LINE_ENDS = {end.encode(): rb"\u%04x" % ord(end) for end in ("\x85", "\u2028", "\u2029")}
-"""Characters that JSON lets stand in a string, but where Python's `splitlines` ends a line: they are escaped, so
-that a client which reads results with it finds each line whole.
+"""Characters that may stand in a string of JSON, but where `splitlines` of Python ends a line.  Escaped,
+they let a client which reads results with it find each line whole.
 """
 
 
