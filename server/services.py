@@ -191,13 +191,15 @@ def _client(settings: Settings) -> HostClient:
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
         from pipelines.host.lifecycle.residents import MemoryLimits
+        from pipelines.host.prefix_files import PrefixFiles
         from pipelines.repository.model_folders import scan
 
         needs_key = bool(settings.api_keys)
+        prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
         return InProcessClient(
             settings.models,
             scan=partial(scan, cache=settings.cache, device=settings.device),
-            build=builder(settings.device, settings.cache, settings.first_run),
+            build=builder(settings.device, settings.cache, settings.first_run, prefix_files),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             limits=MemoryLimits.of(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
             poll_s=settings.poll_models or None,

@@ -96,13 +96,19 @@ class Settings(BaseModel):
     )
     cache: Path | None = Field(
         default=None,
-        description="folder for what can be made again: GGUF files in converted form, and which models have "
-        "passed their first run; default: ~/.cache/braid (XDG_CACHE_HOME)",
+        description="folder for what can be made again: GGUF files in converted form, which models have "
+        "passed their first run, and prefixes; default: ~/.cache/braid (XDG_CACHE_HOME)",
     )
     first_run: bool = Field(
         default=True,
         description="1: a model that is new is loaded and run once in a process of its own before it is "
         "served, so that one that crashes is failed and the others are served; 0: it is loaded at once",
+    )
+    prefix_file_gb: float = Field(
+        default=0,
+        ge=0,
+        description="GiB of a file in `cache` for each model, in which prefixes that were reused outlive the "
+        "server; a graph's `cache.prefix_file_gb` goes before; 0: none",
     )
     default_model: str | None = Field(
         default=None,

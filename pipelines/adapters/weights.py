@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 BASE = 0
 """The load number of the model without an adapter; those of adapters begin at 1, and none is used twice."""
 
+DIGEST_BYTES = 16
+"""Of an adapter's files."""
+
 
 class AdapterError(ValueError):
     """An adapter that cannot be used: one sentence that names the tensor or the field, and what to do."""
@@ -45,11 +48,13 @@ class LowRank:
 @dataclass(frozen=True)
 class AdapterWeights:
     """An adapter in memory.  `rank` is the largest in the model's layers, 0 where it changes none of them.
-    Its products are named as the model's: `layers.3.self_attn.q_proj`, `lm_head`.
+    Its products are named as the model's: `layers.3.self_attn.q_proj`, `lm_head`.  `digest`: DIGEST_BYTES,
+    that of its files; b"" where it has none.
     """
 
     rank: int
     products: Mapping[str, LowRank]
+    digest: bytes = b""
 
     @property
     def num_bytes(self) -> int:

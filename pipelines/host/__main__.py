@@ -23,6 +23,7 @@ from pipelines.host.backends.host_memory import default_cache_bytes, limit_defau
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
 from pipelines.host.lifecycle.residents import MemoryLimits
+from pipelines.host.prefix_files import PrefixFiles
 from pipelines.host.process_death import die_with_parent
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import metrics, processes
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.models,
         SocketListener(options.socket),
         scan=partial(scan, cache=options.cache, device=options.device),
-        build=builder(options.device, options.cache, options.first_run),
+        build=builder(options.device, options.cache, options.first_run, _prefix_files(options)),
         snapshots=options.snapshots,
         limits=MemoryLimits.of(options.max_loaded_gb, options.idle_unload, options.load_timeout),
         poll_s=options.poll_models or None,
@@ -87,6 +88,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--first-run", action="store_true", help="run a model that is new in a process of its own first"
     )
+    parser.add_argument(
+        "--prefix-file-gb", type=float, default=0, help="GiB of each model's file of prefixes; 0: none"
+    )
     parser.add_argument("--max-loaded-gb", type=float, help="GiB that loaded models take at most")
     parser.add_argument(
         "--load-timeout", type=float, default=60, help="seconds that a request waits for that"
@@ -103,6 +107,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
+
+
+def _prefix_files(options: argparse.Namespace) -> PrefixFiles:
+    number, _, _ = (options.engine or "0").partition("/")
+    return PrefixFiles.of(options.cache, options.prefix_file_gb, number)
 
 
 def _announce(options: argparse.Namespace, status: Status) -> None:

@@ -18,6 +18,7 @@ from pipelines.host.engine.engine_contract import Engine, EngineKind
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
+from pipelines.host.prefix_files import PrefixFiles
 from pipelines.loading import BuildError, Resources, checked_graph, live_nodes, problem_of
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.body_interface import StartsEngine
@@ -153,10 +154,15 @@ class HostModel:
         yield from (engine for engine in self.threaded.values() if isinstance(engine, kind))
 
 
-def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
+def load_for_host(
+    model: ModelFolder,
+    graphs: Graphs | None = None,
+    device: str | None = None,
+    prefix_files: PrefixFiles | None = None,
+) -> HostModel:
     """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError.
 
-    `device`, when given, replaces the devices in the graph.
+    `device`, when given, replaces the devices in the graph.  Without `prefix_files` no engine has one.
     """
     graph = checked_graph(model, graphs)
     for binding in graph.bindings:
@@ -166,6 +172,8 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
         for binding in graph.bindings:
             if binding.body:
                 _start(host_model, model, binding, device)
+                if prefix_files is not None and binding.name in host_model.stepped:
+                    _give_prefix_file(prefix_files, host_model, model, binding)
                 if binding.name not in held_lines(graph.bindings):
                     _check_pooled_outputs(host_model, binding)
         check_contexts(host_model.engines, graph.bindings)
@@ -201,6 +209,13 @@ def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: 
         host_model.threaded[binding.name] = engine
 
 
+def _give_prefix_file(files: PrefixFiles, host_model: HostModel, model: ModelFolder, line: Binding) -> None:
+    try:
+        files.give(host_model.stepped[line.name], host_model.bodies[line.name], model, line)
+    except ValueError as error:
+        raise BuildError([problem_of(line, error)]) from error
+
+
 def _check_adapters(host_model: HostModel, bindings: Sequence[Binding]) -> None:
     """Raise BuildError where the adapter of a request could be that of several models."""
     adapted = [binding for binding in bindings if binding.name in host_model.adapters]
@@ -222,7 +237,10 @@ def _check_pooled_outputs(host_model: HostModel, binding: Binding) -> None:
 
 
 def build_for_host(
-    model: ModelFolder, sources: Mapping[str, GraphSource], device: str | None = None
+    model: ModelFolder,
+    sources: Mapping[str, GraphSource],
+    device: str | None = None,
+    prefix_files: PrefixFiles | None = None,
 ) -> HostModel:
     """The same, for a model that may name graphs of the repository's other models: those in `sources`."""
-    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device)
+    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device, prefix_files)

@@ -31,6 +31,8 @@ class Counts:
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0
+    prefix_blocks_read: int = 0  # brought back from the file of prefixes
+    prefix_blocks_written: int = 0  # written to it
     image_queries: int = 0  # images that an encoder was asked for
     image_hits: int = 0  # of those: whose rows were there
     drafts: int = 0  # runs of draft tokens that were verified

@@ -36,6 +36,8 @@ COUNTERS = {
     "vllm:generation_tokens": "Tokens generated.",
     "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
     "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
+    "braid:prefix_file_blocks_read": "Cache blocks brought back from the file of prefixes.",
+    "braid:prefix_file_blocks_written": "Cache blocks written to the file of prefixes.",
     "vllm:mm_cache_queries": "Images looked up among those that were encoded.",
     "vllm:mm_cache_hits": "Images found among those that were encoded.",
 }
@@ -110,6 +112,8 @@ PROGRESS = {
     "vllm:generation_tokens": "output_tokens",
     "vllm:prefix_cache_queries": "prefix_query_tokens",
     "vllm:prefix_cache_hits": "prefix_hit_tokens",
+    "braid:prefix_file_blocks_read": "prefix_blocks_read",
+    "braid:prefix_file_blocks_written": "prefix_blocks_written",
     "vllm:mm_cache_queries": "image_queries",
     "vllm:mm_cache_hits": "image_hits",
 }

@@ -75,6 +75,8 @@ def host_command(settings: Settings, plan: HostPlan, with_banner: bool) -> list[
         command += ["--max-loaded-gb", str(settings.max_loaded_gb)]
     if settings.cache:
         command += ["--cache", str(settings.cache)]
+    if settings.prefix_file_gb:
+        command += ["--prefix-file-gb", str(settings.prefix_file_gb)]
     if settings.first_run:
         command += ["--first-run"]
     if plan.device:

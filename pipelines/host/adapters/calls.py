@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pipelines.adapters.read_adapter import read_adapter
@@ -97,6 +97,7 @@ class AdapterCalls:
             weights = read_adapter(found.path, fit.products, fit.max_rank)
             if adapter_digest(found.path) != found.digest:
                 raise AdapterError(CHANGED)
+            weights = replace(weights, digest=bytes.fromhex(found.digest))
         except Exception as error:
             weights = error
         self._inbox.put((None, WeightsRead(instance, node, adapter, weights)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipelines.adapters.adapter_config import CONFIG
 from pipelines.adapters.read_adapter import WEIGHTS, adapter_folders, read_adapter
-from pipelines.adapters.weights import AdapterError, ProductShape
+from pipelines.adapters.weights import DIGEST_BYTES, AdapterError, ProductShape
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.wire.lora_modules import LoraModule
 
@@ -126,7 +126,7 @@ def _is_below(home: Path, path: Path) -> bool:
 
 def adapter_digest(folder: Path) -> str:
     """The digest of the two files of an adapter.  Raises OSError."""
-    found = hashlib.blake2b(digest_size=16)
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for name in (CONFIG, WEIGHTS):
         with (folder / name).open("rb") as file:
             found.update(hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).digest())

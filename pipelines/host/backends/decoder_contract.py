@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import HoldsAdapters
 from pipelines.host.engine.step import Step
@@ -84,6 +87,15 @@ class DecoderSession(HoldsAdapters, Protocol):
         Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
         The array is in the memory on which `ops` works: the host's, or a device's.  The caller may change it
         until the next `run`.  The GIL is released during the computation.
+        """
+
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        """uint8[block_bytes]: a copy of what a block holds, over all layers; between steps."""
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        """Replace what a block holds by what `read_block` of an equal session has given; between steps.
+
+        `content` may be changed once it returns.
         """
 
     def warm(self) -> bool:

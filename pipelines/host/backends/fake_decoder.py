@@ -131,6 +131,13 @@ class FakeSession:
         own = [self.adapters[number] if number else 0 for number in step.adapters.tolist()]
         return replace(step, token_ids=step.token_ids + np.repeat(own, np.diff(step.starts)))
 
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        content: NDArray[np.uint8] = self.cache[block].copy().view(np.uint8)
+        return content
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        self.cache[block] = content.view(np.int64)
+
     def warm(self) -> bool:
         return False
 

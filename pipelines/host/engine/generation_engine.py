@@ -16,6 +16,13 @@ from pipelines.host.engine.commit import Commit
 from pipelines.host.engine.engine_contract import EngineKind, EngineView, GenerationRequest, Identity
 from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
+from pipelines.host.engine.kv_cache.prefix_digests import adapter_key
+from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
+from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import (
+    MIN_TOKENS,
+    BlockContents,
+    StoredPrefixes,
+)
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
@@ -98,7 +105,7 @@ class GenerationEngine:
             settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
         )
         self._adapters = adapters or WithoutAdapters()
-        self._numbers = {BASE}  # of the adapters held
+        self._adapter_keys = {BASE: b""}  # of the adapters held, by number
         self._body = body
         self._close_body = close_body
         self.profile = profile or StepProfile()  # shared with a body that marks its lines
@@ -114,14 +121,15 @@ class GenerationEngine:
         """
         if key in self._active:
             raise ValueError(f"request {key!r} is already running")
-        if request.adapter not in self._numbers:
+        adapter = self._adapter_keys.get(request.adapter)
+        if adapter is None:
             raise EngineError(f"adapter {request.adapter} is not loaded")
         limits = check_frames(request, self.limits)
         check(request, limits)
         check_images(request, limits)
         if request.params.beams is not None:
             check_beams(request, request.params.beams, self._eos_token_ids, limits)
-        groups = sequence_groups(key, request, self._eos_token_ids, limits, self._submit_orders)
+        groups = sequence_groups(key, request, self._eos_token_ids, limits, self._submit_orders, adapter)
         self._active.add(key, [sequence for group in groups for sequence in group])
         for leader, *_ in groups:
             self.scheduler.add(leader)
@@ -145,24 +153,36 @@ class GenerationEngine:
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         """Hold an adapter for requests that name `number`."""
         self._adapters.put_adapter(number, weights)
-        self._numbers.add(number)
+        self._adapter_keys[number] = adapter_key(weights)
 
     def drop_adapter(self, number: int) -> None:
         """Free an adapter that no request in the engine names."""
-        self._numbers.discard(number)
+        self._adapter_keys.pop(number, None)
         self._adapters.drop_adapter(number)
 
     def reset_prefix_cache(self) -> None:
         """No later prompt reuses what is cached now; running sequences keep their blocks."""
         self.cache.remove_prefixes()
 
+    def store_prefixes(self, file: PrefixFile, contents: BlockContents, min_tokens: int = MIN_TOKENS) -> None:
+        """From now on blocks that prompts reuse outlive the engine, in a file that it closes.
+
+        `contents` has the blocks of all that the body keeps of a token.  Only prefixes of at least
+        `min_tokens` tokens go there.
+        """
+        block_tokens = self.limits.block_tokens
+        self.cache.stored = StoredPrefixes(file, contents, self.cache.pool, block_tokens, min_tokens)
+
     def close(self) -> None:
         """Close the body; no step follows."""
+        if self.cache.stored is not None:
+            self.cache.stored.close()
         self._close_body()
 
     @property
     def has_work(self) -> bool:
-        return len(self._active) > 0
+        """Whether a step has something to do: sequences, or blocks for the file of prefixes."""
+        return len(self._active) > 0 or self.cache.has_blocks_to_store
 
     @property
     def num_active(self) -> int:
@@ -182,6 +202,7 @@ class GenerationEngine:
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""
         pool, swap, running = self.cache.pool, self.cache.swap, self.slots.num_taken
+        stored = self.cache.stored
         return replace(
             self._totals,
             running=running,
@@ -194,6 +215,8 @@ class GenerationEngine:
             host_blocks_total=swap.num_blocks,
             block_tokens=self.limits.block_tokens,
             reuses_prefixes=self.scheduler.settings.reuse_prefixes,
+            prefix_blocks_read=0 if stored is None else stored.num_read,
+            prefix_blocks_written=0 if stored is None else stored.num_written,
             accepted_per_position=[*self._totals.accepted_per_position],
         )
 
@@ -207,6 +230,7 @@ class GenerationEngine:
         """Plan → reserve → run the body → commit. [] when there are no outputs."""
         mark = self.profile.mark
         self.profile.start()
+        self.cache.begin_step()
         plan = self.scheduler.plan()
         fail = self._active.fail
         outputs = [output for sequence, error in plan.refused for output in fail(sequence.group, error)]

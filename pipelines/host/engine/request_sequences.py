@@ -23,8 +23,11 @@ def sequence_groups(
     eos_token_ids: frozenset[int],
     limits: Limits,
     submit_orders: Iterator[int],
+    adapter: bytes = b"",
 ) -> list[list[Sequence]]:
     """For each prompt its leader and then the followers; every sequence has a guide of its own.
+
+    `adapter` is what tells the prefixes of the request's adapter from others.
 
     The sequences of a beam search are its beams.  Choices beyond what the engine runs at a time are groups of
     their own, each of which finds the prompt in the cache.
@@ -37,7 +40,7 @@ def sequence_groups(
     sequences = [
         _sequence(
             *(key, number, request, frames[number // width], images[number // width]),
-            *(eos_token_ids, limits, next(submit_orders)),
+            *(eos_token_ids, limits, next(submit_orders), adapter),
         )
         for number in range(len(request.prompts) * width)
     ]
@@ -65,6 +68,7 @@ def _sequence(
     eos_token_ids: frozenset[int],
     limits: Limits,
     submit_order: int,
+    adapter: bytes,
 ) -> Sequence:
     params, beams = request.params, request.params.beams
     prompt = request.prompts[number // (request.n if beams is None else beams.width)]
@@ -79,7 +83,7 @@ def _sequence(
         stop_token_ids=frozenset(params.stop_token_ids),
         max_length=min(len(prompt) + params.max_tokens, limits.max_context),
         submit_order=submit_order,
-        root=root(request.cache_salt, b"" if frames is None else frames.digest, request.adapter),
+        root=root(request.cache_salt, b"" if frames is None else frames.digest, adapter),
         tenant=request.tenant,
         frames=frames,
         adapter=request.adapter,

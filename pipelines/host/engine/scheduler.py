@@ -64,7 +64,7 @@ class StepScheduler:
         if self.waiting:
             self._admit(slices, refused)
         while (
-            self.waiting and self.running and not slices
+            self.waiting and self.running and not slices and not self.cache.is_reading
         ):  # all rest and wait for beams that cannot be admitted
             self._preempt(self._last_in_turn())
             self._admit(slices, refused)
@@ -239,6 +239,8 @@ class StepScheduler:
             needed = self.cache.num_needed(sequence, matched)
             num_growing = self.slots.num_taken - num_resting
             if not may_admit(needed, reserved, num_growing, self.cache.pool.num_free):
+                break
+            if not self.cache.restore(sequence, matched):
                 break
             try:
                 self._start(sequence, matched)

@@ -24,6 +24,7 @@ from graphs.node import FilePath, named_paths
 from pipelines.host.first_run.passed_models import PassedModels, digest
 from pipelines.host.loader import Build
 from pipelines.host.model import HostModel, build_for_host
+from pipelines.host.prefix_files import PrefixFiles
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import ModelFolder
@@ -59,11 +60,12 @@ class FirstRun:
     passed: PassedModels
     device: str | None = None
     limit_s: float = RUN_S
+    prefix_files: PrefixFiles | None = None
 
     def __call__(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> HostModel:
         """Raises BuildError."""
         self.run(folder, sources)
-        return build_for_host(folder, sources, self.device)
+        return build_for_host(folder, sources, self.device, self.prefix_files)
 
     def run(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> None:
         """Run a model that is new in another process.  Raises BuildError.
@@ -80,11 +82,11 @@ class FirstRun:
             self.passed.add(name, state)
 
 
-def builder(device: str | None, cache: Path | None, with_first_run: bool) -> Build:
+def builder(device: str | None, cache: Path | None, with_first_run: bool, prefix_files: PrefixFiles) -> Build:
     """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own."""
     if with_first_run:
-        return FirstRun(PassedModels(cache), device)
-    return partial(build_for_host, device=device)
+        return FirstRun(PassedModels(cache), device, prefix_files=prefix_files)
+    return partial(build_for_host, device=device, prefix_files=prefix_files)
 
 
 def _files(engines: list[Binding]) -> Iterator[Any]:

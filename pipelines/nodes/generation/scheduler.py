@@ -44,6 +44,12 @@ class CacheConfig(NodeConfig):
     swap_gb: float = Field(
         default=0, ge=0, description="GiB of host memory for preempted sequences of a GPU; else recomputed"
     )
+    prefix_file_gb: float | None = Field(
+        default=None,
+        ge=0,
+        description="GiB of a file in which prefixes that were reused outlive the server; "
+        "default: BRAID_PREFIX_FILE_GB, else none",
+    )
 
 
 HELD_PORTS = ("context", "images")

@@ -266,6 +266,14 @@ class OpenVINOSession:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
         self._infer(inputs)
 
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        assert self._memory is not None, "blocks are there between allocate and close"
+        return self._memory.read_row(block)
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        assert self._memory is not None, "blocks are there between allocate and close"
+        self._memory.write_row(block, content)
+
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)
 

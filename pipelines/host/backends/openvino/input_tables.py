@@ -51,3 +51,15 @@ class InputTables:
         sources, targets = pairs[:, 0], pairs[:, 1]
         for rows in self.bytes.values():
             rows[targets] = rows[sources]
+
+    def read_row(self, row: int) -> NDArray[np.uint8]:
+        """uint8[row_bytes]: a copy of one row of every table, in order of their names."""
+        return np.concatenate([self.bytes[name][row] for name in sorted(self.bytes)])
+
+    def write_row(self, row: int, content: NDArray[np.uint8]) -> None:
+        """Replace one row of every table by what `read_row` has given."""
+        begin = 0
+        for name in sorted(self.bytes):
+            end = begin + self.bytes[name].shape[1]
+            self.bytes[name][row] = content[begin:end]
+            begin = end

@@ -15,6 +15,7 @@ from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.frame_blocks import FrameBlocks
+from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import StoredPrefixes
 from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
@@ -74,6 +75,7 @@ class Cache:
         self.states = SequenceStates(num_states, block_tokens, reuse_prefixes)
         self.frames = FrameBlocks(self.pool, slots, block_tokens)
         self.slots = slots
+        self.stored: StoredPrefixes | None = None
 
     def shortage(self, slices: Many[Slice]) -> int:
         """Blocks that `slices` will write to beyond those owned and those free; fits when <= 0."""
@@ -132,6 +134,37 @@ class Cache:
             return blocks[: self._num_uncut(sequence.uncut, len(blocks))]
         return blocks[: self.states.num_usable(sequence, len(blocks))] if self.states.used else blocks
 
+    def begin_step(self) -> None:
+        """Copy some blocks for the file of prefixes, while no step runs."""
+        if self.stored is not None:
+            self.stored.begin_step()
+
+    @property
+    def has_blocks_to_store(self) -> bool:
+        return self.stored is not None and self.stored.has_work
+
+    def restore(self, sequence: Sequence, matched: list[int]) -> bool:
+        """Append to the `matched` blocks of a waiting sequence those that the file of prefixes has.
+
+        False where more of them are to be read: then the sequence waits for the next step.
+        """
+        if self.stored is None or sequence.host_blocks:
+            return True
+        return self.stored.restore(self._storable(sequence, len(sequence.digests)), matched)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a waiting sequence waits for blocks of that file."""
+        return self.stored is not None and self.stored.is_reading
+
+    def _storable(self, sequence: Sequence, num_blocks: int) -> list[bytes]:
+        """The digests of its first blocks, up to the first image: that is named by its pixels, not by what
+        another model made of them.
+        """
+        if sequence.images is not None:
+            num_blocks = min(num_blocks, sequence.images.starts[0] // self.block_tokens)
+        return sequence.digests[: min(num_blocks, sequence.num_reusable // self.block_tokens)]
+
     def _num_uncut(self, images: PromptRows, num_blocks: int) -> int:
         """Of the first blocks of a prompt, how many end inside none of its images."""
         while (end := images.uncut(num_blocks * self.block_tokens)) < num_blocks * self.block_tokens:
@@ -161,6 +194,8 @@ class Cache:
         self._share(sequence, blocks)
         if self.states.used:
             self.states.begin(sequence, len(blocks))
+        if self.stored is not None and sequence.num_reused is None:
+            self.stored.reused(self._storable(sequence, len(blocks)))
 
     def _share(self, sequence: Sequence, blocks: list[int]) -> None:
         for block in blocks:
@@ -197,6 +232,8 @@ class Cache:
         """What is cached now is found no more; running sequences keep what they own."""
         self.pool.remove_digests()
         self.states.pool.remove_digests()
+        if self.stored is not None:
+            self.stored.clear()
 
     def trim(self, sequence: Sequence) -> None:
         """Release the blocks and states that were reserved for draft tokens and have no accepted token."""

@@ -4,23 +4,28 @@ block.
 
 from __future__ import annotations
 
+import os
 from array import array
 from hashlib import blake2b
 
-from pipelines.adapters.weights import BASE
+from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.engine.prompt_rows import PromptRows
 
 DIGEST_BYTES = 16
 
 
-def root(cache_salt: str, frames: bytes = b"", adapter: int = BASE) -> bytes:
+def root(cache_salt: str, frames: bytes = b"", adapter: bytes = b"") -> bytes:
     """Where a chain begins: prefixes are shared only among requests with the same salt.
 
     `frames` is the digest of the frames that the sequence attends to: the values of its own tokens depend on
-    them.  So they do on the `adapter`: two loads of one name have two numbers.
+    them.  So they do on the `adapter`, that of `adapter_key`.
     """
-    person = adapter.to_bytes(8, "little")
-    return blake2b(cache_salt.encode(), key=frames, person=person, digest_size=DIGEST_BYTES).digest()
+    return blake2b(cache_salt.encode(), key=frames, person=adapter, digest_size=DIGEST_BYTES).digest()
+
+
+def adapter_key(weights: AdapterWeights) -> bytes:
+    """16 bytes: the digest of an adapter's files, or bytes that no other has, now or after a restart."""
+    return weights.digest or os.urandom(DIGEST_BYTES)
 
 
 def extend(

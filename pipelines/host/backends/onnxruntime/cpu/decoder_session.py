@@ -166,6 +166,14 @@ class OnnxCpuSession:
         assert self._binding is not None
         self._binding.bind_cpu_input(name, array)
 
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        assert self._cache is not None, "blocks are there between allocate and close"
+        return self._cache.read_block(block)
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        assert self._cache is not None, "blocks are there between allocate and close"
+        self._cache.write_block(block, content)
+
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)
 

@@ -61,6 +61,18 @@ class OnnxCpuCache:
         for blocks in self._blocks.values():
             copy_blocks(blocks, pairs)
 
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        """uint8[block_bytes]: a copy of a block, layer by layer."""
+        return np.concatenate([blocks[block] for blocks in self._blocks.values()])
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        """Replace a block by what `read_block` has given."""
+        begin = 0
+        for blocks in self._blocks.values():
+            end = begin + blocks.shape[1]
+            blocks[block] = content[begin:end]
+            begin = end
+
     def clear(self, numbers: NDArray[np.int32]) -> None:
         """Fill these blocks with zeros.
 

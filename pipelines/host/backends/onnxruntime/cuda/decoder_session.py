@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from numpy.typing import NDArray
 
 from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.sampling import CudaSamplingOps
@@ -143,16 +144,13 @@ class OnnxCudaSession:
     # Steps
 
     def run(self, step: Step) -> Any:
-        try:
+        with self._checked():
             self._bindings.cache.move(step)
             for part in split_step(step, self._limits):
                 if part.decodes and part.first_logit % MAX_BATCH == 0:
                     self._decode(part.step, self._shape_of(part))
                 else:
                     self._compute(part)
-        except Exception as error:
-            raise_if_lost(self._device, error)
-            raise
         return self._logits[: step.num_logits]
 
     def warm(self) -> bool:
@@ -236,6 +234,16 @@ class OnnxCudaSession:
         scratch = self._bindings.cache.scratch
         return self._step_inputs.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
 
+    # Blocks
+
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        with self._checked():
+            return self._bindings.cache.read_block(block)
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        with self._checked():
+            self._bindings.cache.write_block(block, content)
+
     # Adapters
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
@@ -246,6 +254,14 @@ class OnnxCudaSession:
             self._pools.drop(number)
 
     # Faults and facts
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise_if_lost(self._device, error)
+            raise
 
     @contextmanager
     def _loading(self, what: str) -> Iterator[None]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ops.cuda import cache_blocks
 from ops.cuda.device import Device
@@ -59,6 +61,27 @@ class OnnxCudaCache:
             if num_host_blocks
         ]
 
+    @cached_property
+    def _one(self) -> list[NDArray[Any]]:
+        """Pinned memory for one block, by pool."""
+        return [self._device.pinned((1, *pool.shape[1:]), pool.dtype) for pool in self.pools.values()]
+
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        """uint8[block_bytes]: a copy of a block, pool by pool; waits for the device."""
+        cache_blocks.swap_out(self._device, [*self.pools.values()], self._one, _pair(block, 0))
+        self._device.synchronize()
+        return np.concatenate([part.reshape(-1).view(np.uint8) for part in self._one])
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        """Replace a block by what `read_block` has given; waits for the device."""
+        begin = 0
+        for part in self._one:
+            end = begin + part.nbytes
+            part.reshape(-1).view(np.uint8)[:] = content[begin:end]
+            begin = end
+        cache_blocks.swap_in(self._device, [*self.pools.values()], self._one, _pair(0, block))
+        self._device.synchronize()
+
     def move(self, step: Step) -> None:
         """Start the moves of blocks that precede the step's computation, in their order; does not wait."""
         pools = list(self.pools.values())
@@ -68,3 +91,7 @@ class OnnxCudaCache:
             cache_blocks.swap_in(self._device, pools, self._host, step.swaps_in)
         if len(step.copies):
             cache_blocks.copy_blocks(self._device, pools, step.copies)
+
+
+def _pair(source: int, target: int) -> NDArray[np.int32]:
+    return np.array([[source, target]], np.int32)
