@@ -27,7 +27,7 @@ def sequence_groups(
 ) -> list[list[Sequence]]:
     """For each prompt its leader and then the followers; every sequence has a guide of its own.
 
-    `adapter` is what tells the prefixes of the request's adapter from others.
+    `adapter` is the key of the request's adapter, which parts its prefixes from others.
 
     The sequences of a beam search are its beams.  Choices beyond what the engine runs at a time are groups of
     their own, each of which finds the prompt in the cache.

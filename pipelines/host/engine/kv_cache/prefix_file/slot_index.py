@@ -10,7 +10,7 @@ WANTED = -1
 """The slot of a name that is still to be written."""
 
 
-class Place(NamedTuple):
+class SlotUse(NamedTuple):
     """The slot of a name, or WANTED, and its age: the largest is the one used last."""
 
     slot: int
@@ -26,11 +26,11 @@ class SlotIndex:
 
     def __init__(self, num_slots: int, stored: Iterable[tuple[int, bytes, int]] = ()) -> None:
         """`stored`: slot, name and age of what a file holds already, in order of age."""
-        self._places: OrderedDict[bytes, Place] = OrderedDict()
+        self._places: OrderedDict[bytes, SlotUse] = OrderedDict()
         self._age = 0
         for slot, name, age in stored:
             self._places.pop(name, None)
-            self._places[name] = Place(slot, age)
+            self._places[name] = SlotUse(slot, age)
             self._age = age
         taken = {place.slot for place in self._places.values()}
         self._free = [slot for slot in reversed(range(num_slots)) if slot not in taken]
@@ -49,10 +49,10 @@ class SlotIndex:
         for name in reversed(chain):
             self._age += 1
             known = self._places.pop(name, None)
-            self._places[name] = Place(WANTED if known is None else known.slot, self._age)
+            self._places[name] = SlotUse(WANTED if known is None else known.slot, self._age)
         return new
 
-    def take(self, name: bytes) -> Place | None:
+    def take(self, name: bytes) -> SlotUse | None:
         """A slot for a wanted name, whose last owner is found no more; None where all others are of more use.
 
         `put` or `remove` follows.
@@ -61,18 +61,18 @@ class SlotIndex:
         if place is None or place.slot != WANTED:
             return None
         if self._free:
-            return Place(self._free.pop(), place.age)
+            return SlotUse(self._free.pop(), place.age)
         for oldest, other in self._places.items():
             if oldest == name:
                 break
             if other.slot != WANTED:
                 del self._places[oldest]
-                return Place(other.slot, place.age)
+                return SlotUse(other.slot, place.age)
         return None
 
     def put(self, name: bytes, slot: int) -> None:
         """The slot that was taken for a name holds its content."""
-        self._places[name] = Place(slot, self._places[name].age)
+        self._places[name] = SlotUse(slot, self._places[name].age)
 
     def remove(self, name: bytes, slot: int = WANTED) -> None:
         """A name is not found any more; its slot, or the one taken for it, is free."""
@@ -82,6 +82,6 @@ class SlotIndex:
         if slot != WANTED:
             self._free.append(slot)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SlotUse]:
         """Those of all names with a slot, in order of age."""
         return [place for place in self._places.values() if place.slot != WANTED]
