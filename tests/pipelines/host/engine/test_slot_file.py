@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from pipelines.host.engine.kv_cache.prefix_file.slot_file import (
     slots_within,
 )
 
+ROOT = Path(__file__).parents[4]
 SLOT_BYTES = 24
 FACTS = {"model": "/models/a", "engine": "one"}
 NAMES = [bytes([number]) * 16 for number in range(1, 9)]
@@ -184,6 +188,37 @@ def test_a_slot_that_is_overwritten_is_nothing_under_its_former_name(path, monke
     monkeypatch.setattr(os, "preadv", late)
     assert not file.read(2, NAMES[4], into)
     assert file.read(2, NAMES[5], into)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from pipelines.host.engine.kv_cache.prefix_file.slot_file import SlotFile
+file = SlotFile(Path(sys.argv[1]), {}, 65536, 1 << 20)
+for turn in range(1 << 20):
+    name = (turn % 200).to_bytes(16, "little")
+    file.write(turn * 7 % file.num_slots, name, turn, np.full(65536, turn % 200, np.uint8))
+    if turn == 40:
+        print("begun", flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_nothing_false(tmp_path):
+    path, into = tmp_path / "prefixes", np.empty(65536, np.uint8)
+    for _ in range(4):
+        command = [sys.executable, "-c", WRITER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"begun\n"
+            writer.kill()
+        file = SlotFile(path, {}, 65536, 1 << 20)
+        found = [each for each in file.stored() if file.read(each.slot, each.name, into)]
+        for each in found:
+            assert file.read(each.slot, each.name, into)
+            assert (into == int.from_bytes(each.name, "little")).all()
+        assert len(found) >= file.num_slots - 2
+        file.close()
 
 
 def test_facts_are_read_of_files_of_slots_alone(path, tmp_path):

@@ -65,10 +65,10 @@ def ask(rig: Rig, key: str, question: list[int], salt: str = "", **asked) -> int
     return text.num_cached
 
 
-def reuse(rig: Rig, **asked) -> None:
+def reuse(rig: Rig, name: str = "", **asked) -> None:
     """Have SYSTEM stored: a first prompt computes it, a second one reuses it."""
-    ask(rig, "first", [1, 2, 3], **asked)
-    ask(rig, "second", [4, 5, 6], **asked)
+    ask(rig, "first" + name, [1, 2, 3], **asked)
+    ask(rig, "second" + name, [4, 5, 6], **asked)
 
 
 def restart(rig: Rig, start, **settings: object) -> Rig:
@@ -139,6 +139,15 @@ def test_a_slow_disk_takes_a_bounded_number_of_blocks_and_delays_no_step(start, 
     assert rig.engine.cache.stored._file._num_queued == 2
     may_write.set()
     assert ask(restart(rig, start), "third", [7, 8, 9]) == len(SYSTEM)
+
+
+def test_prompts_that_come_faster_than_the_disk_are_bounded(start, monkeypatch):
+    monkeypatch.setattr(prefix_file, "MAX_QUEUED_BYTES", 0)  # it takes nothing
+    rig = start(num_slots=12)
+    for seed in range(9):
+        reuse(rig, f" {seed}", prompt=[random.Random(seed).randrange(VOCAB_SIZE) for _ in range(40)])
+    assert len(rig.engine.cache.stored._wanted) <= 2 * 12 + len(SYSTEM) // BLOCK_TOKENS
+    rig.engine.cache.stored.close(0.0)
 
 
 def test_salts_part_what_is_stored(start):

@@ -20,6 +20,10 @@ RETRY_S = 1.0
 """Between two attempts to open a file that another process has."""
 MAX_QUEUED_BYTES = 64 << 20
 """Of blocks that wait for the disk."""
+MAX_NAMES = 2
+"""Names for each slot, those that are still to be written among them: prompts may come faster than the disk
+takes their blocks.
+"""
 MAX_EXPECTED = 256
 """Blocks that the system is asked to read ahead."""
 
@@ -72,7 +76,7 @@ class PrefixFile:
         if file is None:
             return []
         with self._lock:
-            if not self._takes_blocks:
+            if not self._takes_blocks or len(self._index) >= MAX_NAMES * file.num_slots:
                 chain = [name for name in chain if self._index.slot_of(name) is not None]
             return self._index.use(chain[: file.num_slots])
 
