@@ -108,7 +108,7 @@ class Server:
         while self.engine.has_work:
             self.engine.step()
 
-    def forget(self) -> None:
+    def remove_prefixes(self) -> None:
         """What is in memory is found no more; the file stays."""
         self.engine.cache.pool.remove_digests()
 
@@ -145,7 +145,7 @@ def main(name: str, tokens: int, rounds: int) -> None:
 
 def _ask(server: Server, what: str, beginning: list[int], folder: Path, beside: int) -> Times:
     """The times of one prompt: alone, or beside a sequence that decodes."""
-    server.forget()
+    server.remove_prefixes()
     if what == FROM_DISK:
         _drop_from_memory(folder / "prefixes")
     if beside:
