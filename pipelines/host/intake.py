@@ -50,10 +50,10 @@ log = logging.getLogger("braid.host")
 
 @dataclass(frozen=True)
 class Completed:
-    """An engine with a thread of its own has the result of a request."""
+    """An engine with a thread of its own has the result of a request; None where its answer was sent."""
 
     key: Key
-    result: Result
+    result: Result | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Prepared:
 class Requests:
     """Starts calls, and ends those that were cancelled.  Belongs to the host's main thread.
 
-    Results of other threads come back through `inbox`.
+    What other threads have done comes back through `inbox`.
     """
 
     def __init__(
@@ -225,24 +225,38 @@ class Requests:
         inputs = unpack(message.inputs)
         inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
         images = self._images(key, message.images)
-        options = self._put_result, message.tenant, images, _number(call)
+        options = partial(self._put_result, call), message.tenant, images, _number(call)
         return TensorRequest(inputs, message.outputs, *options)
 
-    def _put_result(self, key: Hashable, result: Result) -> None:
-        """Called from an engine's thread, which continues with its next run."""
-        self._inbox.put((None, Completed(cast(Key, key), result)))
+    def _put_result(self, call: InFlightCall, key: Hashable, result: Result) -> None:
+        """Called from an engine's thread, which sends the answer itself: no other thread is to wake for it.
+
+        The worker drops the answer to a call that it cancelled meanwhile.  What a call holds is for the main
+        thread, which has it before the worker can ask for more.
+        """
+        call_key = cast(Key, key)
+        if call.holds:
+            self._inbox.put((None, Completed(call_key, result)))
+        else:
+            self._answer(call_key, result)
+            self._inbox.put((None, Completed(call_key)))
 
     def _completed(self, peer: Peer, event: Completed) -> None:
         """A call that was cancelled meanwhile is not in `_calls`, and its result is dropped."""
-        call, (sender, request_id) = self._calls.find(event.key), event.key
+        call, result = self._calls.find(event.key), event.result
         if call is not None:
-            result = event.result
             if call.holds and isinstance(result, dict):
-                result = _hold(call, request_id, result)
+                result = _hold(call, event.key[1], result)
             else:
                 self._calls.ended(event.key, call)
-            self._listener.send([(sender, inferred(request_id, result))])
+            if result is not None:
+                self._answer(event.key, result)
         self._publisher.note_change()
+
+    def _answer(self, key: Key, result: Result) -> None:
+        """From any thread."""
+        peer, request_id = key
+        self._listener.send([(peer, inferred(request_id, result))])
 
     def _generation(
         self, key: Key, message: Submit, call: InFlightCall, guide: GuideMaker | None = None

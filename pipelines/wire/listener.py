@@ -29,13 +29,13 @@ class Disconnected:
 
 
 class Listener(Protocol):
-    """Belongs to the host's main thread; it may use threads of its own."""
+    """Belongs to the host's main thread, but for `send`; it may use threads of its own."""
 
     def open(self, inbox: Inbox) -> None:
         """Accept workers; returns when they can connect."""
 
     def send(self, messages: Outgoing) -> None:
-        """Send, without waiting.  Messages to a peer that is gone are dropped."""
+        """Send, without waiting.  From any thread.  Messages to a peer that is gone are dropped."""
 
     def close(self) -> None:
         """Send what is unsent, then disconnect."""

@@ -26,7 +26,7 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class SocketListener:
-    """Listens at `path`.  The main thread sends; what a socket does not take, the listener's thread sends.
+    """Listens at `path`.  Any thread sends at once; what a socket does not take, the listener's thread sends.
 
     So most frames need no other thread, which would take time from the next step of a model on a CPU.  The
     listener's thread accepts, reads and decodes while the main thread is inside a model call.

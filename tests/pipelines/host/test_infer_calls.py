@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from threading import Event
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from served_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 
 from pipelines.errors import RequestError, Unavailable
+from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.tasks import TensorInput
 from pipelines.values import Tensors
 from pipelines.wire.messages import TensorSpec
@@ -221,6 +223,30 @@ def test_names_longer_than_a_frame_are_refused(models, monkeypatch):
         return client.num_in_flight
 
     assert over_a_socket(scene, models) == 0
+
+
+def test_an_answer_does_not_wait_for_a_step_of_another_model(models, monkeypatch):
+    steps, go_on, run = Event(), Event(), FakeSession.run
+
+    def held(session, step):
+        steps.set()
+        assert go_on.wait(PATIENCE_S)
+        return run(session, step)
+
+    async def scene(client, catalogue):
+        monkeypatch.setattr(FakeSession, "run", held)
+        waiting = asyncio.create_task(wait(client, catalogue, LONG))
+        await asyncio.sleep(0)
+        assert client.num_in_flight == 1
+        load = next(model.instance_id for model in client.status.models if model.name == "text")
+        _, updates = submit(client, model="text", instance_id=load)
+        await until(steps.is_set)
+        answer = await asyncio.wait_for(waiting, PATIENCE_S)
+        go_on.set()
+        await read(updates)
+        return answer
+
+    assert in_one_process(scene, models) is not None
 
 
 def test_requests_of_one_model_are_answered_in_the_order_of_arrival(over):
