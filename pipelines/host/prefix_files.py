@@ -38,7 +38,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("braid.host")
 
-FACTS = ("engine", "device", "precision", "kv_cache", "block_tokens")
+FACTS = (
+    "engine",
+    "device",
+    "precision",
+    "activation_group",
+    "sparse_prefill",
+    "kv_cache",
+    "block_tokens",
+)
 """Of what a session says of itself: what its blocks depend on."""
 COMPUTES = ("host/backends", "adapters", "gguf", "host/engine/kv_cache/prefix_digests.py")
 """Our code that decides what is in a block, and by which digest it is found."""

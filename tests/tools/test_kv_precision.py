@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings
+from pipelines.host.backends.openvino.sparse_prefill import KeptContext
 from tools.kv_precision import Distance, compare, distance, over_all, table
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +37,12 @@ def test_the_divergence_is_that_of_the_textbook():
     assert found.same == 0.5
 
 
+def test_how_much_less_likely_the_text_becomes():
+    exact, other = np.log([[0.5, 0.5], [0.9, 0.1]]), np.log([[0.25, 0.75], [0.45, 0.55]])
+    found = distance(exact.astype(np.float32), other.astype(np.float32), np.array([0, 0]))
+    assert found.worse == pytest.approx(np.log(2), rel=1e-5)
+
+
 def test_parts_are_weighed_by_their_positions():
     parts = [(3, Distance(1, 5, 0.1, 0.2, 1)), (1, Distance(5, 2, 0.5, 0.9, 0))]
     assert over_all(parts) == pytest.approx(Distance(2, 5, 0.2, 0.9, 0.75))
@@ -42,12 +51,21 @@ def test_parts_are_weighed_by_their_positions():
 def test_a_u8_cache_moves_the_demos_logits_less_than_this():
     """Measured: mean divergence 5e-4 nats, the same likeliest token at 98 % of the positions."""
     ids = Tokenizer.from_file(str(DEMO / "tokenizer.json")).encode(_conversation()).ids[:256]
-    name, found = compare(DEMO / "model.onnx", ids, "u8")
+    [(name, found)] = compare(DEMO / "model.onnx", ids, [OpenVINOSettings("cpu", "u8", "f32")])
     assert name == "u8 cache, f32 activations"
     assert 0 < found.kl < 5e-3
     assert found.mean_abs < 0.15
     assert found.same > 0.94
     assert len(list(table([(name, found)]))) == 3
+
+
+def test_what_is_left_out_of_a_context_changes_logits_after_it():
+    ids = Tokenizer.from_file(str(DEMO / "tokenizer.json")).encode(_conversation()).ids[: 3 * 512 + 17]
+    all_kept, most = KeptContext(64, 2048), KeptContext(0, 32)
+    exact = OpenVINOSettings("cpu", "f32", "f32")
+    rows = compare(DEMO / "model.onnx", ids, [replace(exact, kept=one) for one in (all_kept, most)], 3 * 512)
+    assert rows[0] == ("f32 cache, f32 activations, sparse prefill 64+2048", Distance(0, 0, 0, 0, 1, 0))
+    assert rows[1][1].kl > 1e-6
 
 
 def _conversation() -> str:

@@ -30,7 +30,7 @@ NO_EFFECT = {
     "CACHE_DIR": "compiled models are not stored",
     "CACHE_MODE": "compiled models are not stored",
     "ATTENTION_BACKEND": "attention is always paged",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "OpenVINO's own choice is taken",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "OpenVINO's own choice; `activation_group` of a graph sets it",
     "EXECUTION_MODE_HINT": "OpenVINO's own choice is taken; `INFERENCE_PRECISION_HINT` sets the type",
     "MODEL_PRIORITY": "all models share the processor evenly",
     "ENABLE_CPU_PINNING": "the operating system places threads",

@@ -21,6 +21,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.activation_groups import ROUNDING, check_group
 from pipelines.host.backends.openvino.arrays import to_tensor
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs, embed_tokens
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
@@ -37,6 +38,7 @@ from pipelines.host.backends.openvino.paged_attention import (
     read_paged,
     weights_beside,
 )
+from pipelines.host.backends.openvino.sparse_prefill import KeptContext, check_kept, without_middle
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
@@ -63,6 +65,10 @@ class OpenVINOSettings:
     targets: frozenset[str] | None = None
     """What adapters may change, as q_proj; none named: all products; None: nothing."""
     headless: bool = False
+    kept: KeptContext | None = None
+    """The context that most of a prompt attends to; None: all."""
+    activation_group: int | None = None
+    """Activations that share a scale where products round them to eight bits; 0: they are not rounded."""
 
     def properties(self) -> dict[str, Any]:
         """The settings as OpenVINO's properties.
@@ -71,7 +77,7 @@ class OpenVINOSettings:
         step; f32 disables it.
         """
         wanted = {
-            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if self.precision == "f32" else None,
+            ROUNDING: 0 if self.precision == "f32" else self.activation_group,
             "PERFORMANCE_HINT": "LATENCY",
             "KV_CACHE_PRECISION": self.kv_cache,
             "INFERENCE_PRECISION_HINT": self.precision,
@@ -111,6 +117,11 @@ class OpenVINOSession:
         read = _read(path, settings.targets, settings.headless)
         if settings.targets is not None:
             check_products(path, read.products, read.frame_size)
+        self._kept = settings.kept
+        if self._kept is not None:
+            check_kept(read.model, self._kept)
+        if settings.activation_group:
+            check_group(read.model, settings.activation_group)
         dtype = narrow_adapters(read.model, settings.precision)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
@@ -191,7 +202,8 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
-        inputs = self._padded(step_inputs(step))
+        read = step if self._kept is None else without_middle(step, self._kept, self.block_tokens)
+        inputs = self._padded(step_inputs(read))
         num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
         inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
@@ -288,6 +300,8 @@ class OpenVINOSession:
             "engine": f"openvino {ov.__version__.split('-')[0]}",
             "device": device,
             "precision": compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+            "activation_group": str(compiled.get_property(ROUNDING)),
+            "sparse_prefill": "none" if self._kept is None else "{}+{}".format(*self._kept),
             "kv_cache": self._layout.element_type,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),
@@ -372,6 +386,8 @@ def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
         raise ModelError(
             f"device {settings.device}: its cache is in host memory, which only cpu can write to."
         )
+    if settings.precision == "f32" and settings.activation_group:
+        raise ModelError("activation_group: with precision f32 no activation is rounded; remove one of both.")
     properties = settings.properties()
     known = core.get_property(device, "SUPPORTED_PROPERTIES")
     unknown = [name for name in properties if known.get(name) != "RW"]

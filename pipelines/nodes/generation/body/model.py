@@ -21,7 +21,16 @@ from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 
 Settings = TypeVar("Settings", bound="DecoderConfig")
+OPENVINO_ALONE = ("activation_group", "sparse_prefill")
+"""Settings that only OpenVINO has."""
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
+
+
+class SparsePrefill(NodeConfig):
+    """What chunks of a prompt attend to before them, but for the last one."""
+
+    first: int = Field(default=128, ge=0, description="tokens at the beginning of the context")
+    recent: int = Field(default=1920, ge=32, description="tokens right before a chunk")
 
 
 class DecoderConfig(NodeConfig):
@@ -40,7 +49,17 @@ class DecoderConfig(NodeConfig):
     precision: Literal["f32", "bf16", "f16"] | None = Field(
         default=None, description="type of activations; default: the device's choice"
     )
+    activation_group: Literal[0, 32, 64, 128] | None = Field(
+        default=None,
+        description="activations per scale where a product rounds them to 8 bits, 0: not rounded; more are "
+        "faster and less exact; default: the device's choice",
+    )
     threads: int | None = Field(default=None, ge=1, description="default: every core")
+    sparse_prefill: SparsePrefill | None = Field(
+        default=None,
+        description="{first, recent}: how many tokens at the beginning of the context and right before it a "
+        "chunk of a prompt attends to, but for the last chunk; default: all",
+    )
 
     @property
     def room(self) -> AdapterRoom | None:
@@ -113,22 +132,30 @@ def open_session(path: Path, config: DecoderConfig) -> DecoderSession:
 
 def _open_openvino(path: Path, config: DecoderConfig) -> DecoderSession:
     from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+    from pipelines.host.backends.openvino.sparse_prefill import KeptContext
 
+    sparse = config.sparse_prefill
     settings = OpenVINOSettings(
-        config.device, config.kv_cache, config.precision, config.threads, config.targets
+        config.device,
+        config.kv_cache,
+        config.precision,
+        config.threads,
+        config.targets,
+        kept=None if sparse is None else KeptContext(sparse.first, sparse.recent),
+        activation_group=config.activation_group,
     )
     return OpenVINOSession(path, settings)
 
 
 def _open_onnxruntime(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision")
+    _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision", *OPENVINO_ALONE)
     from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads, targets=config.targets))
 
 
 def _open_cuda(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, f"device {config.device}", "precision", "threads")
+    _refuse(config, f"device {config.device}", "precision", "threads", *OPENVINO_ALONE)
     from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 
     _, _, number = config.device.partition(":")
@@ -136,7 +163,7 @@ def _open_cuda(path: Path, config: DecoderConfig) -> DecoderSession:
 
 
 def _open_fake(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine")
+    _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine", *OPENVINO_ALONE)
     from pipelines.host.backends.fake_decoder import FakeSession
 
     return FakeSession(**json.loads(path.read_text()))
