@@ -14,6 +14,7 @@ from graphs.node import Node
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
+from pipelines.prepared_models import PreparedModels
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
@@ -39,6 +40,7 @@ class Resources:
     binding: Binding | None = None
     above: Mapping[str, Node] = field(default_factory=dict)
     device: str | None = None
+    prepared: PreparedModels | None = None
     _opened: dict[Any, Any] = field(default_factory=dict)
 
     def shared(self, open_file: Callable[..., T], path: Path, *settings: Any) -> T:

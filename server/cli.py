@@ -66,6 +66,7 @@ def main() -> None:
 @click.option("--admin-key", "admin_keys", multiple=True, help="Key to load and unload models with.")
 @click.option("--max-loaded-gb", type=float, help="Most GiB that loaded models take; others wait.")
 @click.option("--load-timeout", type=float, show_default="60", help="Seconds that a request waits for that.")
+@click.option("--load-on-request", is_flag=True, help="Load models at their first request, not at start.")
 @click.option("--idle-unload", type=float, metavar="S", help="Unload models without calls for S seconds.")
 @click.option("--poll-models", type=float, metavar="S", help="Look for changed models every S seconds.")
 @click.option(
@@ -87,6 +88,7 @@ def serve(
     admin_keys: tuple[str, ...],
     max_loaded_gb: float | None,
     load_timeout: float | None,
+    load_on_request: bool,
     idle_unload: float | None,
     poll_models: float | None,
     lora_modules: tuple[str, ...],
@@ -117,6 +119,7 @@ def serve(
         "BRAID_ADMIN_KEYS": "\n".join(admin_keys) or None,
         "BRAID_MAX_LOADED_GB": max_loaded_gb,
         "BRAID_LOAD_TIMEOUT": load_timeout,
+        "BRAID_LOAD_ON_REQUEST": "1" if load_on_request else None,
         "BRAID_IDLE_UNLOAD_S": idle_unload,
         "BRAID_POLL_MODELS": poll_models,
         "BRAID_LORA_MODULES": "\n".join(lora_modules) or None,

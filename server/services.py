@@ -199,9 +199,15 @@ def _client(settings: Settings) -> HostClient:
         return InProcessClient(
             settings.models,
             scan=partial(scan, cache=settings.cache, device=settings.device),
-            build=builder(settings.device, settings.cache, settings.first_run, prefix_files),
+            build=builder(
+                *(settings.device, settings.cache, settings.first_run),
+                *(prefix_files, settings.prepared_mb),
+            ),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
-            limits=MemoryLimits.of(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
+            limits=MemoryLimits.of(
+                *(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
+                settings.load_on_request,
+            ),
             poll_s=settings.poll_models or None,
             adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
             announce=lambda status: announce(status, settings.url, needs_key, settings.default_model),

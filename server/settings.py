@@ -96,8 +96,15 @@ class Settings(BaseModel):
     )
     cache: Path | None = Field(
         default=None,
-        description="folder for what can be made again: GGUF files in converted form, which models have "
-        "passed their first run, and prefixes; default: ~/.cache/braid (XDG_CACHE_HOME)",
+        description="folder for what can be made again: GGUF files in converted form, graphs that OpenVINO "
+        "prepared, which models have passed their first run, and prefixes; default: ~/.cache/braid "
+        "(XDG_CACHE_HOME)",
+    )
+    prepared_mb: int = Field(
+        default=256,
+        ge=0,
+        description="MB of the cache that graphs which OpenVINO prepared may take, about 5 for a model, so "
+        "that its next load is faster; those used least recently are removed first; 0: none are kept",
     )
     first_run: bool = Field(
         default=True,
@@ -140,6 +147,11 @@ class Settings(BaseModel):
     )
     load_timeout: float = Field(
         default=60, gt=0, description="seconds that a request waits for memory to load its model in"
+    )
+    load_on_request: bool = Field(
+        default=False,
+        description="1: the server is ready at once, and a model is loaded by its first request; those with "
+        "`pinned: true` are loaded at start",
     )
     idle_unload_s: float = Field(
         default=0, ge=0, description="seconds without calls after which a model is unloaded; 0: never"

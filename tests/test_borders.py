@@ -18,6 +18,7 @@ SHARED = {
     "pipelines.element_types",
     "pipelines.errors",
     "pipelines.float_tensors",
+    "pipelines.prepared_models",
     "pipelines.tasks",
     "pipelines.values",
     "pipelines.wire",
@@ -35,6 +36,7 @@ MAY_IMPORT = {
     "pipelines.adapters": {"pipelines.adapters", "pipelines.float_tensors"},
     "pipelines.float_tensors": set(),
     "pipelines.errors": set(),
+    "pipelines.prepared_models": {"pipelines.cache_folder"},
     "pipelines.element_types": set(),
     "pipelines.cancellation": {"pipelines.errors"},
     "pipelines.cpu_cores": set(),
@@ -101,7 +103,7 @@ MAY_IMPORT = {
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.element_types", "pipelines.errors"}
-    | {"pipelines.cpu_cores"}
+    | {"pipelines.cpu_cores", "pipelines.prepared_models"}
     | {"pipelines.host.backends", *STEP_CONTRACTS},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
@@ -244,6 +246,19 @@ def test_workers_load_no_engine(tmp_path):
         "import sys, server.app, pipelines.worker.catalogue, pipelines.nodes as nodes\n"
         "[nodes.VOCABULARY[name] for name in nodes.NODE_TYPES]\n"
         f"print([name for name in {sorted(ENGINES | HEAVY)} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_decoder_of_openvinos_own_form_is_opened_without_onnx():
+    """Its packages take half a second and 40 MB of each engine host."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, pipelines.host.__main__, pipelines.host.backends.openvino.prepared_decoder\n"
+        "print([name for name in ('onnx', 'onnx_ir', 'sympy', 'onnxruntime') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

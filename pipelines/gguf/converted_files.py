@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import psutil
-
-from pipelines.cache_folder import default_cache
+from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished
 from pipelines.gguf.convert import convert
 from pipelines.gguf.errors import GgufError
 
 log = logging.getLogger(__name__)
 
 MODEL, SOURCE = "model", "source.txt"
-UNFINISHED = ".unfinished-"
 
 
 def converted(source: Path, cache_folder: Path | None = None) -> Path:
@@ -50,26 +45,13 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
 
 
 def _make(source: Path, entry: Path) -> None:
-    """Convert in a temporary folder beside the entry, which appears whole or not at all."""
-    entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Convert into an entry that appears whole or not at all."""
     log.info("converting %s", source)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=entry.parent))
-    try:
+    with appearing(entry) as scratch:
         convert(source, scratch / MODEL)
         (scratch / SOURCE).write_text(str(source), encoding="utf-8")
         if _state(source) != entry.name:
             raise GgufError(f"{source.name} changed while it was read; reload when it is complete")
-        _put(scratch, entry)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _put(scratch: Path, entry: Path) -> None:
-    try:
-        scratch.rename(entry)
-    except OSError:
-        if not entry.is_dir():  # else another process was faster
-            raise
 
 
 def _sweep(entries: Path, place: Path, newest: Path) -> None:
@@ -79,7 +61,7 @@ def _sweep(entries: Path, place: Path, newest: Path) -> None:
     """
     for entry in entries.glob("*/*"):
         is_older = entry.parent == place and entry != newest
-        if _is_left(entry) if entry.name.startswith(UNFINISHED) else is_older or _is_orphan(entry):
+        if is_left(entry) if is_unfinished(entry) else is_older or _is_orphan(entry):
             shutil.rmtree(entry, ignore_errors=True)
     for folder in entries.iterdir():
         if not any(folder.iterdir()):
@@ -91,10 +73,6 @@ def _is_orphan(entry: Path) -> bool:
         return not Path((entry / SOURCE).read_text(encoding="utf-8")).exists()
     except OSError:
         return False
-
-
-def _is_left(scratch: Path) -> bool:
-    return not psutil.pid_exists(int(scratch.name.split("-")[1]))
 
 
 def _state(source: Path) -> str:

@@ -47,9 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.models,
         SocketListener(options.socket),
         scan=partial(scan, cache=options.cache, device=options.device),
-        build=builder(options.device, options.cache, options.first_run, _prefix_files(options)),
+        build=builder(
+            *(options.device, options.cache, options.first_run),
+            *(_prefix_files(options), options.prepared_mb),
+        ),
         snapshots=options.snapshots,
-        limits=MemoryLimits.of(options.max_loaded_gb, options.idle_unload, options.load_timeout),
+        limits=MemoryLimits.of(
+            options.max_loaded_gb, options.idle_unload, options.load_timeout, options.load_on_request
+        ),
         poll_s=options.poll_models or None,
         adapters=AdapterFinder(map(parse_module, options.lora_module)),
         heartbeat=_heartbeat(options.heartbeat),
@@ -85,6 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--cache", type=Path, help="folder for what can be made again; default: the user's own"
     )
+    parser.add_argument("--prepared-mb", type=int, default=0, help="MB of prepared models; 0: none")
     parser.add_argument(
         "--first-run", action="store_true", help="run a model that is new in a process of its own first"
     )
@@ -94,6 +100,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--max-loaded-gb", type=float, help="GiB that loaded models take at most")
     parser.add_argument(
         "--load-timeout", type=float, default=60, help="seconds that a request waits for that"
+    )
+    parser.add_argument(
+        "--load-on-request", action="store_true", help="load models at their first request, not at start"
     )
     parser.add_argument("--idle-unload", type=float, default=0, help="seconds without calls; 0: never")
     parser.add_argument("--poll-models", type=float, default=0, help="seconds between two scans; 0: none")

@@ -214,6 +214,7 @@ class Host:
         self._cold[:] = [model for model in self._cold if id(model) in held]
         if self._cold and not self._warms(self._cold[0]):
             del self._cold[0]
+            loader.release_free_pages()
 
     def _warms(self, model: HostModel) -> bool:
         """Whether there is more of it; a model that fails here may serve all the same."""

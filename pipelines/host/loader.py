@@ -256,6 +256,7 @@ class Loader:
             known.failed = True
             self._notify(LoadFailed(folder, _problems(error)))
             return
+        release_free_pages()
         growth = psutil.Process().memory_info().rss - memory
         known.seen = known.loaded = folder
         known.graph, known.failed, known.fit = opened.graph, False, model.adapter_fit
@@ -295,6 +296,11 @@ def free_memory() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    release_free_pages()
+
+
+def release_free_pages() -> None:
+    """Give back to the system what malloc holds for later, as after a load: hundreds of MB."""
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:  # musl has none

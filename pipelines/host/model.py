@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pipelines.host.backends.tensor_contract import TensorPort
     from pipelines.host.sampling.guide import GuideMaker
     from pipelines.nodes.adapters_config import AdaptersConfig
+    from pipelines.prepared_models import PreparedModels
     from pipelines.wire.sampling_params import SamplingParams
 
 AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
@@ -159,10 +160,12 @@ def load_for_host(
     graphs: Graphs | None = None,
     device: str | None = None,
     prefix_files: PrefixFiles | None = None,
+    prepared: PreparedModels | None = None,
 ) -> HostModel:
     """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError.
 
-    `device`, when given, replaces the devices in the graph.  Without `prefix_files` no engine has one.
+    `device`, when given, replaces the devices in the graph.  Without `prefix_files` no engine has one;
+    `prepared` is what engines made of models before.
     """
     graph = checked_graph(model, graphs)
     for binding in graph.bindings:
@@ -171,7 +174,7 @@ def load_for_host(
     try:
         for binding in graph.bindings:
             if binding.body:
-                _start(host_model, model, binding, device)
+                _start(host_model, model, binding, device, prepared)
                 if prefix_files is not None and binding.name in host_model.stepped:
                     _give_prefix_file(prefix_files, host_model, model, binding)
                 if binding.name not in held_lines(graph.bindings):
@@ -192,9 +195,15 @@ def _check_files(model: ModelFolder, binding: Binding) -> None:
             raise BuildError([problem_of(binding, ValueError(f"workers cannot read {path}: {reason}"))])
 
 
-def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:
+def _start(
+    host_model: HostModel,
+    model: ModelFolder,
+    binding: Binding,
+    device: str | None,
+    prepared: PreparedModels | None,
+) -> None:
     """Load the body of an engine node and the engine around it."""
-    resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
+    resources = Resources(EngineAddress(model.name, 0, binding.name), device=device, prepared=prepared)
     body = LiveBody(binding, live_nodes(model, binding.body, resources))
     host_model.bodies[binding.name] = body
     try:
@@ -241,6 +250,7 @@ def build_for_host(
     sources: Mapping[str, GraphSource],
     device: str | None = None,
     prefix_files: PrefixFiles | None = None,
+    prepared: PreparedModels | None = None,
 ) -> HostModel:
     """The same, for a model that may name graphs of the repository's other models: those in `sources`."""
-    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device, prefix_files)
+    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device, prefix_files, prepared)

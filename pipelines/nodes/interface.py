@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.prepared_models import PreparedModels
 from pipelines.values import Deferred, Held, PlacedImage, PooledOutputs, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
@@ -59,6 +60,10 @@ class Loading(Protocol):
     @property
     def device(self) -> str | None:
         """Replaces the device that the graph names; None: the graph decides."""
+
+    @property
+    def prepared(self) -> PreparedModels | None:
+        """What engines made of models before, and where it is kept; None: nothing is kept."""
 
     @property
     def pipeline(self) -> Callable[[str], NamedGraph] | None:

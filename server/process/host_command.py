@@ -73,10 +73,13 @@ def host_command(settings: Settings, plan: HostPlan, with_banner: bool) -> list[
         command += ["--engine", plan.label]
     if settings.max_loaded_gb:
         command += ["--max-loaded-gb", str(settings.max_loaded_gb)]
+    if settings.load_on_request:
+        command += ["--load-on-request"]
     if settings.cache:
         command += ["--cache", str(settings.cache)]
     if settings.prefix_file_gb:
         command += ["--prefix-file-gb", str(settings.prefix_file_gb)]
+    command += ["--prepared-mb", str(settings.prepared_mb)]
     if settings.first_run:
         command += ["--first-run"]
     if plan.device:

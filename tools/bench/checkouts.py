@@ -10,8 +10,9 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import click
@@ -22,6 +23,7 @@ from tools.bench.meter import spent
 
 PROMPT_TOKENS = 32
 NUM_WARM_UP = 2
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 HEAD = "           tokens/s   of a token, µs:  host  workers   (medians)"
 
 
@@ -62,10 +64,18 @@ def main(other: Path, models: Path, model: str, streams: int, tokens: int, round
         click.echo(line)
 
 
-def serve(checkout: Path, models: Path, model: str, workers: int, log: Path) -> Served:
-    """The Braid of a checkout, on the packages of this environment."""
+def serve(
+    checkout: Path,
+    models: Path,
+    model: str,
+    workers: int,
+    log: Path,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> Served:
+    """The Braid of a checkout, on the packages of this environment, with further `settings`."""
     port = free_port()
     environment = without_settings() | {
+        **settings,
         "PYTHONPATH": str(checkout),
         "BRAID_PORT": str(port),
         "BRAID_MODELS": str(models),

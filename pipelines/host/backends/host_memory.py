@@ -75,7 +75,7 @@ class PagePrefault:
         """
         self._left_bytes = min(self._left_bytes, free_bytes() // 2)
         for piece in islice(self._pieces, num_pieces):
-            self._left_bytes -= piece.nbytes
+            self._left_bytes -= HUGE_PAGE_BYTES
             if self._left_bytes < 0 or not _populate(piece):
                 self._pieces = iter(())
                 return False
@@ -84,9 +84,13 @@ class PagePrefault:
 
 
 def _pieces(arrays: Sequence[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    longest = max((len(array) for array in arrays), default=0)
+    """The parts of arrays in one huge page each.  An array begins anywhere in one, often behind another."""
+    offsets = [array.ctypes.data % HUGE_PAGE_BYTES for array in arrays]
+    longest = max((each + len(array) for each, array in zip(offsets, arrays, strict=True)), default=0)
     for begin in range(0, longest, HUGE_PAGE_BYTES):
-        yield from (array[begin : begin + HUGE_PAGE_BYTES] for array in arrays if len(array) > begin)
+        for offset, array in zip(offsets, arrays, strict=True):
+            if offset + len(array) > begin:
+                yield array[max(0, begin - offset) : begin - offset + HUGE_PAGE_BYTES]
 
 
 def _populate(piece: NDArray[np.uint8]) -> bool:

@@ -41,7 +41,7 @@ def main() -> None:
 
 def _problems(new: NewModel, reply: TextIO) -> list[str]:
     try:
-        model = build_for_host(new.folder, new.sources, new.device)
+        model = build_for_host(new.folder, new.sources, new.device, prepared=new.prepared)
         _write(reply, RUNNING)
         faulthandler.dump_traceback_later(new.limit_s, exit=True)
         run_once(model)

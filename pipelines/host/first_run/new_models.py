@@ -27,6 +27,7 @@ from pipelines.host.model import HostModel, build_for_host
 from pipelines.host.prefix_files import PrefixFiles
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
+from pipelines.prepared_models import PreparedModels
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.tasks import TASKS
 
@@ -51,6 +52,7 @@ class NewModel:
     device: str | None
     limit_s: float
     parent: int
+    prepared: PreparedModels | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ class FirstRun:
     device: str | None = None
     limit_s: float = RUN_S
     prefix_files: PrefixFiles | None = None
+    prepared: PreparedModels | None = None
 
     def __call__(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> HostModel:
         """Raises BuildError."""
         self.run(folder, sources)
-        return build_for_host(folder, sources, self.device, self.prefix_files)
+        return build_for_host(folder, sources, self.device, self.prefix_files, self.prepared)
 
     def run(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> None:
         """Run a model that is new in another process.  Raises BuildError.
@@ -78,15 +81,25 @@ class FirstRun:
             return
         name, state = folder.path.name, digest(folder.path, self.device)
         if not self.passed.holds(name, state):
-            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid()))
+            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid(), self.prepared))
             self.passed.add(name, state)
 
 
-def builder(device: str | None, cache: Path | None, with_first_run: bool, prefix_files: PrefixFiles) -> Build:
-    """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own."""
+def builder(
+    device: str | None,
+    cache: Path | None,
+    with_first_run: bool,
+    prefix_files: PrefixFiles,
+    prepared_mb: int = 0,
+) -> Build:
+    """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own.
+
+    `prepared_mb`: MB that are kept of what engines make of models; 0: nothing is.
+    """
+    prepared = PreparedModels(prepared_mb << 20, cache) if prepared_mb else None
     if with_first_run:
-        return FirstRun(PassedModels(cache), device, prefix_files=prefix_files)
-    return partial(build_for_host, device=device, prefix_files=prefix_files)
+        return FirstRun(PassedModels(cache), device, prefix_files=prefix_files, prepared=prepared)
+    return partial(build_for_host, device=device, prefix_files=prefix_files, prepared=prepared)
 
 
 def _files(engines: list[Binding]) -> Iterator[Any]:

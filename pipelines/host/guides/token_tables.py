@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,12 @@ class TokenTable:
     is bit t % 32 of word t // 32.
     """
 
-    def __init__(self, tokenizer_json: Path, vocab_size: int, end_ids: Collection[int]) -> None:
-        """Raises ValueError for a tokenizer whose tokens have no bytes of their own."""
+    def __init__(self, tokenizer_json: bytes, vocab_size: int, end_ids: Collection[int]) -> None:
+        """`tokenizer_json`: the content of the file.  Raises ValueError for a tokenizer whose tokens have no
+        bytes of their own.
+        """
         self.vocab_size = vocab_size
-        settings = json.loads(tokenizer_json.read_text(encoding="utf-8"))
+        settings = json.loads(tokenizer_json)
         self._special = _rename_special_tokens(settings)
         self.tokenizer = _open(json.dumps(settings), vocab_size, sorted(end_ids))
         self.end_ids = frozenset(end_ids) or frozenset([self.tokenizer.eos_token])

@@ -61,10 +61,11 @@ class Residency:
 
         A load of it that was decided on before has not begun, and is decided on anew.
         """
-        one = self._residents.setdefault(name, Resident(name, terms, wanted=True))
+        at_start = terms.pinned or not self.limits.on_request
+        one = self._residents.setdefault(name, Resident(name, terms, wanted=at_start))
         one.terms = terms
         if one.phase in ("failed", "loading"):
-            one.phase, one.wanted, one.retry_at_s = "unloaded", not one.by_hand, 0.0
+            one.phase, one.wanted, one.retry_at_s = "unloaded", at_start and not one.by_hand, 0.0
         one.is_loading, one.arriving = False, 0
         one.is_changed = one.phase == "ready"
 

@@ -13,17 +13,23 @@ GB = 1 << 30
 
 @dataclass(frozen=True)
 class MemoryLimits:
-    """What a server allows.  `idle_s` None: no model leaves for having no calls."""
+    """What a server allows.  `idle_s` None: no model leaves for having no calls.
+
+    `on_request`: models are loaded by their first request, but for those that are pinned.
+    """
 
     max_bytes: int | None = None
     idle_s: float | None = None
     load_timeout_s: float = 60.0
+    on_request: bool = False
 
     @classmethod
-    def of(cls, max_loaded_gb: float | None, idle_unload_s: float, load_timeout_s: float) -> MemoryLimits:
+    def of(
+        cls, max_loaded_gb: float | None, idle_unload_s: float, load_timeout_s: float, on_request: bool
+    ) -> MemoryLimits:
         """From settings, in which 0 seconds are no limit."""
         max_bytes = None if max_loaded_gb is None else int(max_loaded_gb * GB)
-        return cls(max_bytes, idle_unload_s or None, load_timeout_s)
+        return cls(max_bytes, idle_unload_s or None, load_timeout_s, on_request)
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,25 @@ def test_a_request_loads_a_model_and_the_one_used_least_recently_leaves(reposito
     assert repository.most_bytes == 2 * GB
 
 
+def test_twenty_models_are_listed_without_loading_any_and_each_is_loaded_by_its_first_request(tmp_path):
+    names = [f"m{number:02}" for number in range(20)]
+    repository = Measured()
+    repository.folders = [Folder(name, graph=GRAPH) for name in names]
+
+    async def scene(client):
+        assert states(client) == dict.fromkeys(names, "unloaded")
+        assert all(model.on_request and model.task == "chat" for model in client.status.models)
+        built = []
+        for name in reversed(names):
+            _, finish = await call(client, name)
+            assert finish == {0: "length"}
+            built.append(len(repository.built))
+        return built
+
+    assert served(repository, tmp_path, scene, on_request=True) == [*range(1, 21)]
+    assert repository.num_looks == 1
+
+
 def test_an_explicit_unload_ends_with_the_last_call_and_lasts_until_a_load(repository, tmp_path):
     async def scene(client):
         entry = client.status.models[0]

@@ -125,6 +125,38 @@ def test_without_a_bound_all_are_loaded_and_stay():
     assert not server.policy.has_timers
 
 
+def test_on_request_only_what_is_pinned_is_loaded_at_start():
+    server = Server(on_request=True)
+    for name in "abc":
+        server.add(name)
+    server.add("d", pinned=True)
+    server.settle(1.0)
+    assert sorted(server.memory) == ["d"]
+    assert not server.policy.is_loading  # the server is ready
+    key = server.ask("b")
+    server.settle(1.0)
+    assert server.answers == {key: None}
+    assert sorted(server.memory) == ["b", "d"]
+
+
+def test_on_request_a_look_loads_what_is_loaded_and_nothing_else():
+    server = Server(on_request=True)
+    for name in "abc":
+        server.add(name)
+    server.close()
+    server.ask("a")
+    server.ask("b")
+    server.load("its file is damaged")
+    server.load()
+    for name in "abc":
+        server.add(name)
+    server.settle(1.0)
+    assert sorted(server.memory) == ["b"]
+    server.ask("a")
+    server.settle(1.0)
+    assert sorted(server.memory) == ["a", "b"]
+
+
 def test_many_requests_make_one_load():
     server = four()
     keys = [server.ask("c", key) for key in range(50)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -15,30 +15,22 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
-from pipelines.adapters.weights import AdapterWeights, ProductShape
-from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
-from pipelines.host.backends.declared_attention import exact_context
+from pipelines.adapters.weights import AdapterWeights
+from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
-from pipelines.host.backends.model_config import read_config, read_max_context
-from pipelines.host.backends.openvino.activation_groups import ROUNDING, check_group
+from pipelines.host.backends.openvino.activation_groups import ROUNDING
 from pipelines.host.backends.openvino.arrays import to_tensor
-from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs, embed_tokens
+from pipelines.host.backends.openvino.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
-from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
-from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
-from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
-from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
-from pipelines.host.backends.openvino.paged_attention import (
-    STATE_INPUT,
-    last_line,
-    read_paged,
-    weights_beside,
-)
-from pipelines.host.backends.openvino.sparse_prefill import KeptContext, check_kept, without_middle
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.mapped_files import release_pages_during
+from pipelines.host.backends.openvino.paged_attention import STATE_INPUT, last_line
+from pipelines.host.backends.openvino.read_decoder import ReadDecoder, read_decoder
+from pipelines.host.backends.openvino.sparse_prefill import KeptContext, without_middle
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
@@ -49,6 +41,7 @@ from pipelines.host.backends.openvino.step_inputs import (
     warmup_shapes,
 )
 from pipelines.host.engine.step import Step
+from pipelines.prepared_models import digest
 
 
 @dataclass(frozen=True)
@@ -86,6 +79,7 @@ class OpenVINOSettings:
         return {name: value for name, value in wanted.items() if value is not None}
 
 
+NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 MAX_WARMUP_S = 0.5
 """Upper limit in seconds of a warm-up step."""
 TOKENS_PER_READ = 16
@@ -101,6 +95,7 @@ class OpenVINOSession:
     OpenVINO repacks weights when it first computes.  The constructor triggers it, so that no request waits
     for it and the cache is sized after it; of the file only the embedding tables stay mapped.  The cache has
     one more block than requested, which no sequence uses: only warm-up steps and padding write to it.
+    `first_step` is the digest of the logits of the first warm-up step.
 
     With the precision f32 no matrix product has one row only: OpenVINO sums one row in another order than
     two or more, which all have the same sums.  So a token's logits do not depend on the rest of its step.
@@ -109,20 +104,22 @@ class OpenVINOSession:
     ops: SamplingOps = numpy_ops
     can_swap = False
 
-    def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: OpenVINOSettings | None = None,
+        read: ReadDecoder | None = None,
+        more_properties: Mapping[str, Any] = NO_PROPERTIES,
+    ) -> None:
+        """`read`: what is compiled, when the file was read before; `more_properties`: of OpenVINO, with which
+        it is.
+        """
         settings = settings or OpenVINOSettings()
-        properties = checked_properties(settings)
+        properties = {**checked_properties(settings), **more_properties}
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        read = _read(path, settings.targets, settings.headless)
-        if settings.targets is not None:
-            check_products(path, read.products, read.frame_size)
         self._kept = settings.kept
-        if self._kept is not None:
-            check_kept(read.model, self._kept)
-        if settings.activation_group:
-            check_group(read.model, settings.activation_group)
-        dtype = narrow_adapters(read.model, settings.precision)
+        read = read or read_decoder(path, settings)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
@@ -146,8 +143,8 @@ class OpenVINOSession:
             self._place_cache(0)
             self._place_states(0)
             self.products = read.products
-            self._adapters = AdapterInputs(read.products, self._set_input, dtype=dtype)
-            self._run_warmup(1, 1)
+            self._adapters = AdapterInputs(read.products, self._set_input, dtype=read.adapter_dtype)
+            self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
 
@@ -268,15 +265,15 @@ class OpenVINOSession:
             self._run_warmup(num_seqs, num_tokens)
             self.step_times_s[num_seqs] = perf_counter() - start_s
 
-    def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
-        """Run a warm-up step in the spare block."""
+    def _run_warmup(self, num_seqs: int, num_tokens: int) -> NDArray[np.float32]:
+        """Run a warm-up step in the spare block; return its logits, which the next step overwrites."""
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
         inputs |= self._adapters.none()
         if self._frames is not None:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
-        self._infer(inputs)
+        return self._infer(inputs)
 
     def read_block(self, block: int) -> NDArray[np.uint8]:
         assert self._memory is not None, "blocks are there between allocate and close"
@@ -291,6 +288,12 @@ class OpenVINOSession:
 
     def drop_adapter(self, number: int) -> None:
         self._adapters.drop(number)
+
+    def exported(self) -> bytes:
+        """The compiled model as OpenVINO writes it."""
+        assert self._compiled is not None, "a closed session has no model"
+        blob: bytes = self._compiled.export_model().getvalue()
+        return blob
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
@@ -314,47 +317,6 @@ class OpenVINOSession:
         self._adapters = AdapterInputs({}, self._set_input)
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
-
-
-class ReadDecoder(NamedTuple):
-    """The paged model with gathered logit rows, its longest context in tokens, the files that it reads, the
-    length of the frames that it attends to and their largest number, how it reads images, what it
-    computes of frames, and which products adapters may change.
-    """
-
-    model: ov.Model
-    max_context: int
-    files: list[MappedFile]
-    frame_size: int = 0
-    max_frames: int = 0
-    embedded: Embedded = Embedded()
-    frames: FrameModel | None = None
-    products: Mapping[str, ProductShape] = MappingProxyType({})
-
-
-def _read(path: Path, targets: frozenset[str] | None, headless: bool) -> ReadDecoder:
-    if path.suffix == ".onnx":
-        from pipelines.host.backends.openvino.from_onnx import read_onnx
-
-        read = read_onnx(path, targets)
-        files = list(read.weights.files.values())
-        sizes = read.frame_size, read.max_frames
-        return ReadDecoder(
-            *(read.model, read.max_context, files, *sizes), frames=read.frames, products=read.products
-        )
-    weights = weights_beside(path)
-    model = read_paged(path, weights)
-    gather_logits(model)
-    products = {} if targets is None else add_low_rank(model, targets)
-    if headless:
-        leave_out_head(model)
-    embedded = embed_tokens(model, path.parent)
-    if targets is not None and not headless:
-        products |= add_low_rank_ends(model, targets)
-    config = path.parent / "config.json"
-    max_context = exact_context(read_config(config), read_max_context(config))
-    files = [file for file in (weights, embedded.table) if file is not None]
-    return ReadDecoder(model, max_context, files, embedded=embedded, products=products)
 
 
 def _whole_cache(settings: OpenVINOSettings) -> str:

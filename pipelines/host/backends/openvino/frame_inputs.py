@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.openvino.frame_writer import LAST_FRAME, FrameWriter
-from pipelines.host.backends.openvino.from_onnx import FRAMES
+from pipelines.host.backends.openvino.frame_writer import FRAMES, LAST_FRAME, FrameWriter
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache
 from pipelines.host.backends.openvino.step_inputs import StepInputs, flat_blocks
 from pipelines.host.engine.step import Step

@@ -12,6 +12,8 @@ from openvino import opset13 as ops
 from pipelines.host.backends.onnx.decoder_format import CONTEXT_FRAMES
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 
+FRAMES = "frames."
+"""Before the names of such inputs for attention to frames, where every token is a sequence of its own."""
 LAST_FRAME = "last_frame"
 """Input of the decoder, float32[num_tokens, numbers]: keys and values of each token's last frame, of all
 layers, in the order of the outputs of the model of frames.

@@ -33,7 +33,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
-from pipelines.host.backends.openvino.frame_writer import FrameModel, split_frames
+from pipelines.host.backends.openvino.frame_writer import FRAMES, FrameModel, split_frames
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.onnx_weights import (
     BLOCK_MATMUL,
@@ -53,8 +53,6 @@ STEP_SHAPES: dict[str, list[str | int]] = {
 }
 """int32 inputs that the graph gains, in the order in which the attention node takes them."""
 
-FRAMES = "frames."
-"""Before the names of such inputs for attention to frames, where every token is a sequence of its own."""
 
 ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 UNUSED: list[tuple[type, tuple[int, ...]]] = [

@@ -52,7 +52,7 @@ class Draft(Speculator):
     def load(self, resources: Loading) -> None:
         config = on_device(self.config, resources)
         path = self.folder / config.path
-        self.use_session(open_session(path, config))  # never shared: its cache is its own
+        self.use_session(open_session(path, config, resources.prepared))  # never shared: its cache is its own
         log_opened_model(path, self.session.describe())
 
     def use_session(self, session: DecoderSession) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -41,18 +42,16 @@ class Grammar(Node):
         tokenizer: FilePath = Field(description="a tokenizer.json")
 
     def start(self, vocab_size: int, end_ids: Collection[int]) -> None:
-        """Called once, when the model is known.  A tokenizer that cannot be constrained fails requests."""
-        from pipelines.host.guides.guide_compiler import GuideCompiler
-        from pipelines.host.guides.token_tables import TokenTable
+        """Called once, when the model is known.
 
+        The tokens' table is large, so the first request that is restricted makes it, from what the file is
+        now.  A tokenizer that cannot be constrained fails such requests.
+        """
+        self._text = (self.folder / self.config.tokenizer).read_bytes()
+        self._vocab_size, self._end_ids = vocab_size, end_ids
         self._makers: GuideCompiler | None = None
         self._fault = ""
-        try:
-            tokens = TokenTable(self.folder / self.config.tokenizer, vocab_size, end_ids)
-            self._makers = GuideCompiler(tokens)
-        except ValueError as error:
-            self._fault = str(error)
-            log.warning("%s: %s", self.config.tokenizer, error)
+        self._making = Lock()
         self._num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 2) - 1))
         self._threads = ThreadPoolExecutor(self._num_threads, "masks")
         self._filling: list[Future[list[bool]]] = []
@@ -63,11 +62,27 @@ class Grammar(Node):
         spec = params.guide
         if spec is None or (spec.grammar is None and spec.thinking is None and spec.calls is None):
             return None
-        if self._makers is None:
-            if not spec.demanded:
-                return None
-            raise RequestError(f"this model's output cannot be restricted to a grammar:  {self._fault}")
-        return self._makers.maker(spec, params)
+        makers = self._compiler()
+        if makers is not None:
+            return makers.maker(spec, params)
+        if not spec.demanded:
+            return None
+        raise RequestError(f"this model's output cannot be restricted to a grammar:  {self._fault}")
+
+    def _compiler(self) -> GuideCompiler | None:
+        """Makes the table once; None where it cannot be made, for which `_fault` has the reason."""
+        from pipelines.host.guides.guide_compiler import GuideCompiler
+        from pipelines.host.guides.token_tables import TokenTable
+
+        with self._making:
+            if self._makers is None and not self._fault:
+                try:
+                    self._makers = GuideCompiler(TokenTable(self._text, self._vocab_size, self._end_ids))
+                except ValueError as error:
+                    self._fault = str(error)
+                    log.warning("%s: %s", self.config.tokenizer, error)
+                self._text = b""
+            return self._makers
 
     def prepare(self, context: StepContext) -> None:
         """Start to fill the masks of the rows that are restricted; `context` is the one that the model

@@ -6,6 +6,7 @@ Workers import it too, to check graphs, so an inference engine is imported only 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -19,6 +20,7 @@ from pipelines.host.backends.open_model import Opener, log_opened_model, open_fi
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
+from pipelines.prepared_models import PreparedModels
 
 Settings = TypeVar("Settings", bound="DecoderConfig")
 OPENVINO_ALONE = ("activation_group", "sparse_prefill")
@@ -97,7 +99,8 @@ class Model(Node):
 
         def opened(targets: tuple[str, ...]) -> DecoderSession:
             own = None if adapters is None else adapters.model_copy(update={"targets": targets})
-            return resources.shared(open_session, path, config.model_copy(update={"adapters": own}))
+            wanted = config.model_copy(update={"adapters": own})
+            return resources.shared(open_session, path, wanted, resources.prepared)
 
         if adapters is None:
             self.session = opened(())
@@ -120,18 +123,25 @@ def on_device(config: Settings, resources: Loading) -> Settings:
     return config.model_copy(update={"device": resources.device})
 
 
-def open_session(path: Path, config: DecoderConfig) -> DecoderSession:
-    """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
+def open_session(path: Path, config: DecoderConfig, prepared: PreparedModels | None = None) -> DecoderSession:
+    """The session for a file, by its kind, device and engine; `prepared` is what engines made of models
+    before.  Raises `ModelError`.
+    """
     if config.device == "fake":
         return _open_fake(path, config)
     engines = ENGINES.get(path.suffix)
     if engines is None:
         raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
+    if prepared is not None and "openvino" in engines:
+        engines = engines | {"openvino": partial(_open_openvino, prepared=prepared)}
     return open_file(engines, path, config)
 
 
-def _open_openvino(path: Path, config: DecoderConfig) -> DecoderSession:
+def _open_openvino(
+    path: Path, config: DecoderConfig, prepared: PreparedModels | None = None
+) -> DecoderSession:
     from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+    from pipelines.host.backends.openvino.prepared_decoder import open_prepared
     from pipelines.host.backends.openvino.sparse_prefill import KeptContext
 
     sparse = config.sparse_prefill
@@ -144,7 +154,7 @@ def _open_openvino(path: Path, config: DecoderConfig) -> DecoderSession:
         kept=None if sparse is None else KeptContext(sparse.first, sparse.recent),
         activation_group=config.activation_group,
     )
-    return OpenVINOSession(path, settings)
+    return OpenVINOSession(path, settings) if prepared is None else open_prepared(path, settings, prepared)
 
 
 def _open_onnxruntime(path: Path, config: DecoderConfig) -> DecoderSession:

@@ -24,7 +24,7 @@ from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 class Shared:
     """Resources that remember what was asked for."""
 
-    device = None
+    device = prepared = None
 
     def __init__(self) -> None:
         self.asked = []
@@ -50,7 +50,7 @@ def test_a_node_shares_its_session_by_file_and_settings(fake):
     config = Model.Config(path="fake.json", device="fake")
     node, resources = Model(config, fake), Shared()
     node.load(resources)
-    assert resources.asked == [(open_session, fake / "fake.json", (config,))]
+    assert resources.asked == [(open_session, fake / "fake.json", (config, None))]
     assert node.session.vocab_size == 11
 
 

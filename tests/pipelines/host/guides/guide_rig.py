@@ -30,7 +30,7 @@ ENDS = frozenset({2037, 2039})
 
 @cache
 def tokens() -> TokenTable:
-    return TokenTable(TOKENIZER, VOCAB_SIZE, ENDS)
+    return TokenTable(TOKENIZER.read_bytes(), VOCAB_SIZE, ENDS)
 
 
 def text_of(token_ids: list[int]) -> str:

@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ops.cuda.sampling import CudaSamplingOps
 from pipelines.errors import RequestError
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.guides import token_tables
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -261,6 +263,28 @@ def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
         node.maker(SamplingParams(guide=GuideSpec('start: "a"')))
     free = GuideSpec(thinking=Thinking("<", ">"), calls=HeldCalls("<tool_call>", 'start: "a"'))
     assert node.maker(SamplingParams(guide=free)) is None
+    node.close()
+
+
+def test_the_first_restricted_request_makes_the_table_from_the_file_as_it_was(tmp_path, monkeypatch):
+    made = []
+
+    class Counted(token_tables.TokenTable):
+        def __init__(self, *arguments):
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(token_tables, "TokenTable", Counted)
+    shutil.copy(FOLDER / "tokenizer.json", tmp_path)
+    node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), tmp_path)
+    node.start(VOCAB_SIZE, ENDS)
+    (tmp_path / "tokenizer.json").write_text("another")
+    assert node.maker(SamplingParams()) is None
+    assert made == []
+    with ThreadPoolExecutor(4) as threads:
+        params = SamplingParams(guide=GuideSpec('start: "a" | "b"'))
+        assert all(threads.map(node.maker, [params] * 8))
+    assert len(made) == 1
     node.close()
 
 

@@ -1,0 +1,176 @@
+"""A graph that is kept computes what its model computes; one that does not, or is of another model, is not
+used."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+
+import numpy as np
+import openvino as ov
+import pytest
+from lone_steps import step
+
+from pipelines.host.backends.openvino import prepared_decoder
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.mapped_files import MappedFile, page_after
+from pipelines.host.backends.openvino.prepared_decoder import CONSTANTS, GRAPH, open_prepared
+from pipelines.prepared_models import FACTS, PreparedModels, digest
+
+pytestmark = pytest.mark.slow
+
+PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
+SETTINGS = [
+    OpenVINOSettings(),
+    OpenVINOSettings(kv_cache="f32", precision="f32"),
+    OpenVINOSettings(targets=frozenset({"q_proj", "down_proj"})),
+    OpenVINOSettings(headless=True),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return PreparedModels(64 << 20, tmp_path / "cache")
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The models that were read from their own files."""
+    found = []
+    read = prepared_decoder.read_decoder
+
+    def counted(path, *settings):
+        found.append(path)
+        return read(path, *settings)
+
+    monkeypatch.setattr(prepared_decoder, "read_decoder", counted)
+    return found
+
+
+@pytest.fixture
+def llama(exported, tmp_path):
+    """A model whose files may be changed."""
+    return shutil.copytree(exported("llama")[1], tmp_path / "llama") / "openvino_model.xml"
+
+
+def logits(session, prompt=PROMPT):
+    """Of a prompt, and of a token after it."""
+    session.allocate(4)
+    if session.products:
+        session.reserve(64, 1)
+    first = session.run(step(prompt, 0, [0, 1], range(len(prompt)))).copy()
+    return np.concatenate([first, session.run(step(prompt[:1], len(prompt), [0, 1], [0]))])
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [*(("llama", each) for each in SETTINGS), *((each, SETTINGS[0]) for each in ("qwen3", "mistral"))],
+    ids=["default", "f32", "adapters", "headless", "qwen3", "mistral"],
+)
+def test_logits_are_those_of_the_model(exported, store, reads, family, settings):
+    path = exported(family)[1] / "openvino_model.xml"
+    expected = OpenVINOSession(path, settings)
+    sessions = [open_prepared(path, settings, store) for _ in range(2)]
+    assert reads == [path]
+    for session in sessions:
+        np.testing.assert_array_equal(logits(session), logits(expected))
+        assert (session.max_context, session.products) == (expected.max_context, expected.products)
+        assert session.describe() == expected.describe()
+
+
+def test_weights_in_int8_stay_in_their_file(store, reads, exported, tmp_path):
+    from tools.export.decoder import export_decoder
+
+    folder = tmp_path / "int8"
+    export_decoder(str(exported("qwen3")[0]), folder, "int8", form="openvino")
+    path, settings = folder / "openvino_model.xml", OpenVINOSettings()
+    first, second = (logits(open_prepared(path, settings, store)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert reads == [path]
+    (entry,) = store.folder.iterdir()
+    assert (entry / CONSTANTS).stat().st_size < path.with_suffix(".bin").stat().st_size / 4
+
+
+def test_another_model_another_setting_another_version_are_read_again(llama, store, reads, monkeypatch):
+    def num_reads(settings=SETTINGS[0]):
+        before = len(reads)
+        open_prepared(llama, settings, store).close()
+        return len(reads) - before
+
+    assert [num_reads(), num_reads()] == [1, 0]
+    assert [num_reads(SETTINGS[1]), num_reads(SETTINGS[1]), num_reads()] == [1, 0, 0]
+    config = llama.parent / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 256}))
+    assert [num_reads(), num_reads()] == [1, 0]
+    weights = llama.with_suffix(".bin")
+    weights.write_bytes(weights.read_bytes())
+    assert [num_reads(), num_reads()] == [1, 0]
+    monkeypatch.setattr(ov, "__version__", "2027.1.0")
+    assert [num_reads(), num_reads()] == [1, 0]
+
+
+@pytest.mark.parametrize("file", [GRAPH, CONSTANTS, FACTS])
+@pytest.mark.parametrize("harm", ["cut", "changed", "gone"])
+def test_a_torn_entry_is_made_again(llama, store, reads, caplog, file, harm):
+    expected = logits(open_prepared(llama, SETTINGS[0], store))
+    (entry,) = store.folder.iterdir()
+    content = (entry / file).read_bytes()
+    (entry / file).unlink()
+    if harm != "gone":
+        half = len(content) // 2
+        middle = bytes([content[half] ^ 1])
+        torn = content[:half] if harm == "cut" else content[:half] + middle + content[half + 1 :]
+        (entry / file).write_bytes(torn)
+    np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
+    assert len(reads) == 2
+    assert "is torn" in caplog.text
+    open_prepared(llama, SETTINGS[0], store).close()
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda facts: facts | {"first_step": "0"}, "does not give what its model gives"),
+        (lambda facts: facts | {"notes": {}}, "cannot be read: .*k_head_size"),
+    ],
+)
+def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, caplog, harm, says):
+    expected = logits(open_prepared(llama, SETTINGS[0], store))
+    (entry,) = store.folder.iterdir()
+    kept = store.read(entry.name)
+    files = {name: (entry / name).read_bytes() for name in (GRAPH, CONSTANTS)}
+    shutil.rmtree(entry)
+    store.store(entry.name, harm(kept.facts), files)
+    with caplog.at_level(logging.WARNING):
+        np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
+    assert len(reads) == 2
+    assert re.search(says, caplog.text, re.DOTALL)
+    open_prepared(llama, SETTINGS[0], store).close()
+    assert len(reads) == 2
+
+
+def test_a_form_of_export_that_is_not_known_is_not_kept(llama, store, monkeypatch):
+    monkeypatch.setattr(OpenVINOSession, "exported", lambda session: b"something else" * 400)
+    expected = logits(OpenVINOSession(llama, SETTINGS[0]))
+    np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
+    assert not store.folder.exists()
+
+
+def test_two_files_are_mapped_behind_each_other(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(b"a" * 5000)
+    second.write_bytes(b"b" * 10)
+    mapped = MappedFile(first, second)
+    for _ in range(2):
+        at = page_after(5000)
+        assert bytes(mapped.bytes[:5000]) == b"a" * 5000
+        assert not mapped.bytes[5000:at].any()
+        assert bytes(mapped.bytes[at : at + 10]) == b"b" * 10
+        mapped.release_pages()
+
+
+def test_digests_tell_contents_apart():
+    assert digest(b"a", b"b") != digest(b"a", b"c")

@@ -1,0 +1,66 @@
+"""The store of prepared models: bounded, whole entries only."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pipelines.prepared_models import FACTS, PreparedModels
+
+
+@pytest.fixture
+def store(tmp_path):
+    return PreparedModels(100_000, tmp_path)
+
+
+def names(store):
+    return sorted(entry.name for entry in store.folder.iterdir())
+
+
+def test_what_is_stored_is_read(store):
+    store.store("one", {"a": 1}, {"graph": b"xml", "rest": b""})
+    entry = store.read("one")
+    assert entry.facts == {"a": 1}
+    assert (entry.folder / "graph").read_bytes() == b"xml"
+    assert store.read("two") is None
+
+
+def test_entries_that_were_used_least_recently_leave_first(store):
+    for age, name in enumerate(["a", "b", "c"]):
+        store.store(name, {}, {"graph": bytes(30_000)})
+        os.utime(store.folder / name, (age, age))
+    store.read("a")
+    store.store("d", {}, {"graph": bytes(30_000)})
+    assert names(store) == ["a", "c", "d"]
+
+
+def test_an_entry_that_is_larger_than_the_bound_is_not_kept(store):
+    store.store("small", {}, {"graph": b"xml"})
+    store.store("large", {}, {"graph": bytes(200_000)})
+    assert names(store) == ["small"]
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_stays(store):
+    store.folder.mkdir()
+    (store.folder / ".unfinished-999999999-x").mkdir()
+    (store.folder / f".unfinished-{os.getpid()}-x").mkdir()
+    store.store("one", {}, {"graph": b"xml"})
+    assert names(store) == [f".unfinished-{os.getpid()}-x", "one"]
+
+
+def test_facts_that_changed_are_not_believed(store, caplog):
+    store.store("one", {"first": "abc"}, {})
+    facts = store.folder / "one" / FACTS
+    facts.write_text(facts.read_text().replace("abc", "abd"))
+    assert store.read("one") is None
+    assert "one is torn" in caplog.text
+    assert names(store) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_used(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    store = PreparedModels(1000, tmp_path / "file")
+    store.store("one", {}, {"graph": b"xml"})
+    assert store.read("one") is None
+    assert "cannot be kept" in caplog.text
