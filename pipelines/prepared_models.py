@@ -1,4 +1,4 @@
-"""What engines made of models before, kept on disk: a bounded store whose entries are checked when read.
+"""What engines made of models before, stored on disk; bounded, and each entry is checked when it is read.
 
 CACHE/prepared/NAME-1f0c…/    one folder for each entry, named by all that it was made from
 ├── facts.json                what its maker noted, and length and digest of the other files
@@ -73,7 +73,7 @@ class PreparedModels:
                     (scratch / file).write_bytes(content)
             self._sweep()
         except OSError as error:
-            log.warning("%s cannot be kept, so each start prepares it: %s", self.folder / name, error)
+            log.warning("%s cannot be stored, so each start prepares it: %s", self.folder / name, error)
 
     def remove(self, name: str, why: str) -> None:
         """Remove an entry that cannot be used."""

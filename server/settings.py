@@ -104,7 +104,7 @@ class Settings(BaseModel):
         default=256,
         ge=0,
         description="MB of the cache that graphs which OpenVINO prepared may take, about 5 for a model, so "
-        "that its next load is faster; those used least recently are removed first; 0: none are kept",
+        "that its next load is faster; those used least recently are removed first; 0: none are stored",
     )
     first_run: bool = Field(
         default=True,

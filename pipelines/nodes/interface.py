@@ -63,7 +63,7 @@ class Loading(Protocol):
 
     @property
     def prepared(self) -> PreparedModels | None:
-        """What engines made of models before, and where it is kept; None: nothing is kept."""
+        """What engines made of models before, and where it is stored; None: nothing is stored."""
 
     @property
     def pipeline(self) -> Callable[[str], NamedGraph] | None:

@@ -63,4 +63,4 @@ def test_a_folder_that_cannot_be_written_to_is_not_used(tmp_path, caplog):
     store = PreparedModels(1000, tmp_path / "file")
     store.store("one", {}, {"graph": b"xml"})
     assert store.read("one") is None
-    assert "cannot be kept" in caplog.text
+    assert "cannot be stored" in caplog.text

@@ -1,6 +1,6 @@
 """`python -m tools.bench.loading`: how long models take to load, and what an idle server holds.
 
-One model: a server starts with an empty cache and then again with what it kept, and the time to read the
+One model: a server starts with an empty cache and then again with what it stored, and the time to read the
 model's bytes is measured between.  Many models (`--many N`): a repository of copies of the shipped models,
 which are loaded by their first request.  Each figure is one start; repeat with `--rounds`.
 """
@@ -42,7 +42,7 @@ PATHS = {
 
 @click.command()
 @click.option("--models", type=click.Path(exists=True, path_type=Path), help="A repository of one model.")
-@click.option("--many", type=int, help="Serve so many copies of the shipped models instead.")
+@click.option("--many", type=int, help="Serve this many copies of the shipped models instead.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--checkout", type=click.Path(exists=True, path_type=Path), default=ROOT, help="Serve with it.")
 def main(models: Path | None, many: int | None, rounds: int, checkout: Path) -> None:

@@ -94,7 +94,7 @@ def builder(
 ) -> Build:
     """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own.
 
-    `prepared_mb`: MB that are kept of what engines make of models; 0: nothing is.
+    `prepared_mb`: MB that are stored of what engines make of models; 0: nothing is.
     """
     prepared = PreparedModels(prepared_mb << 20, cache) if prepared_mb else None
     if with_first_run:

@@ -1,8 +1,9 @@
-"""Keeps the graph that OpenVINO makes of a decoder, so that the next start skips most passes over it.
+"""Stores the graph that OpenVINO makes of a decoder, so that the next start skips most passes over it.
 
 OpenVINO exports the graph of a compiled model as XML; weights stay in the model's own file, to which the XML
 refers.  OpenVINO's own import refuses it, because it lacks what paged attention has noted in its nodes'
-runtime information, as `k_head_size`: this is kept beside it, and the graph is read and compiled as a model.
+runtime information, as `k_head_size`: this is stored beside it, and the graph is read and compiled as a
+model.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ WIDTHS = {"FP64": "f64", "FP32": "f32", "FP16": "f16", "BF16": "bf16", "BOOL": "
 """Names of element types in attributes, where they are not those of constants in capitals."""
 
 
-class NotKept(Exception):
-    """This graph cannot be kept; the message says why."""
+class NotStored(Exception):
+    """This graph cannot be stored; the message says why."""
 
 
 def open_prepared(path: Path, settings: OpenVINOSettings, store: PreparedModels) -> OpenVINOSession:
-    """A session from what is kept of the model, or else from its files, and then that is kept.
+    """A session from what is stored of the model, or else from its files, and then that is stored.
 
-    A kept graph is used only if its first step gives the very logits that were computed without it.
+    A stored graph is used only if its first step gives the very logits that were computed without it.
     Raises `ModelError`.
     """
     is_known = path.suffix == ".xml" and path.is_file() and path.with_suffix(".bin").is_file()
@@ -68,9 +69,9 @@ def open_prepared(path: Path, settings: OpenVINOSettings, store: PreparedModels)
     notes, export = _notes(read.model), _Export()
     session = OpenVINOSession(path, settings, read, export.properties)
     try:
-        facts, files = _kept(session, read, notes, export)
-    except NotKept as reason:
-        log.debug("%s: its graph is not kept: %s", path, reason)
+        facts, files = _stored(session, read, notes, export)
+    except NotStored as reason:
+        log.debug("%s: its graph is not stored: %s", path, reason)
     else:
         store.store(name, facts, files)
     return session
@@ -95,7 +96,7 @@ def _name(path: Path, settings: OpenVINOSettings) -> str:
 
 @cache
 def _code() -> str:
-    """The digest of the code that makes graphs: what an older version has kept is made again."""
+    """The digest of the code that makes graphs: what an older version has stored is made again."""
     folder = Path(__file__).parent
     return digest(
         *(file.read_bytes() for each in (folder, folder.parent) for file in sorted(each.glob("*.py")))
@@ -135,18 +136,18 @@ def _read(entry: Entry, path: Path) -> ReadDecoder:
     )
 
 
-def _kept(
+def _stored(
     session: OpenVINOSession, read: ReadDecoder, notes: dict[str, dict[str, int]], export: _Export
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The facts and files of an entry.  Raises NotKept."""
+    """The facts and files of an entry.  Raises NotStored."""
     if read.embedded.table is not None or read.frames is not None or len(read.files) != 1:
-        raise NotKept("its weights are in several files")
+        raise NotStored("its weights are in several files")
     graph, constants = export.read(session.exported())
     root = ElementTree.fromstring(graph)
-    kept = _Constants(read.files[0], constants)
+    stored = _Constants(read.files[0], constants)
     for layer in root.iter("layer"):
         if layer.get("type") == "Const":
-            kept.place(layer)
+            stored.place(layer)
         for attribute in layer.findall("rt_info/attribute"):
             if attribute.get("name") in (IN_FILE, FUSED_NAMES):
                 layer.find("rt_info").remove(attribute)  # type: ignore[union-attr]
@@ -157,11 +158,11 @@ def _kept(
         "notes": notes,
         "first_step": session.first_step,
     }
-    return facts, {GRAPH: ElementTree.tostring(root), CONSTANTS: kept.behind}
+    return facts, {GRAPH: ElementTree.tostring(root), CONSTANTS: stored.behind}
 
 
 class _Constants:
-    """Where the constants of a graph are: in the model's file, or in what is kept `behind` it."""
+    """Where the constants of a graph are: in the model's file, or in what is stored `behind` it."""
 
     def __init__(self, file: MappedFile, exported: bytes) -> None:
         self._file = file.bytes
@@ -174,7 +175,7 @@ class _Constants:
         return bytes(self._bytes)
 
     def place(self, layer: ElementTree.Element) -> None:
-        """Let a constant refer to where it is from now on.  Raises NotKept."""
+        """Let a constant refer to where it is from now on.  Raises NotStored."""
         data = layer.find("data")
         assert data is not None, "a constant has data"
         offset, size = int(data.get("offset", 0)), int(data.get("size", 0))
@@ -194,7 +195,7 @@ class _Constants:
         if element == stored:
             return offset, size
         if stored not in NAMES or element not in NAMES:
-            raise NotKept(f"a constant is {stored} in its file and {element} in the graph")
+            raise NotStored(f"a constant is {stored} in its file and {element} in the graph")
         values = self._file[offset : offset + size].view(DTYPES[NAMES[stored]])
         content = values.astype(DTYPES[NAMES[element]]).tobytes()
         return self._append(content), len(content)
@@ -221,14 +222,14 @@ class _Export:
         return graph
 
     def read(self, blob: bytes) -> tuple[bytes, bytes]:
-        """The XML of an export, and the constants in it.  Raises NotKept for a form that is not known."""
+        """The XML of an export, and the constants in it.  Raises NotStored for a form that is not known."""
         for start in range(MAX_PREAMBLE):
             outputs, num_outputs, constants, num_constants, graph, num_graph = HEADER.unpack_from(blob, start)
             ends = outputs + num_outputs, constants + num_constants, graph + num_graph
             if (outputs, *ends) == (HEADER.size, constants, graph, len(blob) - start):
                 first = start + constants
                 return self._graph, blob[first : first + num_constants]
-        raise NotKept("OpenVINO exports it in another form")
+        raise NotStored("OpenVINO exports it in another form")
 
 
 def _notes(model: ov.Model) -> dict[str, dict[str, int]]:

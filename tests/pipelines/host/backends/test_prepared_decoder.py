@@ -1,4 +1,4 @@
-"""A graph that is kept computes what its model computes; one that does not, or is of another model, is not
+"""A graph that is stored computes what its model computes; one that does not, or is of another model, is not
 used."""
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ def test_a_torn_entry_is_made_again(llama, store, reads, caplog, file, harm):
 def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, caplog, harm, says):
     expected = logits(open_prepared(llama, SETTINGS[0], store))
     (entry,) = store.folder.iterdir()
-    kept = store.read(entry.name)
+    stored = store.read(entry.name)
     files = {name: (entry / name).read_bytes() for name in (GRAPH, CONSTANTS)}
     shutil.rmtree(entry)
-    store.store(entry.name, harm(kept.facts), files)
+    store.store(entry.name, harm(stored.facts), files)
     with caplog.at_level(logging.WARNING):
         np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
     assert len(reads) == 2
