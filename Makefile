@@ -95,8 +95,8 @@ conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different
 clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
 	$(BIN)/python -m pytest tests/clients --every-client
 
-test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (ten minutes).
-	$(VENV)-ray/bin/python -m pytest tests/e2e/test_ray.py
+test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (five minutes).
+	$(VENV)-ray/bin/python -m pytest tests/e2e/test_ray.py tests/e2e/test_ray_changes.py
 
 soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
 	$(BIN)/python -m tools.soak

@@ -2,7 +2,7 @@
 
 Serve's proxy routes by one header and reads no bodies.  Two variables of its environment
 (docs/scaling.md) put this in front of it: it adds that header from `affinity_key`, and from the ids of stored
-responses.  The request itself goes on as it came.
+responses.  The request itself goes on as it came, to another replica where the first one has no engine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.affinity import affinity_key, fields_of
 from server.http.request_ids import clean_id
+from server.ray_attempt import Attempt
 from server.responses.replica_ids import replica_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ REQUEST_ID = b"x-request-id"
 REPLICA = "replica "
 """Before the name of the replica that stores what a request names."""
 MAX_BODY = 1 << 20
-"""A larger body is not searched: its request has the key of its headers alone."""
+"""A larger body is not searched: its request has the key of its headers alone, and is sent once."""
+AGAIN = re.compile(r"again (\d) (.+)", re.DOTALL)
+RESENDS = 2
+"""How often a request with a JSON body is sent again."""
 STORED = re.compile(r"/v1/responses/([^/]+)")
 
 
@@ -44,18 +48,14 @@ class SessionFinder:
         read = await _beginning(receive) if _has_json(scope) else []
         body = b"".join(message.get("body", b"") for message in read)
         fields = fields_of(body) if len(body) <= MAX_BODY else {}
-        headers = [(name, value) for name, value in scope["headers"] if name.lower() != HEADER]
-        key = session_of(scope, fields)
-        if key is not None:
-            headers.append((HEADER, key.encode()))
-        if all(name.lower() != REQUEST_ID for name, _ in headers):
-            headers.append((REQUEST_ID, _request_id(fields).encode()))
-        read.reverse()
-
-        async def receive_again() -> Message:
-            return read.pop() if read else await receive()
-
-        await self._app({**scope, "headers": headers}, receive_again, send)
+        key, request_id = session_of(scope, fields), _request_id(scope, fields)
+        for number in range(1 + _resends(read, key)):
+            named = again(number, key or request_id) if number else key
+            attempt = Attempt(read, receive, send, is_last=number == _resends(read, key))
+            headers = _headers(scope, named, request_id)
+            await self._app({**scope, "headers": headers}, attempt.receive, attempt.send)
+            if not attempt.has_failed:
+                return
 
 
 def session_of(scope: Scope, fields: Mapping[str, Any]) -> str | None:
@@ -69,6 +69,17 @@ def session_of(scope: Scope, fields: Mapping[str, Any]) -> str | None:
     return affinity_key(headers, fields)
 
 
+def again(number: int, key: str) -> str:
+    """What Serve's router goes by for a request that was sent `number` times before."""
+    return f"again {number} {key}"
+
+
+def sent_before(session: str) -> tuple[int, str]:
+    """How often a request was sent before, and its key."""
+    found = AGAIN.fullmatch(session)
+    return (int(found[1]), found[2]) if found else (0, session)
+
+
 def middlewares() -> list[Any]:
     """What RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH names."""
     from starlette.middleware import Middleware  # of Ray Serve's own
@@ -76,10 +87,27 @@ def middlewares() -> list[Any]:
     return [Middleware(SessionFinder)]
 
 
-def _request_id(fields: Mapping[str, Any]) -> str:
-    """That of the body, else a new one as Braid's own."""
+def _headers(scope: Scope, key: str | None, request_id: str) -> list[tuple[bytes, bytes]]:
+    """Those of a request, with its key and its id alone by these names."""
+    headers = [(name, value) for name, value in scope["headers"] if name.lower() not in (HEADER, REQUEST_ID)]
+    if key is not None:
+        headers.append((HEADER, key.encode()))
+    return [*headers, (REQUEST_ID, request_id.encode("latin-1"))]
+
+
+def _request_id(scope: Scope, fields: Mapping[str, Any]) -> str:
+    """That of the headers, or of the body, else a new one as Braid's own."""
+    for name, value in scope["headers"]:
+        if name.lower() == REQUEST_ID:
+            return str(value.decode("latin-1"))
     chosen = fields.get("request_id")
     return clean_id(chosen if isinstance(chosen, str) else None) or token_hex(16)
+
+
+def _resends(read: list[Message], key: str | None) -> int:
+    """None where a part of the body is not here, or only one replica can reply."""
+    is_whole = bool(read) and read[-1]["type"] == "http.request" and not read[-1].get("more_body")
+    return RESENDS if is_whole and not (key or "").startswith(REPLICA) else 0
 
 
 def _has_json(scope: Scope) -> bool:

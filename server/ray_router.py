@@ -9,7 +9,7 @@ from typing import Any
 
 from ray.serve.experimental.consistent_hash_router import ConsistentHashRouter
 
-from server.ray_ingress import REPLICA
+from server.ray_ingress import REPLICA, sent_before
 
 READY = "engine_ready"
 """In a replica's routing stats: whether its engine runs and its models have loaded."""
@@ -17,8 +17,13 @@ READY = "engine_ready"
 
 class SessionRouter(ConsistentHashRouter):  # type: ignore[misc]  # ray is not installed where types are checked
     """Serve's consistent hash of the session, without replicas whose engine is down; a request that names a
-    replica goes there, if it runs.
+    replica goes there, if it runs, and one that is sent again goes to the next replica in the hash's order.
     """
+
+    def _routing_key(self, pending_request: Any) -> Any:
+        """What is hashed: also of a request that is sent again the key of its session."""
+        key = super()._routing_key(pending_request)
+        return key and sent_before(key)[1]
 
     async def choose_replicas(
         self, candidate_replicas: list[Any], pending_request: Any = None
@@ -30,10 +35,17 @@ class SessionRouter(ConsistentHashRouter):  # type: ignore[misc]  # ray is not i
             return [owners]
         ranks = await super().choose_replicas(candidate_replicas, pending_request)
         able = [rank for rank in ranks if all(each.routing_stats.get(READY, True) for each in rank)]
-        return able or ranks
+        able = able or ranks
+        first = sent_before(_session(pending_request))[0] % max(1, len(able))
+        return [*able[first:], *able[:first]]
+
+
+def _session(pending_request: Any) -> str:
+    """What server/ray_ingress.py found that a request belongs to."""
+    return ("" if pending_request is None else pending_request.metadata.session_id) or ""
 
 
 def _named(pending_request: Any) -> str | None:
     """The replica that a request names."""
-    session = ("" if pending_request is None else pending_request.metadata.session_id) or ""
+    session = _session(pending_request)
     return session.removeprefix(REPLICA) if session.startswith(REPLICA) else None

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import open_chromium
 from paced_model import write_model
 from server_process import ServerProcess
+
+if TYPE_CHECKING:
+    from ray_cluster import Cluster
 
 
 @pytest.fixture
@@ -32,3 +35,15 @@ def chromium() -> Iterator[Any]:
     """A browser, shared by the tests of a file."""
     with open_chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two replicas of Ray Serve with the demo model, and `heard`, a small Whisper of random weights."""
+    from ray_cluster import Cluster
+    from tiny_whisper import export_whisper
+
+    cluster = Cluster(tmp_path_factory.mktemp("ray"))
+    export_whisper(cluster.models, tmp_path_factory.mktemp("whisper"))
+    with cluster:
+        yield cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ import pytest
 from openai import OpenAI
 from paced_model import write_model
 from patience import PATIENCE_S, SOON_S
-from server_process import ROOT, ServerProcess, free_port, start_streams
+from server_process import ROOT, ServerProcess, chat, free_port, start_streams
 
 CONFIG = ROOT / "deploy" / "haproxy.cfg"
 FACTS = " ".join(f"Fact {i}: the harbour of town {i} lies north of the river." for i in range(30))
+NUM_TOKENS = 40
 pytestmark = [
     pytest.mark.breadth,
     pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs haproxy (apt-get install haproxy)"),
@@ -146,6 +148,28 @@ def test_a_large_body_and_a_stream_pass(demo_pair):
         pieces = list(reply.iter_raw())
     assert len(pieces) > 10, "a stream arrives as it is generated"
     assert pieces[-1].endswith(b"data: [DONE]\n\n")
+
+
+def test_tokens_pass_on_as_they_come(tmp_path):
+    """Tokens come every 50 ms; without `option http-no-delay` HAProxy sends those of 200 ms together."""
+    write_model(tmp_path / "models" / "fake", step_s=0.05)
+    with proxied(tmp_path / "models", tmp_path) as (url, servers):
+        tries = ((num_reads(url), num_reads(servers["a"].url)) for _ in range(3))
+        assert any(passed > 0.7 * direct for passed, direct in tries)
+
+
+def num_reads(url: str) -> int:
+    """How many reads of a socket it takes to get a stream, whose tokens are sent one by one."""
+    body = json.dumps(chat(NUM_TOKENS, stream=True))
+    lines = ["POST /v1/chat/completions HTTP/1.1", "Host: braid", "Content-Type: application/json"]
+    request = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", body])
+    reads, end = 0, b""
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), PATIENCE_S) as client:
+        client.sendall(request.encode())
+        while b"[DONE]" not in end:
+            end = end[-10:] + client.recv(1 << 16)
+            reads += 1
+    return reads
 
 
 def test_a_websocket_passes(demo_pair):

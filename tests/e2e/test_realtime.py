@@ -10,15 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from ctranslate2_files import write_folder
 from openai import OpenAI
 from patience import PATIENCE_S
 from server_process import ServerProcess
 from sound_files import sound_file, tone
-from tiny_whisper import SIZES, make_whisper, weights_of
-
-from tools.export.__main__ import main
+from tiny_whisper import export_whisper
 
 pytest.importorskip("websockets")  # of the extra `audio`
 
@@ -32,11 +28,7 @@ DELTA = "conversation.item.input_audio_transcription.delta"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder, models = tmp_path_factory.mktemp("whisper"), tmp_path_factory.mktemp("models")
-    model = make_whisper(eos_token_id=50257, max_source_positions=1500)
-    write_folder(folder, weights_of(model), SIZES["encoder_attention_heads"])
-    command = [str(folder), "--name", "heard", "--models", str(models), "--no-first-run"]
-    exported = CliRunner().invoke(main, command)
-    assert exported.exit_code == 0, exported.output
+    export_whisper(models, folder)
     with ServerProcess(models, WORKERS="1", FIRST_RUN="0") as running:
         running.all_ready()
         yield running

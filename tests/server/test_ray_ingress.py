@@ -9,7 +9,7 @@ import re
 import pytest
 
 from server.affinity import affinity_key
-from server.ray_ingress import HEADER, MAX_BODY, REQUEST_ID, SessionFinder
+from server.ray_ingress import HEADER, MAX_BODY, REQUEST_ID, SessionFinder, again, sent_before
 
 JSON = (b"content-type", b"application/json")
 STORED = f"resp_abc_{'0' * 32}"
@@ -32,7 +32,11 @@ def passed(*bodies, path="/v1/chat/completions", headers=(JSON,), kind="http"):
         seen.extend([await receive() for _ in sent])
 
     scope = {"type": kind, "path": path, "headers": list(headers)}
-    asyncio.run(SessionFinder(app)(scope, receive, None))
+
+    async def send(message):
+        """To nobody: the client left."""
+
+    asyncio.run(SessionFinder(app)(scope, receive, send))
     assert seen[1:] == sent, "the request itself goes on as it came"
     added = {HEADER} if any(name == REQUEST_ID for name, _ in headers) else {HEADER, REQUEST_ID}
     others = [pair for pair in seen[0]["headers"] if pair[0] not in added]
@@ -121,3 +125,78 @@ def test_a_request_has_the_id_that_it_would_have_without_serve(headers, fields, 
     ]
     assert len(found) == 1
     assert re.fullmatch(expected, found[0].decode())
+
+
+def replied(*replies, body=b"{}", headers=(JSON,), path="/v1/chat/completions", gone=False):
+    """What a client gets whose request is replied to in this way by one replica after another: the status, its
+    text, and the keys under which the request was sent, with all of its body.
+
+    A reply of None: the replica ended before it replied.
+    """
+    waiting = [{"type": "http.request", "body": body, "more_body": len(body) > MAX_BODY}]
+    waiting += [{"type": "http.disconnect"}] if gone else []
+    got, keys, left = [], [], list(replies)
+
+    async def receive():
+        return waiting.pop(0) if waiting else await asyncio.Event().wait()
+
+    async def app(scope, receive, send):
+        keys.append(key(scope))
+        assert (await receive())["body"] == body
+        if gone:
+            await receive()
+        status = left.pop(0)
+        if status is not None:
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+            await send({"type": "http.response.body", "body": b"b"})
+
+    async def send(message):
+        got.append(message)
+
+    scope = {"type": "http", "path": path, "headers": list(headers)}
+    asyncio.run(SessionFinder(app)(scope, receive, send))
+    assert left == [], "no reply is waited for"
+    return (got[0]["status"] if got else None), b"".join(each.get("body", b"") for each in got), keys
+
+
+@pytest.mark.parametrize("refusal", [503, None], ids=["503", "no reply"])
+def test_a_request_without_a_reply_goes_to_other_replicas(refusal):
+    body = dumped(user="u")
+    session = affinity_key({}, {"user": "u"})
+    keys = [session, f"again 1 {session}", f"again 2 {session}"]
+    assert replied(200, body=body) == (200, b"ab", keys[:1])
+    assert replied(refusal, 200, body=body) == (200, b"ab", keys[:2])
+    assert replied(refusal, refusal, 200, body=body) == (200, b"ab", keys)
+    assert replied(503, refusal, 503, body=body) == (503, b"ab", keys), "the last reply is the client's"
+    assert replied(None, 503, None, body=body) == (None, b"", keys)
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 429, 500, 504])
+def test_any_other_reply_is_the_clients(status):
+    assert replied(status)[:2] == (status, b"ab")
+
+
+def test_without_a_session_the_next_replicas_are_those_of_its_id():
+    _, _, keys = replied(503, None, 200, headers=(JSON, (REQUEST_ID, b"mine")))
+    assert keys == [None, "again 1 mine", "again 2 mine"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"body": b"x" * (MAX_BODY + 1)},
+        {"headers": ((b"content-type", b"multipart/form-data"),)},
+        {"body": dumped(previous_response_id=STORED)},
+        {"gone": True},
+    ],
+    ids=["large", "not JSON", "of one replica", "of a client that left"],
+)
+def test_what_is_sent_once(request_):
+    assert replied(503, **request_)[0] == (None if request_.get("gone") else 503)
+
+
+def test_the_router_finds_how_often_a_request_was_sent():
+    assert sent_before(again(2, "a key\nof two lines")) == (2, "a key\nof two lines")
+    for chosen_by_a_client in ("", "mine", "again", "again x mine", f"again {'9' * 5000} mine"):
+        assert sent_before(chosen_by_a_client) == (0, chosen_by_a_client)
