@@ -35,8 +35,8 @@ UNRECORDED = {
 class Replay:
     """One run through a group, in order."""
 
-    def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=url, timeout=30)
+    def __init__(self, url: str, timeout_s: float = 30) -> None:
+        self._client = httpx.Client(base_url=url, timeout=timeout_s)
         self._ids: dict[str, str] = {}
 
     def close(self) -> None:

@@ -215,7 +215,7 @@ def test_recorded_exchanges_have_the_same_replies(ray_cluster, tmp_path, monkeyp
     ray_cluster.deploy({}, env, scaling(1, 1))
     ray_cluster.wait_for(lambda: not before & {each.pid for each in ray_cluster.hosts()})
     ray_cluster.wait_for(lambda: status(f"{ray_cluster.url}/v2/health/ready") == 200)
-    replay, found, count = Replay(ray_cluster.url), [], 0
+    replay, found, count = Replay(ray_cluster.url, PATIENCE_S), [], 0
     for group in (group for group, settings in GROUPS.items() if settings == "neutral"):
         for exchange in read_exchanges(group):
             count += 1
