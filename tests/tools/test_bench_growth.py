@@ -2,7 +2,10 @@
 
 import pytest
 
-from tools.bench.growth import PANELS, PROMPTS, STREAMS, draw, points
+from tools.bench.growth.drawing import PANELS, draw, points
+from tools.bench.growth.generation import PROMPTS, STREAMS
+from tools.bench.growth.models import COUNTS
+from tools.bench.growth.models import STREAMS as SPREAD_STREAMS
 from tools.bench.report import Row
 
 
@@ -23,10 +26,20 @@ def test_a_curve_is_of_one_sweep_and_one_contender():
     assert points(ROWS, "prompt", "first_p50_ms") == {"braid": [(128, 100.0)], "peer": [(128, 110.0)]}
 
 
-def test_every_sweep_that_is_drawn_is_measured():
-    assert {sweep for sweep, *_ in PANELS} == {"streams", "prompt"}
-    assert max(STREAMS) == 128
-    assert (min(PROMPTS), max(PROMPTS)) == (128, 8192)
+@pytest.mark.parametrize("sweep", [STREAMS, PROMPTS])
+def test_every_workload_of_a_sweep_fits_into_its_cache(sweep):
+    for workload in sweep.workloads.values():
+        assert workload.context <= sweep.max_context
+        assert workload.streams <= sweep.max_sequences
+        assert workload.streams * -(-workload.context // 32) <= sweep.num_blocks
+
+
+def test_the_streams_are_spread_evenly_over_the_models():
+    assert all(SPREAD_STREAMS % count == 0 for count in COUNTS)
+
+
+def test_what_is_drawn_is_measured():
+    assert {panel.sweep for panel in PANELS} == {"streams", "prompt", "models", "adapters"}
 
 
 def test_the_drawing_names_its_axes(tmp_path):

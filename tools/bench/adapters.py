@@ -8,6 +8,7 @@ for adapters.  Rounds of decoding alternate.  Where others use the machine too, 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -26,7 +27,7 @@ from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.model import Model
-from tools.bench.report import table
+from tools.bench.report import Row, table
 from tools.bench.shapes import SHAPES
 
 BUILD = Path("build")
@@ -130,25 +131,39 @@ def main(
     threads: int | None,
 ) -> None:
     """Measure and print a table."""
-    model = Model.within(BUILD / "bench", name, click.echo).repository("int8")
-    path = model / name / "model" / "openvino_model.xml"
-    rows = []
+    model = Model.within(BUILD / "bench", name, click.echo)
+    rows = measure(model, adapters, sequences, rank, steps, rounds, threads)
+    title = f"{name} int8, {sequences} sequences, rank {rank}, {threads or 'all'} threads"
+    Console().print(table(rows, COLUMNS, title))
+    (BUILD / f"bench-adapters-{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def measure(
+    model: Model,
+    numbers: Sequence[int],
+    sequences: int = 16,
+    rank: int = 16,
+    steps: int = 24,
+    rounds: int = 5,
+    threads: int | None = None,
+) -> list[Row]:
+    """A row for each of ROOMS and number of adapters in a step."""
+    path = model.repository("int8") / model.name / "model" / "openvino_model.xml"
+    rows: list[Row] = []
     for room, targets in ROOMS.items():
         settings = (
             OpenVINOSettings(kv_cache="u8", threads=threads, targets=each) for each in (None, targets)
         )
         plain, with_room = (Decoding(path, each, sequences, steps) for each in settings)
-        for number in range(1, max(adapters) + 1):
+        for number in range(1, max(numbers) + 1):
             with_room.put(number, rank)
         plain.cost(0)
-        found: dict[int, list[tuple[Cost, Cost]]] = {number: [] for number in adapters}
+        found: dict[int, list[tuple[Cost, Cost]]] = {number: [] for number in numbers}
         for _ in range(rounds):
-            for number in adapters:
+            for number in numbers:
                 found[number].append((plain.cost(0), with_room.cost(number)))
         rows += [{"workload": room, "adapters": number, **_measured(each)} for number, each in found.items()]
-    title = f"{name} int8, {sequences} sequences, rank {rank}, {threads or 'all'} threads"
-    Console().print(table(rows, COLUMNS, title))
-    (BUILD / f"bench-adapters-{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
+    return rows
 
 
 def _measured(pairs: list[tuple[Cost, Cost]]) -> dict[str, float | str]:

@@ -35,6 +35,17 @@ def spent(server: subprocess.Popen[str]) -> Spent:
     return Spent(host_s, workers_s)
 
 
+def resident_bytes(server: subprocess.Popen[str]) -> tuple[int, int]:
+    """Resident memory of a running Braid: of its engine hosts, and of its workers."""
+    host = workers = 0
+    for child in psutil.Process(server.pid).children():
+        if "pipelines.host" in child.cmdline():
+            host += child.memory_info().rss
+        else:
+            workers += child.memory_info().rss
+    return host, workers
+
+
 class Meter:
     """Processor time and memory of a process and its children."""
 

@@ -1,0 +1,1 @@
+"""How the cost of a server grows: with streams, prompts, models and adapters."""

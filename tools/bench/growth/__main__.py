@@ -1,0 +1,58 @@
+"""`python -m tools.bench.growth`: measures how cost grows with load, and draws `docs/growth.svg`.
+
+Each part writes `build/growth/PART.json`; the drawing has every part that was ever measured.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tools.bench import adapters
+from tools.bench.growth import generation, models
+from tools.bench.growth.drawing import draw
+from tools.bench.model import NAMES, Model
+from tools.bench.report import Row
+
+BUILD = Path("build")
+FIGURES = BUILD / "growth"
+DRAWING = Path("docs/growth.svg")
+PARTS = ("streams", "prompts", "models", "adapters")
+NUM_ADAPTERS = (0, 1, 2, 4, 8)
+
+
+@click.command()
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), default=PARTS)
+@click.option("--model", "name", type=click.Choice(NAMES), default=NAMES[0], show_default=True)
+@click.option("--rounds", default=2, show_default=True, help="How often each point is measured.")
+def main(parts: tuple[str, ...], name: str, rounds: int) -> None:
+    """Measure and draw."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        rows = measure(part, name, rounds)
+        (FIGURES / f"{part}.json").write_text(json.dumps(rows, indent=2) + "\n")
+    known = [json.loads(path.read_text()) for path in sorted(FIGURES.glob("*.json"))]
+    draw([row for rows in known for row in rows], DRAWING)
+
+
+def measure(part: str, name: str, rounds: int) -> list[Row]:
+    """The rows of one part: `workload` is its sweep and size, `contender` its curve."""
+    if part == "models":
+        return models.measure(FIGURES / "models", rounds, click.echo)
+    model = Model.within(BUILD / "bench", name, click.echo)
+    if part == "adapters":
+        rows = adapters.measure(model, numbers=NUM_ADAPTERS, rounds=rounds)
+        return [
+            {**row, "workload": f"adapters {row['adapters']}", "contender": row["workload"]} for row in rows
+        ]
+    sweep, sizes = {
+        "streams": ("streams", generation.STREAMS),
+        "prompts": ("prompt", generation.PROMPTS),
+    }[part]
+    return generation.measure(sweep, sizes, model, BUILD / "bench" / "venvs", rounds, click.echo)
+
+
+if __name__ == "__main__":
+    main()
