@@ -13,6 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
+
 from tools.bench.client import request_over_http
 from tools.bench.contenders import ROOT, Served, free_port, without_settings
 from tools.bench.lineup import BRAID
@@ -27,6 +29,7 @@ COUNTS = (1, 2, 5, 10, 20)
 STREAMS = 20
 WORKLOAD = Workload(STREAMS, STREAMS, prompt_tokens=64, output_tokens=64)
 VOCAB_SIZE = 2048
+POLL_S = 0.1
 
 
 def measure(folder: Path, rounds: int, note: Callable[[str], None]) -> list[Row]:
@@ -50,6 +53,7 @@ def _served(repository: Path, count: int, rounds: int, note: Callable[[str], Non
     server = Served(command, environment, port, names[0], repository.with_suffix(".log"))
     try:
         server.wait_until_ready()
+        _wait_for(port, names)
         ready_s = time.monotonic() - began
         _tokens_per_s(port, names, seed=0)
         rates = [_tokens_per_s(port, names, seed) for seed in range(1, rounds + 1)]
@@ -65,6 +69,13 @@ def _served(repository: Path, count: int, rounds: int, note: Callable[[str], Non
         "workers_mb": workers / 1e6,
         "ready_s": ready_s,
     }
+
+
+def _wait_for(port: int, names: list[str]) -> None:
+    """Until every model is loaded: a server is ready when the first one is."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as api:
+        while not all(api.get(f"/v2/models/{name}/ready").is_success for name in names):
+            time.sleep(POLL_S)
 
 
 def _tokens_per_s(port: int, names: list[str], seed: int) -> float:
