@@ -34,7 +34,6 @@ from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
-from pipelines.host.engine.step_plan import Plan
 from pipelines.host.engine.submission_checks import Limits, check, check_frames, check_images
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
@@ -243,7 +242,7 @@ class GenerationEngine:
                 mark("reserve")
                 step = pack(plan, self.slots, moves, self._speculation is not None)
                 mark("pack")
-                sampled = self._run(plan, step)
+                sampled = self._run(step)
                 mark("body")
         except Exception as error:
             self._totals.failed_steps += 1
@@ -258,13 +257,11 @@ class GenerationEngine:
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
         return outputs
 
-    def _run(self, plan: Plan, step: Step) -> Sampled:
+    def _run(self, step: Step) -> Sampled:
         start_s = perf_counter()
         sampled = self._body(StepContext(step, self._sampling, self._speculation))
         check_result(step, sampled)
-        took_s = perf_counter() - start_s
         if self._speculation is not None:
             num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
-            self._speculation.cost.learn(step.num_tokens + num_drafted, took_s)
-        self.scheduler.ran(plan, took_s)
+            self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)
         return sampled

@@ -6,7 +6,6 @@ from bisect import insort
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from pipelines.host.engine.background_pace import BackgroundPace
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import (
     EngineSettings,
@@ -39,8 +38,7 @@ class StepScheduler:
     indefinitely, as in vLLM's priority scheduling.
 
     Background sequences give way: they are preempted while another one that waits has no room, they rest
-    while another one has a prompt to compute, and of their own prompts a step computes a part.  While others
-    come, `pace` bounds all their tokens of a step.
+    while another one has a prompt to compute, and of their own prompts a step computes a part.
     """
 
     settings: EngineSettings
@@ -51,17 +49,9 @@ class StepScheduler:
     speculation: SpeculationSlots | None = None
     waiting: WaitingSequences = field(default_factory=WaitingSequences)
     running: list[Sequence] = field(default_factory=list)
-    pace: BackgroundPace = field(default_factory=BackgroundPace)
 
     def add(self, sequence: Sequence) -> None:
         self.waiting.add(sequence)
-        if not is_background(sequence):
-            self.pace.came()
-
-    def ran(self, plan: Plan, seconds: float) -> None:
-        """The model and the sampler took so long for a step."""
-        if self._has_background():
-            self.pace.ran(plan, seconds)
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a slot."""
@@ -121,22 +111,17 @@ class StepScheduler:
         """
         if not self._has_background():
             return
-        if not is_background(self.running[0]):
-            self.pace.came()
         rests = any(not is_background(one) and one.num_pending > 1 for one in self.running)
         rests = rests or not all(map(is_background, self.waiting.heads))
-        left, limit = self.settings.max_background_tokens, self.pace.limit()
-        room = self.settings.max_step_tokens if limit is None else limit
+        left = self.settings.max_background_tokens
         for place, sequence in enumerate(self.running):
             if not is_background(sequence):
                 continue
             if rests:
                 pending[place] = 0
-            elif sequence.uncut is None:
-                is_prompt = pending[place] > 1
-                pending[place] = min(pending[place], room, left if is_prompt else 1)
-                room -= pending[place]
-                left -= pending[place] if is_prompt else 0
+            elif pending[place] > 1 and sequence.uncut is None:
+                pending[place] = min(pending[place], left)
+                left -= pending[place]
 
     def _split_budget(self, claimed: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
@@ -280,10 +265,7 @@ class StepScheduler:
         prompts = [slice for slice in slices if slice.sequence.num_pending > 1]
         if any(not is_background(slice.sequence) for slice in prompts):
             return 0
-        left = self.settings.max_background_tokens - sum(slice.num_tokens for slice in prompts)
-        if (limit := self.pace.limit()) is None:
-            return left
-        return min(left, limit - sum(slice.num_tokens for slice in slices if is_background(slice.sequence)))
+        return self.settings.max_background_tokens - sum(slice.num_tokens for slice in prompts)
 
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.engine.background_pace import BackgroundPace
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.outputs import Output
@@ -38,15 +37,6 @@ class Text:
     num_cached: int = 0
     prompt_logprobs: list[TokenLogprobs] | None = None
     outputs: list[Output] = field(default_factory=list)
-
-
-class SetPace(BackgroundPace):
-    """A limit that a test sets, whatever steps take."""
-
-    set_limit: int | None = None
-
-    def limit(self) -> int | None:
-        return self.set_limit
 
 
 class Rig:
@@ -115,7 +105,6 @@ class Rig:
             whole_images,
             adapters=self.session if num_products else None,
         )
-        self.pace = self.engine.scheduler.pace = SetPace()
 
     def _body(self, context: StepContext) -> Sampled:
         check_step(context.step, self.engine.scheduler.settings, self.session)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from engine_rig import Rig, alone
 
 from pipelines.wire.sampling_params import BACKGROUND, SamplingParams
@@ -91,46 +90,3 @@ def test_its_texts_are_those_that_it_has_alone():
             rig.texts[("b", each), 0].token_ids
             == alone(prompt, SamplingParams(temperature=0.0, max_tokens=25)).token_ids
         )
-
-
-def test_a_limit_bounds_all_its_tokens_of_a_step_and_those_of_no_other():
-    rig = Rig(max_sequences=8, max_step_tokens=64, reuse_prefixes=False)
-    fill(rig, 6, max_tokens=50)
-    rig.step()
-    rig.pace.set_limit = 4
-    rig.submit("long", PROMPT, tenant="batch", priority=BACKGROUND, max_tokens=1)
-    rig.step()
-    assert rig.steps[-1].num_tokens == 4
-    rig.submit("now", PROMPT, max_tokens=3)
-    rig.step()
-    assert (rig.steps[-1].num_tokens, rig.steps[-1].num_seqs) == (len(PROMPT), 1)
-    rig.step()
-    assert rig.steps[-1].num_tokens == 1 + 4
-
-
-def test_a_limit_bounds_its_prompts():
-    rig = Rig(max_sequences=4, max_step_tokens=64)
-    rig.pace.set_limit = 3
-    for each in range(3):
-        rig.submit(each, [each, *PROMPT], priority=BACKGROUND, max_tokens=2)
-    while rig.engine.has_work:
-        rig.step()
-    assert max(step.num_tokens for step in rig.steps) == 3
-
-
-@pytest.mark.parametrize("more", [{"num_host_blocks": 10}, {"keeps_states": True}, {"num_draft_tokens": 2}])
-def test_its_texts_are_the_same_under_limits_that_change(more):
-    rig = Rig(max_sequences=4, max_step_tokens=16, num_blocks=30, **more)
-    fill(rig, 6, max_tokens=25)
-    number = 0
-    while rig.engine.has_work:
-        rig.pace.set_limit = (None, 1, 2, 3, 5)[number % 5]
-        rig.step()
-        number += 1
-        if number % 7 == 0 and number < 100:
-            rig.submit(number, [number % 60, *PROMPT], max_tokens=4)
-        assert number < 1000
-    for each in range(6):
-        prompt = [10 + each % 50, *PROMPT[:2]]
-        wanted = SamplingParams(temperature=0.0, max_tokens=25)
-        assert rig.texts[("b", each), 0].token_ids == alone(prompt, wanted).token_ids
