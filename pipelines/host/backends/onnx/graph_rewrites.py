@@ -54,9 +54,13 @@ class NodeInserter:
 
     def ints(self, *values: int) -> ir.Value:
         """A constant int64[len(values)]."""
-        tensor = ir.tensor(np.array(values, np.int64))
+        return self.constant(np.array(values, np.int64))
+
+    def constant(self, array: np.ndarray) -> ir.Value:
+        """The array as a constant."""
+        tensor = ir.tensor(array)
         made = self.node("Constant", [], "", 1, {"value": tensor}).outputs[0]
-        made.dtype, made.shape = ir.DataType.INT64, ir.Shape([len(values)])
+        made.dtype, made.shape = tensor.dtype, ir.Shape(array.shape)
         return made
 
     def node(

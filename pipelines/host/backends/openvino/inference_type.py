@@ -1,8 +1,14 @@
-"""The type in which OpenVINO computes."""
+"""The types in which OpenVINO computes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import openvino as ov
+
+CPU_FLAGS = Path("/proc/cpuinfo")
+INT8_SUMS = frozenset({"avx512_vnni", "avx_vnni"})
+"""Flags of processors with instructions for sums of int8 products."""
 
 
 def inference_type(precision: str | None) -> ov.Type:
@@ -11,3 +17,14 @@ def inference_type(precision: str | None) -> ov.Type:
     if precision is not None:
         core.set_property("CPU", {"INFERENCE_PRECISION_HINT": precision})
     return core.get_property("CPU", "INFERENCE_PRECISION_HINT")
+
+
+def has_int8_sums(flags: Path = CPU_FLAGS) -> bool:
+    """Whether OpenVINO rounds what meets compressed weights to int8 on this CPU; False where that is not
+    known.
+    """
+    try:
+        lines = flags.read_text().splitlines()
+    except OSError:
+        return False
+    return any(not INT8_SUMS.isdisjoint(line.split()) for line in lines if line.startswith("flags"))

@@ -17,6 +17,7 @@ from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.activation_groups import check_group
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.frame_writer import FrameModel
+from pipelines.host.backends.openvino.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.lm_head import gather_logits, leave_out_head
 from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
@@ -53,7 +54,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     """Read a decoder for a session with these settings.  Raises `ModelError`."""
     targets = settings.targets
     if path.suffix == ".onnx":
-        read = _of_onnx(path, targets)
+        rounds = settings.precision != "f32" and settings.activation_group != 0
+        read = _of_onnx(path, targets, rounds and has_int8_sums())
     else:
         read = _of_openvino(path, targets, settings.headless)
     if targets is not None:
@@ -65,10 +67,10 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 
 
-def _of_onnx(path: Path, targets: frozenset[str] | None) -> ReadDecoder:
+def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> ReadDecoder:
     from pipelines.host.backends.openvino.from_onnx import read_onnx
 
-    read = read_onnx(path, targets)
+    read = read_onnx(path, targets, int8_sums)
     files = list(read.weights.files.values())
     sizes = read.frame_size, read.max_frames
     return ReadDecoder(

@@ -1,4 +1,4 @@
-"""Float zero points become sums of blocks, for ONNX Runtime."""
+"""Float zero points become sums of blocks."""
 
 import numpy as np
 import onnx_ir as ir
@@ -6,8 +6,7 @@ import onnxruntime as ort
 import pytest
 from block_products import INNER, block_product
 
-from pipelines.host.backends.onnxruntime.block_sums import multiply_block_sums
-from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
+from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 
 
 def run(model, rows):
@@ -19,7 +18,7 @@ def run(model, rows):
 def test_the_product_is_what_the_weight_says(bits):
     model, weight = block_product(bits, "float32")
     rows = np.random.default_rng(1).normal(size=(1, 3, INNER)).astype(np.float32)
-    multiply_block_sums(model.graph, GraphWriter(model.graph))
+    multiply_block_sums(model.graph)
     (product,) = (node for node in model.graph if node.op_type == "MatMulNBits")
     assert len(product.inputs) == 3
     np.testing.assert_allclose(run(model, rows), rows @ weight.T, rtol=1e-4, atol=1e-4)
@@ -28,5 +27,5 @@ def test_the_product_is_what_the_weight_says(bits):
 @pytest.mark.parametrize("zeros", [None, "packed"])
 def test_others_are_left_as_they_are(zeros):
     model, _ = block_product(4, zeros)
-    multiply_block_sums(model.graph, GraphWriter(model.graph))
+    multiply_block_sums(model.graph)
     assert [node.op_type for node in model.graph] == ["MatMulNBits", "Identity"]

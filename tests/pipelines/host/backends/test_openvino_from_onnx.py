@@ -20,8 +20,10 @@ from tiny_decoders import prompts
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.openvino import from_onnx
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.backends.openvino.from_onnx import page_decoder, read_onnx
+from pipelines.host.backends.openvino.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.lm_head import gather_logits
 from pipelines.host.backends.openvino.onnx_weights import BLOCK_MATMUL, rewrite_compressed_weights
 from pipelines.host.backends.openvino.paged_attention import read_paged
@@ -231,3 +233,38 @@ def test_block_weights_are_read_as_they_are_meant(bits, zeros, tmp_path):
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     given = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]
     np.testing.assert_allclose(given, rows @ weight.T, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_float_zero_points_become_sums_of_blocks_where_the_device_sums_in_int8(bits, tmp_path, monkeypatch):
+    def subtracted(model):  # by how many float zero points
+        float_sources = [
+            node.input_value(1).get_node().get_type_name() == "Reshape"
+            for node in model.get_ordered_ops()
+            if node.get_type_name() == "Subtract" and len(node.get_output_shape(0)) == 3
+        ]
+        return sum(float_sources)
+
+    def paged(int8_sums):
+        model, weight = block_product(bits, "float32")
+        return page_decoder(DecoderModel(model, tmp_path, [], 0, 0, "f32"), None, int8_sums).model, weight
+
+    assert [subtracted(paged(given)[0]) for given in (False, True)] == [1, 1], "a small product stays"
+    monkeypatch.setattr(from_onnx, "LEAST_SUMMED", 1)
+    model, weight = paged(True)
+    assert subtracted(model) == 0
+    rows = RNG.normal(size=(1, 3, 64)).astype(np.float32)
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    given = ov.Core().compile_model(model, "CPU", exact)(rows)[0]
+    np.testing.assert_allclose(given, rows @ weight.T, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [("avx2 avx512_vnni", True), ("avx_vnni fma", True), ("avx2 avx512_bf16", False), (None, False)],
+)
+def test_processors_with_int8_sums_are_known_by_their_flags(flags, expected, tmp_path):
+    described = tmp_path / "cpuinfo"
+    if flags is not None:
+        described.write_text(f"model name\t: a CPU\nflags\t\t: fpu {flags}\n")
+    assert has_int8_sums(described) is expected

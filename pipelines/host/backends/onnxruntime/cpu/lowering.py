@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
@@ -21,7 +22,6 @@ from pipelines.host.backends.onnx.decoder_format import (
     AttentionLayer,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnxruntime.block_sums import multiply_block_sums
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
@@ -91,7 +91,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
         if context is not None:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
-    multiply_block_sums(graph, writer)
+    multiply_block_sums(graph)
     graph.sort()  # the keys of frames come before the layer that stores them
     graph.opset_imports.pop(DOMAIN, None)
     return model
