@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import LOGITS
+from tools.export.block_scales import round_to_4_bits
 from tools.export.parameters import parameter
 
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
@@ -46,18 +47,19 @@ def quantize(model: ir.Model, weights: str) -> ir.Model:
 
 def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """weight [inner, outer] → uint8[outer, blocks, block·bits/8] and float32 scales [outer, blocks]."""
-    from onnxruntime.capi import _pybind_state as ort  # its public module sets the root logger's level
-
     inner, outer = weight.shape
     block = block_size(inner, bits)
+    if bits == 4:
+        return round_to_4_bits(weight.T, block)
+    from onnxruntime.capi import _pybind_state as ort  # its public module sets the root logger's level
+
     blocks = -(-inner // block)
     padded = np.zeros((blocks * block, outer), np.float32)  # the quantizer reads memory row by row
     padded[:inner] = weight
-    packed = np.zeros((outer, blocks, block * bits // 8), np.uint8)
+    packed = np.zeros((outer, blocks, block), np.uint8)
     scales = np.zeros((outer, blocks), np.float32)
     unused = np.zeros((outer, blocks), np.uint8)  # zero points, which symmetric blocks have not
-    make = {4: ort.quantize_matmul_4bits, 8: ort.quantize_matmul_8bits}[bits]
-    make(packed, padded, scales, unused, block, outer, inner, True)
+    ort.quantize_matmul_8bits(packed, padded, scales, unused, block, outer, inner, True)
     return packed, scales
 
 
