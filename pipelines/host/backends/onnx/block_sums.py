@@ -17,8 +17,8 @@ ZERO_POINTS = 3
 
 
 def multiply_block_sums(graph: ir.Graph, least_weights: int = 0) -> None:
-    """Rewrite every MatMulNBits of `graph` with float zero points, whose rows are [1, tokens, K], and with at
-    least so many weights.
+    """Rewrite every MatMulNBits of `graph` with float zero points, whose rows are [1, tokens, K], and with
+    `least_weights` or more.
 
     Weights stay in their files; what depends on them alone is computed once, when the model is opened.
     """
