@@ -20,7 +20,6 @@ from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.openvino.activation_groups import ROUNDING
-from pipelines.host.backends.openvino.arrays import to_tensor
 from pipelines.host.backends.openvino.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
@@ -30,6 +29,7 @@ from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import STATE_INPUT, last_line
 from pipelines.host.backends.openvino.read_decoder import ReadDecoder, read_decoder
+from pipelines.host.backends.openvino.request_inputs import RequestInputs
 from pipelines.host.backends.openvino.sparse_prefill import KeptContext, without_middle
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
@@ -136,14 +136,15 @@ class OpenVINOSession:
             self._state_layout = TableLayout(compiled, STATE_INPUT)
             self.state_bytes = self._state_layout.row_bytes
             self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
-            self._inputs = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._facts = self._read_facts(compiled, settings.device)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
+            ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
+            self._inputs: RequestInputs | None = RequestInputs(self._request, ports)
             self._compile_frames(read.frames, settings.device, properties)
             self._place_cache(0)
             self._place_states(0)
             self.products = read.products
-            self._adapters = AdapterInputs(read.products, self._set_input, dtype=read.adapter_dtype)
+            self._adapters = AdapterInputs(read.products, self._inputs.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
@@ -188,11 +189,6 @@ class OpenVINOSession:
         for name, tensor in tensors.items():
             self._request.set_tensor(name, tensor)
 
-    def _set_input(self, name: str, array: NDArray[Any]) -> None:
-        """The request reads the array in place."""
-        assert self._request is not None
-        self._request.set_input_tensor(self._inputs[name], to_tensor(name, array))
-
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
@@ -219,14 +215,10 @@ class OpenVINOSession:
         return padded(inputs, num_tokens, num_rows, self._spare_block, self.block_tokens)
 
     def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
-        """float32[rows gathered, vocab].
-
-        The request reads the inputs in place: they must outlive the call.
-        """
+        """float32[rows gathered, vocab]."""
         assert self._request is not None
-        for name, array in inputs.items():
-            if name in self._inputs:
-                self._set_input(name, array)
+        assert self._inputs is not None
+        self._inputs.write(inputs)
         self._request.infer(share_outputs=True, decode_strings=False)
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return logits.reshape(-1, self.vocab_size)
@@ -314,7 +306,8 @@ class OpenVINOSession:
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._request = self._compiled = self._memory = self._frame_writer = self._frames = None
-        self._adapters = AdapterInputs({}, self._set_input)
+        self._adapters = AdapterInputs({}, lambda name, array: None)
+        self._inputs = None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
 
