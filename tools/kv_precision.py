@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
-from pipelines.host.backends.openvino.sparse_prefill import KeptContext
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.sparse_prefill import RetainedContext
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from pipelines.host.engine.step import Step
 from tools.logit_distance import log_softmax
@@ -115,8 +116,8 @@ def _name(session: OpenVINOSession, settings: OpenVINOSettings) -> str:
     named = [f"{facts['kv_cache']} cache, {facts['precision']} activations"]
     if settings.activation_group is not None:
         named.append(f"rounded in groups of {settings.activation_group}")
-    if settings.kept is not None:
-        named.append("sparse prefill {}+{}".format(*settings.kept))
+    if settings.retained is not None:
+        named.append("sparse prefill {}+{}".format(*settings.retained))
     return ", ".join(named)
 
 
@@ -154,7 +155,7 @@ def main() -> None:
         *(OpenVINOSettings(kv_cache=one, precision="f32") for one in asked.types),
         OWN_CHOICE,
         *(replace(OWN_CHOICE, activation_group=one) for one in asked.groups),
-        *(replace(OWN_CHOICE, kept=KeptContext(*map(int, one.split("+")))) for one in asked.sparse),
+        *(replace(OWN_CHOICE, retained=RetainedContext(*map(int, one.split("+")))) for one in asked.sparse),
     ]
     rows = compare(asked.model, ids, others, asked.before)
     print(f"{len(ids) - 1 - asked.before} positions after {asked.before}, against f32 types\n")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings
-from pipelines.host.backends.openvino.sparse_prefill import KeptContext
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.sparse_prefill import RetainedContext
 from tools.kv_precision import Distance, compare, distance, over_all, table
 
 ROOT = Path(__file__).parents[2]
@@ -61,9 +61,11 @@ def test_a_u8_cache_moves_the_demos_logits_less_than_this():
 
 def test_what_is_left_out_of_a_context_changes_logits_after_it():
     ids = Tokenizer.from_file(str(DEMO / "tokenizer.json")).encode(_conversation()).ids[: 3 * 512 + 17]
-    all_kept, most = KeptContext(64, 2048), KeptContext(0, 32)
+    all_kept, most = RetainedContext(64, 2048), RetainedContext(0, 32)
     exact = OpenVINOSettings("cpu", "f32", "f32")
-    rows = compare(DEMO / "model.onnx", ids, [replace(exact, kept=one) for one in (all_kept, most)], 3 * 512)
+    rows = compare(
+        DEMO / "model.onnx", ids, [replace(exact, retained=one) for one in (all_kept, most)], 3 * 512
+    )
     assert rows[0] == ("f32 cache, f32 activations, sparse prefill 64+2048", Distance(0, 0, 0, 0, 1, 0))
     assert rows[1][1].kl > 1e-6
 

@@ -22,7 +22,8 @@ import click
 import numpy as np
 from rich.console import Console
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile

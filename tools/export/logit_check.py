@@ -82,7 +82,8 @@ def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> No
 
 def _open(path: Path) -> DecoderSession:
     """The exported model in exact arithmetic, on the engine that serves it on a CPU."""
-    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+    from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 
     try:
         try:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.engine.step import Step
 from pipelines.loading import graphs_of
 from pipelines.repository.model_folders import open_folder

@@ -33,7 +33,8 @@ from tiny_qwen_vl import (
 from tiny_seeing import picture
 
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.patch_encoder import PatchEncoder
 from pipelines.host.engine import grid_positions
 from pipelines.host.engine.encoder_batch import TokenBatch

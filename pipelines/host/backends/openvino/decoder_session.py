@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.openvino.activation_groups import ROUNDING
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
@@ -30,7 +30,7 @@ from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import STATE_INPUT, last_line
 from pipelines.host.backends.openvino.read_decoder import ReadDecoder, read_decoder
 from pipelines.host.backends.openvino.request_inputs import RequestInputs
-from pipelines.host.backends.openvino.sparse_prefill import KeptContext, without_middle
+from pipelines.host.backends.openvino.sparse_prefill import without_middle
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
@@ -42,42 +42,6 @@ from pipelines.host.backends.openvino.step_inputs import (
 )
 from pipelines.host.engine.step import Step
 from pipelines.prepared_models import digest
-
-
-@dataclass(frozen=True)
-class OpenVINOSettings:
-    """How a model is compiled; None leaves the choice to the export and the device.
-
-    `headless`: it gives the states after its last layer instead of logits.
-    """
-
-    device: str = "cpu"
-    kv_cache: str | None = None
-    precision: str | None = None
-    threads: int | None = None
-    targets: frozenset[str] | None = None
-    """What adapters may change, as q_proj; none named: all products; None: nothing."""
-    headless: bool = False
-    kept: KeptContext | None = None
-    """The context that most of a prompt attends to; None: all."""
-    activation_group: int | None = None
-    """Activations that share a scale where products round them to eight bits; 0: they are not rounded."""
-
-    def properties(self) -> dict[str, Any]:
-        """The settings as OpenVINO's properties.
-
-        Products of eight-bit weights also round the activations, which depends on the number of tokens in the
-        step; f32 disables it.
-        """
-        wanted = {
-            ROUNDING: 0 if self.precision == "f32" else self.activation_group,
-            "PERFORMANCE_HINT": "LATENCY",
-            "KV_CACHE_PRECISION": self.kv_cache,
-            "INFERENCE_PRECISION_HINT": self.precision,
-            "INFERENCE_NUM_THREADS": self.threads,
-        }
-        return {name: value for name, value in wanted.items() if value is not None}
-
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 MAX_WARMUP_S = 0.5
@@ -118,7 +82,7 @@ class OpenVINOSession:
         properties = {**checked_properties(settings), **more_properties}
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        self._kept = settings.kept
+        self._retained = settings.retained
         read = read or read_decoder(path, settings)
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
@@ -195,7 +159,7 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
-        read = step if self._kept is None else without_middle(step, self._kept, self.block_tokens)
+        read = step if self._retained is None else without_middle(step, self._retained, self.block_tokens)
         inputs = self._padded(step_inputs(read))
         num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
         inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
@@ -296,7 +260,7 @@ class OpenVINOSession:
             "device": device,
             "precision": compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
             "activation_group": str(compiled.get_property(ROUNDING)),
-            "sparse_prefill": "none" if self._kept is None else "{}+{}".format(*self._kept),
+            "sparse_prefill": "none" if self._retained is None else "{}+{}".format(*self._retained),
             "kv_cache": self._layout.element_type,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),

@@ -12,7 +12,8 @@ from openvino import opset13
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, choose_output, reads_arrays
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings, checked_properties
+from pipelines.host.backends.openvino.decoder_session import checked_properties
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import last_line
 

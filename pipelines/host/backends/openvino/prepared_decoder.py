@@ -25,7 +25,8 @@ from pipelines.cpu_cores import num_confined_cores
 from pipelines.element_types import DTYPES
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.arrays import NAMES
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.mapped_files import MappedFile, page_after
 from pipelines.host.backends.openvino.read_decoder import ReadDecoder, read_decoder
 from pipelines.prepared_models import Entry, PreparedModels, digest
@@ -88,7 +89,7 @@ def _name(path: Path, settings: OpenVINOSettings) -> str:
         sorted(core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")),
         sorted(settings.properties().items()),
         *(settings.headless, settings.targets is not None, sorted(settings.targets or ())),
-        *(settings.kept, settings.activation_group),
+        *(settings.retained, settings.activation_group),
         _code(),
     ]
     return f"{path.parent.name}-{digest(repr(sources).encode())}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -15,6 +15,7 @@ from pipelines.host.backends.adapter_inputs import check_products
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.activation_groups import check_group
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.frame_writer import FrameModel
 from pipelines.host.backends.openvino.inference_type import has_int8_sums
@@ -23,10 +24,7 @@ from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import read_paged, weights_beside
-from pipelines.host.backends.openvino.sparse_prefill import check_kept
-
-if TYPE_CHECKING:
-    from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings
+from pipelines.host.backends.openvino.sparse_prefill import check_retained
 
 NO_PRODUCTS: Mapping[str, ProductShape] = MappingProxyType({})
 
@@ -60,8 +58,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         read = _of_openvino(path, targets, settings.headless)
     if targets is not None:
         check_products(path, read.products, read.frame_size)
-    if settings.kept is not None:
-        check_kept(read.model, settings.kept)
+    if settings.retained is not None:
+        check_retained(read.model, settings.retained)
     if settings.activation_group:
         check_group(read.model, settings.activation_group)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))

@@ -13,7 +13,7 @@ from pipelines.host.backends.openvino.carried_attention import PAGED, SLOPES_INP
 from pipelines.host.engine.step import Step
 
 
-class KeptContext(NamedTuple):
+class RetainedContext(NamedTuple):
     """Which of the tokens before a chunk of a prompt it attends to: the `first` and the `recent` ones.
 
     The form of attention is that of StreamingLLM, in prompts alone ("Tri-shape" in MInference).
@@ -23,13 +23,13 @@ class KeptContext(NamedTuple):
     recent: int
 
 
-def without_middle(step: Step, kept: KeptContext, block_tokens: int) -> Step:
-    """The step as a model reads it that keeps `kept`, in whole blocks, of the context of most of a prompt.
+def without_middle(step: Step, retained: RetainedContext, block_tokens: int) -> Step:
+    """The step as a model reads it that has `retained`, in whole blocks, of the context of most of a prompt.
 
     Sequences with logits in the step keep all: a prompt's last chunk, decoding, draft tokens, scored prompts.
-    Tokens keep their positions; the number of tokens before them counts only those that are kept.
+    Tokens keep their positions; the number of tokens before them counts only those that are retained.
     """
-    first, recent = (-(-size // block_tokens) for size in kept)
+    first, recent = (-(-size // block_tokens) for size in retained)
     left_out = np.maximum(step.num_past // block_tokens - first - recent, 0)
     left_out[np.searchsorted(step.starts, step.logit_indices, side="right") - 1] = 0
     if not left_out.any():
@@ -46,13 +46,13 @@ def without_middle(step: Step, kept: KeptContext, block_tokens: int) -> Step:
     )
 
 
-def check_kept(model: ov.Model, kept: KeptContext) -> None:
+def check_retained(model: ov.Model, retained: RetainedContext) -> None:
     """Raise `ModelError` where a paged model depends on the number of tokens between two."""
     nodes = [node for node in model.get_ops() if node.get_type_name() == PAGED]
     if any(node.get_input_shape(SLOPES_INPUT)[0] for node in nodes):
         raise ModelError("sparse_prefill: this model's attention counts the tokens between two (ALiBi).")
     window = max((_window(node) for node in nodes), default=0)
-    if window > kept.recent:
+    if window > retained.recent:
         raise ModelError(f"sparse_prefill: recent must be at least this model's window, {window} tokens.")
 
 

@@ -140,9 +140,10 @@ def open_session(path: Path, config: DecoderConfig, prepared: PreparedModels | N
 def _open_openvino(
     path: Path, config: DecoderConfig, prepared: PreparedModels | None = None
 ) -> DecoderSession:
-    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+    from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
     from pipelines.host.backends.openvino.prepared_decoder import open_prepared
-    from pipelines.host.backends.openvino.sparse_prefill import KeptContext
+    from pipelines.host.backends.openvino.sparse_prefill import RetainedContext
 
     sparse = config.sparse_prefill
     settings = OpenVINOSettings(
@@ -151,7 +152,7 @@ def _open_openvino(
         config.precision,
         config.threads,
         config.targets,
-        kept=None if sparse is None else KeptContext(sparse.first, sparse.recent),
+        retained=None if sparse is None else RetainedContext(sparse.first, sparse.recent),
         activation_group=config.activation_group,
     )
     return OpenVINOSession(path, settings) if prepared is None else open_prepared(path, settings, prepared)

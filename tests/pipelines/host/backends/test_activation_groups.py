@@ -11,11 +11,8 @@ from openvino import opset13 as ops
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.activation_groups import ROUNDING, check_group
-from pipelines.host.backends.openvino.decoder_session import (
-    OpenVINOSession,
-    OpenVINOSettings,
-    checked_properties,
-)
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 

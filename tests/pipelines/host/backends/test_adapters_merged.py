@@ -15,7 +15,8 @@ from small_onnx_decoders import VOCABULARY
 
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 
 
 def openvino(path: Path, targets: frozenset[str] | None = None) -> DecoderSession:

@@ -14,7 +14,8 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from tools.paged_steps import Prompt, prompt_logits
 
 pytest.importorskip("transformers", reason="needs the export extra")

@@ -13,7 +13,8 @@ from openvino import opset13 as ops
 from recorded_hybrids import FAMILIES, recorded, unpack
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.paged_attention import read_paged
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine

@@ -27,7 +27,8 @@ from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import blank_batch
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs
 from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
 from pipelines.host.backends.openvino.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds

@@ -21,7 +21,8 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino import from_onnx
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.from_onnx import page_decoder, read_onnx
 from pipelines.host.backends.openvino.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.lm_head import gather_logits

@@ -10,11 +10,8 @@ from lone_steps import step, together
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.model_config import read_max_context
-from pipelines.host.backends.openvino.decoder_session import (
-    OpenVINOSession,
-    OpenVINOSettings,
-    checked_properties,
-)
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.step_inputs import (
     flat_blocks,

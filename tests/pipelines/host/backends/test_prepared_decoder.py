@@ -14,7 +14,8 @@ import pytest
 from lone_steps import step
 
 from pipelines.host.backends.openvino import prepared_decoder
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.mapped_files import MappedFile, page_after
 from pipelines.host.backends.openvino.prepared_decoder import CONSTANTS, GRAPH, open_prepared
 from pipelines.prepared_models import FACTS, PreparedModels, digest

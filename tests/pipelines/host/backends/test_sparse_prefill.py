@@ -10,13 +10,14 @@ import pytest
 from lone_steps import step, together
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
-from pipelines.host.backends.openvino.sparse_prefill import KeptContext, without_middle
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.sparse_prefill import RetainedContext, without_middle
 from pipelines.host.prefix_files import FACTS
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
-KEPT = KeptContext(first=32, recent=64)
+KEPT = RetainedContext(first=32, recent=64)
 BLOCK = 32
 PROMPT = np.random.default_rng(3).integers(3, 300, size=8 * BLOCK)
 
@@ -68,7 +69,7 @@ def expected(folder, chunk: int):
 @pytest.mark.slow
 def test_it_is_attention_under_a_mask(exported):
     source, folder = exported("llama")
-    session = OpenVINOSession(folder / "openvino_model.xml", replace(EXACT, kept=KEPT))
+    session = OpenVINOSession(folder / "openvino_model.xml", replace(EXACT, retained=KEPT))
     session.allocate(20)
     chunk, last = BLOCK, len(PROMPT) - BLOCK
     for past in range(0, last, chunk):
@@ -82,10 +83,10 @@ def test_it_is_attention_under_a_mask(exported):
 
 
 def test_a_file_of_prefixes_is_of_models_that_compute_them_alike():
-    kept = {"lossy": KEPT, "dense": None}
+    retained = {"lossy": KEPT, "dense": None}
     said = {}
-    for name, one in kept.items():
-        session = OpenVINOSession(DEMO, replace(EXACT, kept=one, threads=1))
+    for name, one in retained.items():
+        session = OpenVINOSession(DEMO, replace(EXACT, retained=one, threads=1))
         said[name] = {fact: session.describe()[fact] for fact in FACTS}
         session.close()
     assert said["lossy"] == said["dense"] | {"sparse_prefill": "32+64"}
@@ -93,12 +94,12 @@ def test_a_file_of_prefixes_is_of_models_that_compute_them_alike():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "kept", "reason"),
+    ("family", "retained", "reason"),
     [
         ("bloom", KEPT, "sparse_prefill: this model's attention counts the tokens between two"),
-        ("mistral", KeptContext(0, 4), "sparse_prefill: recent must be at least this model's window"),
+        ("mistral", RetainedContext(0, 4), "sparse_prefill: recent must be at least this model's window"),
     ],
 )
-def test_models_that_it_would_change_otherwise_are_refused(exported, family, kept, reason):
+def test_models_that_it_would_change_otherwise_are_refused(exported, family, retained, reason):
     with pytest.raises(ModelError, match=reason):
-        OpenVINOSession(exported(family)[1] / "openvino_model.xml", replace(EXACT, kept=kept))
+        OpenVINOSession(exported(family)[1] / "openvino_model.xml", replace(EXACT, retained=retained))
