@@ -19,6 +19,7 @@ LEAST_CHANCE = 0.02
 LEAST_GAIN = 1.02
 """Draft tokens must make tokens cheaper by this factor: measured times are not exact."""
 
+FEW_OBSERVATIONS = 16
 FEW_TOKENS = 8
 BEYOND = 1.5
 """A step has at most this factor more tokens than the largest known one: the limit of extrapolation."""
@@ -47,29 +48,46 @@ class AcceptanceRate:
     def assign(self, slots: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Reset the slots that have another owner now; returns which: bool[len(slots)]."""
         new: NDArray[np.bool_] = self._owners[slots] != owners
-        self._hits[slots[new]] = self._tries[slots[new]] = 0
-        self._owners[slots] = owners
+        if new.any():
+            self._hits[slots[new]] = self._tries[slots[new]] = 0
+            self._owners[slots] = owners
         return new
 
     def learn(self, slots: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
         """Draft tokens that were accepted or not: a slot and a kind for each, any number of times."""
-        if not len(slots):
+        if len(slots) <= FEW_OBSERVATIONS:  # for which array operations take longer
+            for one in zip(slots.tolist(), kinds.tolist(), hits.tolist(), strict=True):
+                self._learn_one(*one)
             return
-        shape = self._hits.shape
-        flat = slots * shape[1] + kinds
-        tries = np.bincount(flat, minlength=self._hits.size).reshape(shape)
-        accepted = np.bincount(flat, hits, self._hits.size).reshape(shape)
+        seen, places = np.unique(slots, return_inverse=True)
+        shape = len(seen), self._hits.shape[1]
+        flat, size = places * shape[1] + kinds, shape[0] * shape[1]
+        tries = np.bincount(flat, minlength=size).reshape(shape)
+        accepted = np.bincount(flat, hits, size).reshape(shape)
         decay = SLOT_DECAY**tries
-        self._hits, self._tries = self._hits * decay + accepted, self._tries * decay + tries
+        self._hits[seen] = self._hits[seen] * decay + accepted
+        self._tries[seen] = self._tries[seen] * decay + tries
         decay = POOL_DECAY ** tries.sum(0)
         self._pool_hits = self._pool_hits * decay + accepted.sum(0)
         self._pool_tries = self._pool_tries * decay + tries.sum(0)
+
+    def _learn_one(self, slot: int, kind: int, hit: bool) -> None:
+        at = slot, kind
+        self._hits[at] = self._hits[at] * SLOT_DECAY + hit
+        self._tries[at] = self._tries[at] * SLOT_DECAY + 1
+        self._pool_hits[kind] = self._pool_hits[kind] * POOL_DECAY + hit
+        self._pool_tries[kind] = self._pool_tries[kind] * POOL_DECAY + 1
 
     @property
     def pooled(self) -> Chances:
         """Of each kind, in all slots: float64[num_kinds]."""
         pooled: Chances = self._pool_hits / self._pool_tries
         return pooled
+
+    def rate(self, slot: int, kind: int) -> float:
+        """The same as `rates`, of one slot and kind."""
+        hits = self._hits[slot, kind] + POOL_WEIGHT * self._pool_hits[kind] / self._pool_tries[kind]
+        return float(hits / (self._tries[slot, kind] + POOL_WEIGHT))
 
     def rates(self, slots: NDArray[np.int32]) -> Chances:
         """How likely a draft token is accepted, if those before it did: float64[len(slots), num_kinds]."""
@@ -83,6 +101,7 @@ def draft_lengths(
     num_decoding: int,
     cost: StepCost,
     draft_cost: StepCost | None = None,
+    least_gain: float = LEAST_GAIN,
 ) -> NDArray[np.int64]:
     """How many draft tokens of each slot make output tokens cheapest: int64[num_rows].
 
@@ -91,7 +110,8 @@ def draft_lengths(
     which give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per
     expected token; of the step's seconds count those that decoding alone would take, and those that draft
     tokens add.
-    `draft_cost` is of the model that draft tokens, which takes a step for each depth.
+    `draft_cost` is of the model that draft tokens, which takes a step for each depth. Tokens must become
+    cheaper by the factor `least_gain`.
     """
     num_slots, depth = chances.shape
     none = np.zeros(num_slots, np.int64)
@@ -114,9 +134,34 @@ def draft_lengths(
     if num_tokens == num_decoding:
         worth[1:][~_is_round(totals)] = 0
     best = int(worth.argmax())
-    if worth[best] < worth[0] * LEAST_GAIN:
+    if worth[best] < worth[0] * least_gain:
         return none
     return np.bincount(order[:best] % num_slots, minlength=num_slots)
+
+
+def least_chance(
+    num_drafts: int, num_tokens: int, num_decoding: int, cost: StepCost, least_gain: float = LEAST_GAIN
+) -> float:
+    """Draft tokens that are all less likely than this do not pay, for whatever number of them up to
+    `num_drafts`; 0 while that is to be found out.
+    """
+    if not num_decoding or cost.seconds(num_decoding) is None:
+        return 0.0
+    if num_tokens == num_decoding and cost.untried(num_tokens):
+        return 0.0
+    return cost.once((num_drafts, num_tokens, num_decoding, least_gain), _least_chance)
+
+
+def _least_chance(
+    cost: StepCost, num_drafts: int, num_tokens: int, num_decoding: int, least_gain: float
+) -> float:
+    with_s = cost.curve(num_tokens + np.arange(num_drafts + 1))
+    alone_s = cost.seconds(num_decoding)
+    assert with_s is not None
+    assert alone_s is not None
+    dearer = 1 + (with_s[1:] - with_s[0]) / alone_s
+    gains = (least_gain * dearer - 1) * num_decoding / np.arange(1, num_drafts + 1)
+    return max(LEAST_CHANCE, float(gains.min()))
 
 
 def worth_speculating(

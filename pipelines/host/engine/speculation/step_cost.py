@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from math import log2
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 EXACT = 8
 """Up to this number of tokens each size is learnt separately; above, there are four sizes per doubling."""
@@ -15,9 +18,9 @@ MAX_SAMPLES = 8
 """Most recent steps of a size whose times are stored."""
 TRUSTED = 3
 """A size with fewer samples is unknown."""
-RETRIED = 64
+RETRIED = 256
 """Steps of other sizes after which the size next to the one in use is tried again,"""
-STALE = 128
+STALE = 512
 """after which the one in use itself should be seen again,"""
 EXPIRED = 1024
 """and after which its samples are dropped, so that no estimate is used indefinitely."""
@@ -25,22 +28,22 @@ EXPIRED = 1024
 
 @dataclass(slots=True)
 class Size:
-    """Steps of about one size, the latest last: at most MAX_SAMPLES."""
+    """Steps of about one size, the latest last: at most MAX_SAMPLES.
+
+    `typical`: tokens and seconds; one of the shortest, for what disturbs a step only makes it longer.
+    """
 
     seen: int = 0  # when, in steps
     num_tokens: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    typical: tuple[float, float] = (0.0, 0.0)
 
     def add(self, num_tokens: int, seconds: float, now: int) -> None:
         self.seen = now
         self.num_tokens = [*self.num_tokens[1 - MAX_SAMPLES :], num_tokens]
         self.seconds = [*self.seconds[1 - MAX_SAMPLES :], seconds]
-
-    @property
-    def typical(self) -> tuple[float, float]:
-        """Tokens and seconds; one of the shortest, for what disturbs a step only makes it longer."""
         ordered = sorted(self.seconds)
-        return sum(self.num_tokens) / len(self.num_tokens), ordered[(len(ordered) - 1) // 4]
+        self.typical = sum(self.num_tokens) / len(self.num_tokens), ordered[(len(ordered) - 1) // 4]
 
 
 class StepCost:
@@ -58,6 +61,8 @@ class StepCost:
         self._now = 0
         self._excluded_s = 0.0
         self._known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._fitted = 0  # when, in steps
+        self._of_fit: dict[Hashable, Any] = {}  # what was computed from it
 
     def learn(self, num_tokens: int, seconds: float) -> None:
         """Record a step: `seconds` include what was excluded."""
@@ -69,8 +74,10 @@ class StepCost:
         size = self._sizes.setdefault(_bucket(num_tokens), Size())
         if self._now - size.seen > EXPIRED:
             size.num_tokens, size.seconds = [], []
+        before = size.typical if len(size.seconds) >= TRUSTED else None
         size.add(num_tokens, own_s, self._now)
-        self._known = None
+        if size.typical != before or self._now - self._fitted > RETRIED:
+            self._known = None
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
         """Tokens → seconds of idle steps: used for sizes without samples."""
@@ -87,8 +94,21 @@ class StepCost:
 
     def seconds(self, num_tokens: int) -> float | None:
         """What a step of `num_tokens` would take; None while nothing is known."""
+        return self.once((num_tokens,), StepCost._one)
+
+    def _one(self, num_tokens: int) -> float | None:
         found = self.curve(np.array([num_tokens]))
         return None if found is None else float(found[0])
+
+    def once(self, key: tuple[float, ...], compute: Callable[..., T]) -> T:
+        """`compute(self, *key)`, computed once as long as the estimates stay as they are."""
+        if self._known is None:
+            self._known = self._fit()
+        named = (compute, *key)
+        if named not in self._of_fit:
+            self._of_fit[named] = compute(self, *key)
+        found: T = self._of_fit[named]
+        return found
 
     def curve(self, nums_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """The same for many numbers: float64 of their shape, never falling where they rise."""
@@ -126,6 +146,7 @@ class StepCost:
 
         Where they fell, they are halfway between the two nearest lines that do not.
         """
+        self._fitted, self._of_fit = self._now, {}
         known = sorted(size.typical for size in self._sizes.values() if self._is_known(size))
         tokens, seconds = np.array(known, np.float64).reshape(-1, 2).T
         rising = np.maximum.accumulate(seconds)

@@ -6,7 +6,7 @@ Prompt lookup decoding (Saxena, 2023).
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import NodeConfig
-from pipelines.host.engine.speculation.draft_lengths import AcceptanceRate, draft_lengths, worth_speculating
+from pipelines.host.engine.speculation.draft_lengths import (
+    AcceptanceRate,
+    draft_lengths,
+    least_chance,
+    worth_speculating,
+)
 from pipelines.host.engine.speculation.ngram_index import CopyTracker
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
@@ -27,6 +32,11 @@ from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
 """How likely the next token repeats, by how many tokens before it do; the last is for all longer repeats."""
+
+LEAST_GAIN = 1.12
+"""Draft tokens must make tokens cheaper by this factor: those that gain little gain nothing when times are
+measured a few percent too short, and they are most of what is drafted where a text repeats by chance.
+"""
 
 FEW_ROWS = 16
 """Fewer sequences are looked up in less time than the estimate takes."""
@@ -50,7 +60,7 @@ class Lookup(Speculator):
             description="most tokens of an n-gram that is looked up; shorter ones are tried too",
         )
         num_draft_tokens: int = Field(
-            default=5, ge=1, le=MAX_DRAFT_TOKENS, description="most draft tokens in a step"
+            default=10, ge=1, le=MAX_DRAFT_TOKENS, description="most draft tokens in a step"
         )
         adaptive: bool = ADAPTIVE
 
@@ -71,19 +81,35 @@ class Lookup(Speculator):
             and _may_pay(step, len(seqs), speculation.cost)
         ):
             return context
-        began_s = perf_counter()
+        began_s = thread_time()
         drafted = self._draft(step, seqs, speculation)
-        self._lookup_cost.took(perf_counter() - began_s)
-        return context.with_step(drafted)
+        self._lookup_cost.took(thread_time() - began_s)
+        return context if drafted is step else context.with_step(drafted)
 
     def _draft(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
         slots = step.slots[seqs]
         self._follow(slots, speculation)
+        self._lookup_cost.draft_token(slots, np.zeros(len(slots), np.int64))
+        if self.config.adaptive and len(seqs) <= FEW_ROWS and not self._any_likely(step, slots, speculation):
+            return step
         chances = self._chances(slots, np.minimum(step.draft_budget[seqs], self.num_draft_tokens))
         counts = np.zeros(step.num_seqs, np.int64)
         counts[seqs] = self._counts(step, chances, speculation.cost)
         self._lookup_cost.draft_token(slots, counts[seqs])
         return with_draft_tokens(step, counts, self._ids(step, seqs, counts, speculation))
+
+    def _any_likely(self, step: Step, slots: NDArray[np.int32], speculation: SpeculationSlots) -> bool:
+        """Whether the next token of any slot is predicted, and is likely enough that it may pay."""
+        matched = {slot: self._tracker(slot).matched for slot in slots.tolist()}
+        if not any(matched.values()):
+            return False
+        num_drafts = self.num_draft_tokens * len(slots)
+        least = least_chance(num_drafts, step.num_tokens, step.num_sampled, speculation.cost, LEAST_GAIN)
+        return any(
+            self._acceptance.rate(slot, min(length, len(PRIOR)) - 1) >= least
+            for slot, length in matched.items()
+            if length
+        )
 
     def _follow(self, slots: NDArray[np.int32], speculation: SpeculationSlots) -> None:
         """Advance each slot's tracker to its last token, and learn the acceptance rates from it."""
@@ -118,7 +144,7 @@ class Lookup(Speculator):
     def _counts(self, step: Step, chances: NDArray[np.float64], cost: StepCost) -> NDArray[np.int64]:
         if not self.config.adaptive:
             return np.asarray(np.count_nonzero(chances, axis=1), np.int64)
-        return draft_lengths(chances, step.num_tokens, step.num_sampled, cost)
+        return draft_lengths(chances, step.num_tokens, step.num_sampled, cost, least_gain=LEAST_GAIN)
 
     def _ids(
         self, step: Step, seqs: NDArray[np.int64], counts: NDArray[np.int64], speculation: SpeculationSlots

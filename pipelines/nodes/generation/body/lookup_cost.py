@@ -11,7 +11,7 @@ from pipelines.host.engine.speculation.draft_lengths import ExplorationBudget
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 
-LOOKUP_SHARE = 0.01
+LOOKUP_SHARE = 0.003
 """Share of all time that the node may take while none of its draft tokens is accepted."""
 LOOKUP_TRIES = 200
 """Most steps it continues with after its tokens are no longer accepted."""

@@ -10,6 +10,7 @@ from pipelines.host.engine.speculation.draft_lengths import (
     AcceptanceRate,
     ExplorationBudget,
     draft_lengths,
+    least_chance,
     worth_speculating,
 )
 from pipelines.host.engine.speculation.step_cost import StepCost
@@ -94,6 +95,28 @@ def test_a_draft_that_runs_anyway_takes_more_rows():
 def test_sure_ones_pay_or_nothing_does():
     assert worth_speculating(1, 1, 1, cost_of(**FREE))
     assert not worth_speculating(1, 1, 1, cost_of(**DEAR))
+
+
+@pytest.mark.parametrize("took", [{"n1": 0.02, "n2": 0.024, "n5": 0.036, "n9": 0.041}, FREE, DEAR])
+def test_below_the_least_chance_nothing_pays(took):
+    cost = cost_of(**took)
+    least = least_chance(4, 1, 1, cost)
+    if least < 1:  # what is likely enough to stay as likely
+        assert draft_lengths(np.full((1, 4), min(1.0, least + 0.01)), 1, 1, cost).any()
+    below = np.full((1, 4), min(1.0, least) - 0.01).clip(0)
+    assert not draft_lengths(below, 1, 1, cost).any()
+
+
+def test_the_least_chance_of_several_rows():
+    cost = cost_of(n2=0.02, n3=0.022, n10=0.036)
+    least = least_chance(8, 2, 2, cost)
+    assert draft_lengths(np.full((2, 4), least + 0.01), 2, 2, cost).any()
+    assert not draft_lengths(np.full((2, 4), least - 0.01), 2, 2, cost).any()
+
+
+def test_a_size_that_is_to_be_tried_has_no_least_chance():
+    assert least_chance(4, 1, 1, StepCost()) == 0
+    assert least_chance(4, 1, 1, cost_of(n1=0.02)) == 0
 
 
 def learn(acceptance: AcceptanceRate, row: int, kind: int, *hits: bool) -> None:

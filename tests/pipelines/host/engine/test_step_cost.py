@@ -137,3 +137,18 @@ def test_what_was_seen_counts_and_not_what_was_supposed():
     for _ in range(20):
         cost.learn(2, 0.08)
     assert cost.seconds(2) == 0.08
+
+
+def test_what_is_computed_from_the_estimates_is_computed_once():
+    cost, calls = learnt((1, 0.02)), []
+
+    def count(of, number):
+        calls.append(number)
+        return of.seconds(number)
+
+    assert [cost.once((1,), count) for _ in range(3)] == [0.02] * 3
+    assert calls == [1]
+    for _ in range(8):
+        cost.learn(1, 0.05)
+    assert cost.once((1,), count) == 0.05
+    assert calls == [1, 1]
