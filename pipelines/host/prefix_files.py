@@ -48,7 +48,13 @@ FACTS = (
     "block_tokens",
 )
 """Of what a session says of itself: what its blocks depend on."""
-COMPUTES = ("host/backends", "adapters", "gguf", "host/engine/kv_cache/prefix_digests.py")
+COMPUTES = (
+    "host/backends",
+    "adapters",
+    "gguf",
+    "host/engine/kv_cache/adapter_keys.py",
+    "host/engine/kv_cache/prefix_digests.py",
+)
 """Our code that decides what is in a block, and by which digest it is found."""
 
 

@@ -8,15 +8,15 @@ from itertools import count, islice
 from time import perf_counter
 from typing import ClassVar, Literal
 
-from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
+from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
 from pipelines.errors import EngineError
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
 from pipelines.host.engine.engine_contract import EngineKind, EngineView, GenerationRequest, Identity
+from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
-from pipelines.host.engine.kv_cache.prefix_digests import adapter_key
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import (
     MIN_TOKENS,
@@ -105,7 +105,7 @@ class GenerationEngine:
             settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
         )
         self._adapters = adapters or WithoutAdapters()
-        self._adapter_keys = {BASE: b""}  # of the adapters held, by number
+        self._adapter_keys = AdapterKeys()
         self._body = body
         self._close_body = close_body
         self.profile = profile or StepProfile()  # shared with a body that marks its lines
@@ -153,11 +153,11 @@ class GenerationEngine:
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         """Hold an adapter for requests that name `number`."""
         self._adapters.put_adapter(number, weights)
-        self._adapter_keys[number] = adapter_key(weights)
+        self._adapter_keys.put(number, weights)
 
     def drop_adapter(self, number: int) -> None:
         """Free an adapter that no request in the engine names."""
-        self._adapter_keys.pop(number, None)
+        self._adapter_keys.drop(number)
         self._adapters.drop_adapter(number)
 
     def reset_prefix_cache(self) -> None:

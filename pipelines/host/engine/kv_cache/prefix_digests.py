@@ -4,11 +4,9 @@ block.
 
 from __future__ import annotations
 
-import os
 from array import array
 from hashlib import blake2b
 
-from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.engine.prompt_rows import PromptRows
 
 DIGEST_BYTES = 16
@@ -18,14 +16,9 @@ def root(cache_salt: str, frames: bytes = b"", adapter: bytes = b"") -> bytes:
     """Where a chain begins: prefixes are shared only among requests with the same salt.
 
     `frames` is the digest of the frames that the sequence attends to: the values of its own tokens depend on
-    them.  So they do on the `adapter`, that of `adapter_key`.
+    them.  So they do on the `adapter`, by the key of its load (`AdapterKeys`).
     """
     return blake2b(cache_salt.encode(), key=frames, person=adapter, digest_size=DIGEST_BYTES).digest()
-
-
-def adapter_key(weights: AdapterWeights) -> bytes:
-    """16 bytes: the digest of an adapter's files, or bytes that no other has, now or after a restart."""
-    return weights.digest or os.urandom(DIGEST_BYTES)
 
 
 def extend(

@@ -299,6 +299,8 @@ def test_blocks_of_adapters_are_found_by_their_content(start):
     assert ask(after, "another", [7, 8, 9], adapter=1) == 0
     assert ask(after, "base", [7, 8, 9]) == 0
     assert ask(after, "same", [7, 8, 9], adapter=2) == len(SYSTEM)
+    after.engine.put_adapter(3, adapter(b"one"))
+    assert ask(after, "a second load", [7, 8, 9], adapter=3) == 0
     rig.submit("second once more", [*SYSTEM, 7, 8, 9], adapter=1, max_tokens=6)
     rig.run()
     assert after.texts["same", 0].token_ids == rig.texts["second once more", 0].token_ids
