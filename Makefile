@@ -39,7 +39,7 @@ serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cud
 serve-ray: $(VENV)-ray/.ready  ## Serve the models in MODELS by Ray Serve on PORT; REPLICAS=2 of them, each with an engine host.
 	@mkdir -p build
 	@printf '%s\n' 'http_options: {host: $(HOST), port: $(PORT)}' 'applications:' '- {name: braid, route_prefix: /, import_path: "server.ray_app:app", args: {min_replicas: $(REPLICAS), max_replicas: $(REPLICAS)}}' > build/ray.yaml
-	@PATH=$(abspath $(VENV)-ray/bin):$$PATH BRAID_MODELS=$(abspath $(MODELS)) $(ROUTED) serve run build/ray.yaml
+	@PATH=$(abspath $(VENV)-ray/bin):$$PATH RAY_ADDRESS=$${RAY_ADDRESS:-local} BRAID_MODELS=$(abspath $(MODELS)) $(ROUTED) serve run build/ray.yaml
 
 demo-chat: $(MODELS)/smollm2/$(SMOLLM2)  ## Fetch SmolLM2-135M-Instruct (a GGUF file, 98 MB) into MODELS, and serve.
 	@BRAID_DEFAULT_MODEL=smollm2 $(MAKE) --no-print-directory serve
@@ -95,7 +95,7 @@ conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different
 clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
 	$(BIN)/python -m pytest tests/clients --every-client
 
-test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (five minutes).
+test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (three minutes).
 	$(VENV)-ray/bin/python -m pytest tests/e2e/test_ray.py tests/e2e/test_ray_changes.py
 
 soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
