@@ -9,6 +9,7 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
+from pipelines.host.backends.block_bytes import joined, put_back
 from pipelines.host.backends.host_memory import aligned_zeros
 
 
@@ -54,12 +55,8 @@ class InputTables:
 
     def read_row(self, row: int) -> NDArray[np.uint8]:
         """uint8[row_bytes]: a copy of one row of every table, in order of their names."""
-        return np.concatenate([self.bytes[name][row] for name in sorted(self.bytes)])
+        return joined(self.bytes[name][row] for name in sorted(self.bytes))
 
     def write_row(self, row: int, content: NDArray[np.uint8]) -> None:
         """Replace one row of every table by what `read_row` has given."""
-        begin = 0
-        for name in sorted(self.bytes):
-            end = begin + self.bytes[name].shape[1]
-            self.bytes[name][row] = content[begin:end]
-            begin = end
+        put_back(content, (self.bytes[name][row] for name in sorted(self.bytes)))

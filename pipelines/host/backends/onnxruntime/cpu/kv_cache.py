@@ -10,6 +10,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ops.cache_blocks import copy_blocks
+from pipelines.host.backends.block_bytes import joined, put_back
 from pipelines.host.backends.host_memory import PagePrefault, aligned_zeros
 from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
@@ -63,15 +64,11 @@ class OnnxCpuCache:
 
     def read_block(self, block: int) -> NDArray[np.uint8]:
         """uint8[block_bytes]: a copy of a block, layer by layer."""
-        return np.concatenate([blocks[block] for blocks in self._blocks.values()])
+        return joined(blocks[block] for blocks in self._blocks.values())
 
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         """Replace a block by what `read_block` has given."""
-        begin = 0
-        for blocks in self._blocks.values():
-            end = begin + blocks.shape[1]
-            blocks[block] = content[begin:end]
-            begin = end
+        put_back(content, (blocks[block] for blocks in self._blocks.values()))
 
     def clear(self, numbers: NDArray[np.int32]) -> None:
         """Fill these blocks with zeros.

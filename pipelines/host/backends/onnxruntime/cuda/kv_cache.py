@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ops.cuda import cache_blocks
 from ops.cuda.device import Device
+from pipelines.host.backends.block_bytes import joined, put_back
 from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import CacheElement
 from pipelines.host.engine.step import Step
@@ -70,15 +71,11 @@ class OnnxCudaCache:
         """uint8[block_bytes]: a copy of a block, pool by pool; waits for the device."""
         cache_blocks.swap_out(self._device, [*self.pools.values()], self._one, _pair(block, 0))
         self._device.synchronize()
-        return np.concatenate([part.reshape(-1).view(np.uint8) for part in self._one])
+        return joined(self._one)
 
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         """Replace a block by what `read_block` has given; waits for the device."""
-        begin = 0
-        for part in self._one:
-            end = begin + part.nbytes
-            part.reshape(-1).view(np.uint8)[:] = content[begin:end]
-            begin = end
+        put_back(content, self._one)
         cache_blocks.swap_in(self._device, [*self.pools.values()], self._one, _pair(0, block))
         self._device.synchronize()
 
