@@ -89,8 +89,8 @@ class Lookup(Speculator):
     def _draft(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
         slots = step.slots[seqs]
         self._follow(slots, speculation)
-        self._lookup_cost.draft_token(slots, np.zeros(len(slots), np.int64))
         if self.config.adaptive and len(seqs) <= FEW_ROWS and not self._any_likely(step, slots, speculation):
+            self._lookup_cost.draft_token(slots, np.zeros(len(slots), np.int64))
             return step
         chances = self._chances(slots, np.minimum(step.draft_budget[seqs], self.num_draft_tokens))
         counts = np.zeros(step.num_seqs, np.int64)
