@@ -1,17 +1,20 @@
-"""`braid bench` as a process, with real servers; its figures beside those of the client of `tools.bench`."""
+"""`braid bench` as a process, with real servers; its figures beside what the server counted."""
 
 from __future__ import annotations
 
 import json
-import statistics
+import time
 import xml.etree.ElementTree as ElementTree
+from contextlib import suppress
 
+import httpx
 import pytest
+from paced_model import write_model
+from server_process import ServerProcess
 from terminal_program import run_piped
 
-from tools.bench.client import request_over_http
 from tools.bench.figures import figures
-from tools.bench.load import Load, Request
+from tools.bench.load import Load, Request, Timings
 
 
 @pytest.fixture
@@ -77,22 +80,72 @@ def test_what_cannot_run_is_refused_before_it_starts(demo, bench, arguments, mes
     assert whole is None
 
 
-@pytest.mark.breadth
-def test_it_agrees_with_the_other_client(server, bench):
-    """A model whose steps take 5 ms: both clients find what it gives, in turns."""
-    ours, theirs = [], []
-    for turn in range(3):
-        load = Load(4, [Request([1 + turn + number] * 32, 40) for number in range(24)])
-        theirs.append(figures(load, request_over_http(server.port, "fake", load)))
-        options = ("--api", "completions", "--requests", "24", "--streams", "4", "--seed", str(turn))
-        done, whole = bench(server.url, *options, "--prompt", "32", "--output", "40")
+REQUESTS, STREAMS, PROMPT, OUTPUT = 25, 4, 32, 40
+STEP_S = 0.005
+FIRST, WHOLE = TIMES = ("vllm:time_to_first_token_seconds", "vllm:e2e_request_latency_seconds")
+PROMPTS, GENERATED = TOKENS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """The file of one run, what the server counted meanwhile, and the seconds of the whole command.
+
+    The server has steps of 5 ms and no other client; the command sends one request of two tokens first.
+    """
+    folder = tmp_path_factory.mktemp("counted")
+    write_model(folder / "models" / "fake", step_s=STEP_S)
+    counts = {"requests": REQUESTS, "streams": STREAMS, "prompt": PROMPT, "output": OUTPUT, "warmup": 0}
+    options = [f"--{name}={count}" for name, count in counts.items()]
+    with ServerProcess(folder / "models") as server:
+        server.wait_for(lambda: is_ready(server))
+        begin_s = time.perf_counter()
+        done = run_piped(
+            "bench", server.url, "--api", "completions", *options, "--json", str(folder / "run.json")
+        )
+        whole_s = time.perf_counter() - begin_s
         assert done.returncode == 0, done.stderr
-        ours.append(whole["figures"])
-    rates = [each["output_tokens_per_s"] for each in ours]
-    assert statistics.median(rates) == pytest.approx(
-        statistics.median(each.tokens_per_s for each in theirs), rel=0.15
-    )
-    gaps = [each["between"]["p50_ms"] for each in ours]
-    assert statistics.median(gaps) == pytest.approx(
-        statistics.median(each.gap_p50_ms for each in theirs), rel=0.1
-    )
+        for name in TIMES:
+            server.wait_for(lambda name=name: server.metric(f"{name}_count") == REQUESTS + 1)
+        server.wait_for(lambda: server.metric(GENERATED) == REQUESTS * OUTPUT + 2)
+        sums = {name: server.metric(name) for name in (*TOKENS, *(f"{name}_sum" for name in TIMES))}
+    return json.loads((folder / "run.json").read_text()), sums, whole_s
+
+
+def is_ready(server):
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{server.url}/v2/health/ready", verify=False).is_success
+
+
+def test_it_counts_as_the_server_does(counted):
+    """Each time is at least the server's own, which begins later and ends earlier, and fits into the run."""
+    run, sums, whole_s = counted
+    found, requests = run["figures"], run["requests"]
+    assert 0 < sums[PROMPTS] - found["prompt_tokens"] < 2 * PROMPT  # the first request
+    assert found["output_tokens"] == sums[GENERATED] - 2 == REQUESTS * OUTPUT
+    seconds, before_s = found["seconds"], whole_s - found["seconds"]
+    assert REQUESTS / STREAMS * OUTPUT * STEP_S <= seconds <= whole_s
+    assert found["output_tokens_per_s"] * seconds == pytest.approx(REQUESTS * OUTPUT)
+    ends = sum(each["end_s"] for each in requests)
+    firsts = sum(each["arrivals_s"][0] for each in requests)
+    assert sums[f"{WHOLE}_sum"] - before_s <= ends <= seconds * STREAMS
+    assert sums[f"{FIRST}_sum"] - before_s <= firsts < ends
+    for each in requests:
+        assert each["end_s"] >= max(each["arrivals_s"][-1], OUTPUT * STEP_S)
+
+
+def test_it_computes_as_the_other_client_does(counted):
+    """From the times that were recorded, `tools.bench` computes the same figures."""
+    run, _, _ = counted
+    found, requests = run["figures"], run["requests"]
+    load = Load(STREAMS, [Request([1] * PROMPT, OUTPUT)] * REQUESTS)
+    times = [[each[name] for each in requests] for name in ("sent_s", "arrivals_s")]
+    other = figures(load, Timings(found["seconds"], *times))
+    assert other.tokens_per_s == pytest.approx(found["output_tokens_per_s"])
+    milliseconds = {"rel": 0, "abs": 0.001}  # they are rounded in the file
+    for name, p50_ms, p99_ms in (
+        ("first", other.first_p50_ms, other.first_p99_ms),
+        ("between", other.gap_p50_ms, other.gap_p99_ms),
+    ):
+        assert found[name]["p50_ms"] == pytest.approx(p50_ms, **milliseconds)
+        assert found[name]["p99_ms"] == pytest.approx(p99_ms, **milliseconds)
+    assert found["per_token"]["p50_ms"] == pytest.approx(1000 / other.decode_tokens_per_s, **milliseconds)

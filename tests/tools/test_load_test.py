@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from itertools import pairwise
 
 import pytest
+from patience import until
 
 from tools.client.api_server import ApiServer
+from tools.load_test import sending
 from tools.load_test.figures import figures, most_in_flight, tokens_over_time
 from tools.load_test.lengths import Lengths
 from tools.load_test.outcome import Outcome, read_stream
@@ -100,10 +103,20 @@ async def serve(replies, run):
                     break
         except asyncio.IncompleteReadError:
             pass
+
+    return await listen(answer, run)
+
+
+async def listen(answer, run):
+    """Run `run(url)` beside a server that calls `answer(reader, writer)` for each connection."""
+
+    async def connected(reader, writer):
+        try:
+            await answer(reader, writer)
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1")
+    server = await asyncio.start_server(connected, "127.0.0.1")
     async with server:
         return await run(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
@@ -122,6 +135,45 @@ def outcomes_of(replies, timeout_s=30.0, streams=1):
         return seconds
 
     return found, asyncio.run(serve(replies, run))
+
+
+class Clock:
+    """Stands still but for `now_s`; `reads` counts who looked at it."""
+
+    def __init__(self):
+        self.now_s, self.reads = 100.0, 0
+
+    def perf_counter(self):
+        self.reads += 1
+        return self.now_s
+
+
+def test_each_time_is_taken_when_its_piece_arrives(monkeypatch):
+    """Two requests, one after the other; a piece of a reply comes once the one before it was read."""
+    clock, found = Clock(), []
+    monkeypatch.setattr(sending, "time", clock)
+    whole = reply(EVENT * 3 + USAGE + DONE)
+    cuts = [0, *(whole.find(EVENT.encode()) + len(EVENT) * number for number in (1, 2, 3)), len(whole)]
+
+    async def answer(reader, writer):
+        for _ in range(2):
+            await reader.readuntil(b"\r\n\r\n{}")
+            for (begin, end), waited_s in zip(pairwise(cuts), (0.5, 0.25, 0.125, 2.0), strict=True):
+                reads = clock.reads
+                clock.now_s += waited_s
+                writer.write(whole[begin:end])
+                await until(lambda reads=reads: clock.reads > reads)
+
+    async def run(url):
+        sender = Sender(ApiServer(url), "/completions", 90.0)
+        seconds = await sender.run([PlannedRequest(b"{}", 3)] * 2, 1, found.append)
+        sender.close()
+        return seconds
+
+    assert asyncio.run(listen(answer, run)) == 5.75
+    assert [each.sent_s for each in found] == [0.0, 2.875]
+    assert [each.arrivals_s for each in found] == [[0.5, 0.75, 0.875]] * 2
+    assert [each.end_s for each in found] == [2.875] * 2
 
 
 def test_failures_are_counted_by_kind():
