@@ -6,6 +6,7 @@ import onnxruntime as ort
 import pytest
 
 from tools.export.block_scales import round_to_4_bits
+from tools.export.quantizing import quantize
 
 RNG = np.random.default_rng(0)
 BLOCK = 32
@@ -34,7 +35,7 @@ def nearest(weight):
 @pytest.mark.parametrize("draw", [RNG.normal, RNG.laplace, RNG.uniform])
 def test_searched_scales_are_nearer_than_those_of_the_largest_weights(draw):
     weight = draw(size=(48, 256)).astype(np.float32)
-    error = ((meant(*round_to_4_bits(weight, BLOCK), 256) - weight) ** 2).mean()
+    error = ((meant(*round_to_4_bits(weight, BLOCK)[:2], 256) - weight) ** 2).mean()
     assert error < 0.95 * ((nearest(weight) - weight) ** 2).mean()
 
 
@@ -43,14 +44,36 @@ def test_weights_that_blocks_can_hold_are_held():
     codes = RNG.integers(-8, 8, (6, 3, BLOCK))
     codes[..., 0] = -8
     weight = (codes * scales).reshape(6, -1)
-    np.testing.assert_allclose(meant(*round_to_4_bits(weight, BLOCK), 3 * BLOCK), weight, rtol=1e-5)
+    np.testing.assert_allclose(meant(*round_to_4_bits(weight, BLOCK)[:2], 3 * BLOCK), weight, rtol=1e-5)
+
+
+def test_columns_that_meet_large_numbers_are_nearer():
+    weight = RNG.normal(size=(48, 256)).astype(np.float32)
+    rows = (RNG.normal(size=(2000, 256)) * RNG.lognormal(0, 2, 256)).astype(np.float32)
+    squares = (rows**2).mean(0)
+    plain, weighed = round_to_4_bits(weight, BLOCK), round_to_4_bits(weight, BLOCK, squares)
+
+    def lost(rounded):
+        wrong = rows @ (meant(*rounded[:2], 256) - weight).T
+        return (wrong**2).sum() / ((rows @ weight.T) ** 2).sum()
+
+    assert lost(weighed) < 0.8 * lost(plain)
+    assert weighed.lost == pytest.approx(lost(weighed), rel=0.2)
+
+
+def test_columns_that_meet_nothing_are_rounded_too():
+    weight = RNG.normal(size=(4, 64)).astype(np.float32)
+    for squares in (np.zeros(64, np.float32), np.repeat(np.float32([0, 1]), 32)):
+        rounded = round_to_4_bits(weight, BLOCK, squares)
+        assert np.abs(meant(*rounded[:2], 64) - weight).max() < np.abs(weight).max() / 7
+        assert 0 < rounded.lost < 0.02
 
 
 def test_rows_that_are_no_whole_blocks_and_blocks_of_zeros(monkeypatch):
     monkeypatch.setattr("tools.export.block_scales.SLICE_WEIGHTS", 100)  # a row or two at a time
     weight = RNG.normal(size=(7, 2 * BLOCK + 5)).astype(np.float32)
     weight[3], weight[:, :BLOCK] = 0, 0
-    packed, scales = round_to_4_bits(weight, BLOCK)
+    packed, scales, _ = round_to_4_bits(weight, BLOCK)
     assert (packed.shape, scales.shape) == ((7, 3, BLOCK // 2), (7, 3))
     held = meant(packed, scales, weight.shape[1])
     assert not held[3].any()
@@ -60,7 +83,7 @@ def test_rows_that_are_no_whole_blocks_and_blocks_of_zeros(monkeypatch):
 
 def test_onnxruntime_multiplies_what_they_mean():
     weight, rows = RNG.normal(size=(24, 64)).astype(np.float32), RNG.normal(size=(3, 64)).astype(np.float32)
-    packed, scales = round_to_4_bits(weight, BLOCK)
+    packed, scales, _ = round_to_4_bits(weight, BLOCK)
     stored = [
         ir.val(name, const_value=ir.tensor(value, name=name))
         for name, value in (("packed", packed), ("scales", scales))
@@ -77,3 +100,27 @@ def test_onnxruntime_multiplies_what_they_mean():
     np.testing.assert_allclose(
         session.run(None, {"rows": rows})[0], rows @ meant(packed, scales, 64).T, atol=1e-4
     )
+
+
+def test_the_weights_that_lose_most_have_more_bits():
+    sizes = {"even": (64, 640), "uneven": (64, 32), "last": (32, 2048)}
+    weights = {name: RNG.uniform(-1, 1, size).astype(np.float32) for name, size in sizes.items()}
+    weights["uneven"][::8] *= 20  # of a block, one in eight makes the scale too large for the others
+    squares = {name: np.ones(size[0], np.float32) for name, size in sizes.items()}
+    squares["uneven"][::8] = 1e-3
+    rows = ir.val("rows", ir.DataType.FLOAT, [3, 64])
+    nodes, held = [], []
+    for name in ("even", "uneven"):
+        held.append(ir.val(name, const_value=ir.tensor(weights[name], name=name)))
+        nodes.append(ir.node("MatMul", [rows, held[-1]], name=name))
+    held.append(ir.val("last", const_value=ir.tensor(weights["last"], name="last")))
+    nodes.append(ir.node("MatMul", [nodes[1].outputs[0], held[-1]], name="last"))
+    nodes[-1].outputs[0].name = "logits"
+    outputs = [nodes[0].outputs[0], nodes[-1].outputs[0]]
+    graph = ir.Graph([rows], outputs, nodes=nodes, initializers=held, opset_imports={"": 23})
+    made = quantize(ir.Model(graph, ir_version=10), "int4", squares)
+    bits = {node.name: node.attributes["bits"].as_int() for node in made.graph}
+    assert bits == {"even": 4, "uneven": 8, "last": 8}
+    assert {"even.int4", "uneven.int8", "last.int8"} == {
+        name for name in made.graph.initializers if "int" in name
+    }

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tools.export.folder import Stage
+from tools.export.product_inputs import mean_squares
 from tools.export.quantizing import BITS, quantize
 from tools.export.tracing import prompts_of, trace, watch
 
@@ -19,13 +20,17 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
 
     Returns the first.  Raises `ExportError` when Braid's format cannot express the model.
     """
+    squares = {}
+    if weights == "int4":
+        stage("watching what its weights are multiplied with")
+        squares = {f"model.{name}": each for name, each in mean_squares(model, tokenizer).items()}
     stage("watching its attention")
     attention = watch(model, prompts_of(tokenizer, model.config.get_text_config().vocab_size))
     stage("tracing the model")
     graph = trace(model, attention)
     if weights in BITS:
         stage(f"compressing weights to {weights}")
-        graph = quantize(graph, weights)
+        graph = quantize(graph, weights, squares)
     stage("writing the weights")
     model.config.save_pretrained(folder)
     model.generation_config.to_json_file(folder / "generation_config.json")  # saving would validate it

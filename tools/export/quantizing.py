@@ -1,22 +1,27 @@
 """Quantizes the weights of a graph to blocks of 4 or 8 bits for `com.microsoft::MatMulNBits`; embeddings to
 float16.
 
-Symmetric, rounded to nearest by ONNX Runtime's own quantizer, one scale for a block of a column.
+Symmetric, rounded to nearest, one scale for a block of a column.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import LOGITS
-from tools.export.block_scales import round_to_4_bits
+from tools.export.block_scales import Floats, Rounded, round_to_4_bits
 from tools.export.parameters import parameter
 
+TRANSPOSED = ".T"  # what the trace adds to the name of a weight that it stores as MatMul reads it
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
 BITS = {"int8": 8, "int4": 4}
+MORE_BITS, MORE_SHARE = 8, 0.05
+"""Of the weights that would have 4 bits, this part gets more: what would lose most by 4."""
 HEAD_BITS = 8  # of the weight that gives the logits, which suffers most from few bits
 BLOCKS = {4: (32,), 8: (128, 64, 32)}
 """Bits → how many weights of a column may share a scale: of these the largest that divides the column, else
@@ -26,17 +31,24 @@ FLOAT16_MAX = 65504.0
 PRODUCTS = ("MatMul", "Gemm")
 
 
-def quantize(model: ir.Model, weights: str) -> ir.Model:
+def quantize(model: ir.Model, weights: str, squares: Mapping[str, Floats] | None = None) -> ir.Model:
     """Quantize every weight of a product except routers of experts; `model` is changed.
 
-    `weights`: a key of `BITS`.
+    `weights`: a key of `BITS`.  `squares`: name of a weight → float32[inner], the mean square of each number
+    that it is multiplied with; with them 4 bits are rounded for these numbers, and the weights that lose most
+    have 8.
     """
     logits = next((output for output in model.graph.outputs if output.name == LOGITS), None)
     head = _product_behind(logits)  # hidden states have none
     routers = [_product_behind(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
+    products = [node for node in model.graph if _multiplies_weight(node) and node not in routers]
+    bits = {node: HEAD_BITS if node is head else BITS[weights] for node in products}
+    if squares:
+        lost = {node: _store(model.graph, node, 4, squares) for node in products if bits[node] == 4}
+        bits |= dict.fromkeys(_worst(lost), MORE_BITS)
     for node in list(model.graph):
-        if _multiplies_weight(node) and node not in routers:
-            _quantize(model.graph, node, HEAD_BITS if node is head else BITS[weights])
+        if node in bits:
+            _quantize(model.graph, node, bits[node])
         elif node.op_type == "Gather" and _is_weight(node.inputs[0]):
             _halve(model.graph, node)
     for name in [name for name, value in model.graph.initializers.items() if not value.uses()]:
@@ -45,12 +57,22 @@ def quantize(model: ir.Model, weights: str) -> ir.Model:
     return model
 
 
-def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """weight [inner, outer] → uint8[outer, blocks, block·bits/8] and float32 scales [outer, blocks]."""
+def _worst(lost: Mapping[ir.Node, float]) -> Iterator[ir.Node]:
+    """The products that lose most, in all at most `MORE_SHARE` of the weights."""
+    sizes = {node: math.prod(node.inputs[1].shape) for node in lost}
+    left = MORE_SHARE * sum(sizes.values())
+    for node in sorted(lost, key=lambda each: -lost[each]):
+        if sizes[node] <= left:
+            left -= sizes[node]
+            yield node
+
+
+def quantize_blocks(weight: np.ndarray, bits: int, squares: Floats | None = None) -> Rounded:
+    """The blocks, packed uint8[outer, blocks, block·bits/8], and scales of a weight [inner, outer]."""
     inner, outer = weight.shape
     block = block_size(inner, bits)
     if bits == 4:
-        return round_to_4_bits(weight.T, block)
+        return round_to_4_bits(weight.T, block, squares)
     from onnxruntime.capi import _pybind_state as ort  # its public module sets the root logger's level
 
     blocks = -(-inner // block)
@@ -60,7 +82,7 @@ def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarr
     scales = np.zeros((outer, blocks), np.float32)
     unused = np.zeros((outer, blocks), np.uint8)  # zero points, which symmetric blocks have not
     ort.quantize_matmul_8bits(packed, padded, scales, unused, block, outer, inner, True)
-    return packed, scales
+    return Rounded(packed, scales, 0.0)
 
 
 def block_size(inner: int, bits: int) -> int:
@@ -71,10 +93,10 @@ def block_size(inner: int, bits: int) -> int:
 def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
     """Replace a MatMul with a weight, or a Gemm, by MatMulNBits, with an Add for the Gemm's bias."""
     rows, weight, *bias = node.inputs
-    transposed = bool(node.attributes.get_int("transB", 0))
-    inner, outer = reversed(weight.shape) if transposed else weight.shape
+    _store(graph, node, bits, {})
+    stored = [graph.initializers[name] for name in _names(weight, bits)]
+    inner, outer = reversed(weight.shape) if _is_transposed(node) else weight.shape
     sizes = {"K": inner, "N": outer, "bits": bits, "block_size": block_size(inner, bits)}
-    stored = _blocks(graph, weight, transposed, bits)
     attributes: dict[str, Any] = sizes | {"accuracy_level": INT8_SUMS}
     product = ir.node(OPERATOR, [rows, *stored], attributes, domain=DOMAIN, name=node.name)
     if bias and bias[0] is not None:
@@ -84,15 +106,27 @@ def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
     replace(graph, node, product)
 
 
-def _blocks(graph: ir.Graph, weight: ir.Value, transposed: bool, bits: int) -> list[ir.Value]:
-    """The weight's blocks and scales, stored once for all its products."""
-    names = [f"{weight.name}.int{bits}", f"{weight.name}.scales{bits}"]
-    if names[0] not in graph.initializers:
-        values = weight.const_value.numpy()
-        packed, scales = quantize_blocks(values.T if transposed else values, bits)
-        parameter(graph, names[0], packed)
-        parameter(graph, names[1], scales.astype(values.dtype))
-    return [graph.initializers[name] for name in names]
+def _store(graph: ir.Graph, node: ir.Node, bits: int, squares: Mapping[str, Floats]) -> float:
+    """Store blocks and scales of a product's weight, once for all its products; return what they lose."""
+    weight = node.inputs[1]
+    blocks, scales = _names(weight, bits)
+    if blocks in graph.initializers:
+        return 0.0
+    values = weight.const_value.numpy()
+    met = squares.get(weight.name.removesuffix(TRANSPOSED))
+    rounded = quantize_blocks(values.T if _is_transposed(node) else values, bits, met)
+    parameter(graph, blocks, rounded.packed)
+    parameter(graph, scales, rounded.scales.astype(values.dtype))
+    return rounded.lost
+
+
+def _names(weight: ir.Value, bits: int) -> tuple[str, str]:
+    """Of the weight's blocks and scales."""
+    return f"{weight.name}.int{bits}", f"{weight.name}.scales{bits}"
+
+
+def _is_transposed(node: ir.Node) -> bool:
+    return bool(node.attributes.get_int("transB", 0))
 
 
 def _halve(graph: ir.Graph, node: ir.Node) -> None:

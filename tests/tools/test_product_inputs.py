@@ -1,0 +1,45 @@
+"""The mean squares of what the weights of a model are multiplied with."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tools.export.product_inputs import NUM_TOKENS, mean_squares  # noqa: E402
+
+
+class Words:
+    """A tokenizer whose ids are the lengths of words."""
+
+    def __call__(self, text):
+        return {"input_ids": [len(word) for word in text.split()]}
+
+
+def test_every_weight_of_a_product_is_met():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        vocab_size=24,
+        max_position_embeddings=100,
+    )
+    model = LlamaForCausalLM(config).eval()
+    model.model.layers[0].input_layernorm.weight.data[5] = 7
+    seen = []
+    model.model.embed_tokens.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
+    found = mean_squares(model, Words())
+    products = [name for name, one in model.named_parameters() if one.ndim == 2 and "embed" not in name]
+    assert set(found) == set(products)
+    assert {name: each.shape for name, each in found.items()} == {
+        name: (model.get_parameter(name).shape[1],) for name in products
+    }
+    assert [one.shape[1] for one in seen] == [100] * (NUM_TOKENS // 100) + [NUM_TOKENS % 100]
+    assert all(one.max() < 24 for one in seen)
+    query = found["model.layers.0.self_attn.q_proj.weight"]
+    assert query.argmax() == 5
+    assert np.median(query) == pytest.approx(len(seen), rel=0.8)
+    assert not model.model.layers[0].self_attn.q_proj._forward_pre_hooks
