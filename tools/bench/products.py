@@ -50,6 +50,7 @@ FORMS = (
     Form("u8", 0, "whole", settings={GROUP: 128}),
     Form("u8", 128, "middle"),
     Form("u8", 32, "middle"),
+    Form("u8", 16, "middle"),
     Form("i4", 128, scales="f16"),
     Form("i4", 128, scales="f16", settings={GROUP: 64}),
     Form("i4", 128, scales="f16", settings={GROUP: 128}),
