@@ -14,7 +14,7 @@ import httpx
 from exchanges import Answer, Exchange
 
 RUNNING = ("queued", "in_progress")
-POLL_S, POLLS, TRIES = 0.05, 100, 20
+POLL_S, POLLS, TRIES = 0.05, 1000, 20
 
 UNRECORDED = {
     "resp__046_cancel_bg": (

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from breadth import after
 from paced_model import GRAPH, write_model
-from patience import SOON_S
+from patience import PATIENCE_S
 from random_bodies import FIELDS, MESSAGES, random_body
 from server_process import NO_LIMITS, ServerProcess, chat
 
@@ -24,10 +24,11 @@ GUIDED = GRAPH.replace(
 NUM_BODIES = [200, 600]
 """In `make test`, and in `make breadth`."""
 AT_ONCE = 32
-REPLY_S = 30.0
-"""Generous, since other tests run on the machine too."""
-STALL_S = 2.0
-"""The longest pause of a stream on the same model; a quarter of that on an idle machine."""
+STALL_S = 15.0
+"""The longest pause of a stream on the same model: what holds it up takes minutes, or does not end.
+
+On an idle machine it is half a second; the rest is for one that does something else meanwhile.
+"""
 GONE = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
 BIG = {
     "type": "object",
@@ -55,7 +56,7 @@ def rest(server, model: str = "fake") -> None:
     server.wait_for(lambda: all(server.metric(name, model) == 0 for name in GONE))
 
 
-def client_of(server, timeout: float = REPLY_S) -> httpx.AsyncClient:
+def client_of(server, timeout: float = PATIENCE_S) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=server.url, timeout=timeout, limits=NO_LIMITS)
 
 
@@ -168,12 +169,9 @@ def test_a_killed_engine_fails_every_kind_of_request_cleanly(server):
             running = "vllm:num_requests_running"
             await asyncio.to_thread(server.wait_for, lambda: server.metric(running) >= len(kinds))
             server.host().kill()
-            killed_at_s = time.monotonic()
-            return await asyncio.gather(*tasks), time.monotonic() - killed_at_s
+            return await asyncio.gather(*tasks)
 
-    answers, took_s = asyncio.run(scene())
-    assert took_s < SOON_S
-    for status, text in answers:
+    for status, text in asyncio.run(scene()):
         assert status in (200, 503), (status, text)
         assert '"error"' in text, (status, text)
         assert "engine" in text, (status, text)

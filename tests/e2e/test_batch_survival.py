@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sqlite3
@@ -12,7 +13,7 @@ import openai
 import psutil
 import pytest
 from paced_model import write_model
-from patience import PATIENCE_S
+from patience import PATIENCE_S, until
 from server_process import ServerProcess
 
 pytestmark = pytest.mark.breadth
@@ -98,8 +99,7 @@ def test_a_run_without_a_server_goes_on_where_it_was_stopped(models, tmp_path):
     command += ["-i", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.jsonl")]
     first = subprocess.Popen(command, stderr=subprocess.PIPE)
     database = tmp_path / "out.jsonl.progress" / "batches.sqlite"
-    with ServerProcess(models) as waiter:  # for its `wait_for` alone
-        waiter.wait_for(lambda: results(database) > 20)
+    asyncio.run(until(lambda: results(database) > 20))
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=PATIENCE_S)
     assert first.returncode == 1

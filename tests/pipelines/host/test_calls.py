@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import connected, over, read, submit, until
 
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
@@ -175,7 +177,7 @@ def test_malformed_frame_closes_only_its_connection(running_host):
     async def scene(client):
         with socket.socket(socket.AF_UNIX) as stranger:
             stranger.connect(str(running_host.path))
-            stranger.settimeout(5)
+            stranger.settimeout(PATIENCE_S)
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert await asyncio.to_thread(stranger.recv, 1) == b""
         return await read(submit(client)[1])
@@ -185,13 +187,19 @@ def test_malformed_frame_closes_only_its_connection(running_host):
 
 def test_one_frame_carries_a_whole_step(running_host, repository, monkeypatch):
     async def scene(client):
-        sizes = []
+        sizes, together, step = [], threading.Event(), repository.engine.step
+
+        def patient():
+            if len(repository.engine.live) == 8:
+                together.set()
+            return step() if together.is_set() else []
+
+        monkeypatch.setattr(repository.engine, "step", patient)
         received = client.received
         client.received = lambda message: (
             sizes.append(len(getattr(message, "updates", []))),
             received(message),
         )
-        repository.engine.step_s = 0.05
         await asyncio.gather(*[read(submit(client, max_tokens=5)[1]) for _ in range(8)])
         return sizes
 

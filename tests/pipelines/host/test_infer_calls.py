@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from threading import Event
 
 import numpy as np
@@ -16,13 +15,14 @@ from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 
 from pipelines.errors import RequestError, Unavailable
 from pipelines.host.backends.fake_decoder import FakeSession
+from pipelines.host.backends.onnxruntime.tensor_session import OnnxTensors
 from pipelines.tasks import TensorInput
 from pipelines.values import Tensors
 from pipelines.wire.messages import TensorSpec
 
 IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)
-LONG = 400_000
-"""Turns of the waiting model that take some tenths of a second."""
+LONG = 1000
+"""From so many turns of the waiting model on, `held` holds a run."""
 
 
 @pytest.fixture
@@ -38,6 +38,25 @@ def models(tmp_path):
 @pytest.fixture(params=[in_one_process, over_a_socket], ids=["in process", "socket"])
 def over(request, models):
     return lambda scene: request.param(scene, models)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds each run of many turns until it is set; `began` is set by the first, `turns` are those of all runs."""
+    gate, run = Event(), OnnxTensors.run
+    gate.began, gate.turns = Event(), []
+
+    def wait(session, inputs):
+        turns = int(inputs.get("turns", 0))
+        gate.turns.append(turns)
+        if turns >= LONG:
+            gate.began.set()
+            assert gate.wait(PATIENCE_S)
+        return run(session, inputs)
+
+    monkeypatch.setattr(OnnxTensors, "run", wait)
+    yield gate
+    gate.set()
 
 
 async def ask(client, catalogue, model, inputs, outputs=None):
@@ -185,15 +204,16 @@ def test_requests_that_are_joined_get_what_they_get_alone(models):
     assert steps.steps < steps.sequences == len(images)
 
 
-def test_several_runs_of_a_model_take_place_at_once(models):
+def test_several_runs_of_a_model_take_place_at_once(models, held):
     graph = models / "waiting" / "graph.yaml"
     graph.write_text(graph.read_text().replace("from: request", "from: request\n    max_runs: 2", 1))
 
     async def scene(client, catalogue):
-        long = asyncio.create_task(wait(client, catalogue, 4 * LONG))
-        await asyncio.sleep(0.02)
+        long = asyncio.create_task(wait(client, catalogue, LONG))
+        await until(held.began.is_set)
         await wait(client, catalogue, 1)
         unfinished = not long.done()
+        held.set()
         await long
         return unfinished
 
@@ -257,61 +277,64 @@ def test_requests_of_one_model_are_answered_in_the_order_of_arrival(over):
             await wait(client, catalogue, turns)
             order.append(number)
 
-        await asyncio.gather(note(0, LONG // 4), *(note(number, 1) for number in range(1, 6)))
+        await asyncio.gather(note(0, 100_000), *(note(number, 1) for number in range(1, 6)))
         return order
 
     assert over(scene) == [0, 1, 2, 3, 4, 5]
 
 
-def test_other_models_step_while_one_infers(over):
+def test_other_models_step_while_one_infers(over, held):
     async def scene(client, catalogue):
         long = asyncio.create_task(wait(client, catalogue, LONG))
-        await asyncio.sleep(0.02)
+        await until(held.began.is_set)
         load = next(model.instance_id for model in client.status.models if model.name == "text")
         tokens, _ = await read(submit(client, model="text", instance_id=load, max_tokens=9)[1])
         label = await ask(client, catalogue, "two", {"image": IMAGE})
         unfinished = not long.done()
+        held.set()
         await long
         return len(tokens[0]), label["label"].shape, unfinished
 
     assert over(scene) == (9, (2, 6), True)
 
 
-def test_a_call_that_is_closed_leaves_the_queue_and_the_next_is_answered(over):
+def test_a_call_that_is_closed_leaves_the_queue_and_the_next_is_answered(over, held):
     async def scene(client, catalogue):
         long = asyncio.create_task(wait(client, catalogue, LONG))
-        await asyncio.sleep(0.02)
-        started_s = time.monotonic()
+        await until(held.began.is_set)
         inputs = Tensors(turns=np.array(100 * LONG), x=np.ones(3, np.float32))
         dropped = catalogue.get("waiting").open(TensorInput(inputs), client)
         waiting = asyncio.create_task(dropped.answer())
         await asyncio.sleep(0)
         dropped.close()
         assert await waiting is None
-        last = await wait(client, catalogue, 1)
+        last = asyncio.create_task(wait(client, catalogue, 1))
+        await client.profile("waiting")  # whose answer comes after what was sent before
+        held.set()
         await long
-        assert time.monotonic() - started_s < 5  # the dropped one alone would take longer
-        return last["y"].shape, client.num_in_flight
+        return (await last)["y"].shape, client.num_in_flight
 
     assert over(scene) == ((3,), 0)
+    assert held.turns == [LONG, 1]
 
 
-def test_what_a_worker_that_hangs_up_had_waiting_is_dropped(models):
+def test_what_a_worker_that_hangs_up_had_waiting_is_dropped(models, held):
     async def scene(client, catalogue):
         tasks = [
             asyncio.create_task(wait(client, catalogue, turns)) for turns in (LONG, 100 * LONG, 100 * LONG)
         ]
-        await asyncio.sleep(0.05)
+        await until(held.began.is_set)
         client._link.close()
         for task in tasks:
             with pytest.raises(Unavailable):
                 await task
         await until(lambda: client.status is not None)
-        started_s = time.monotonic()
+        await client.profile("waiting")
+        held.set()
         await wait(client, catalogue, 1)
-        return time.monotonic() - started_s
 
-    assert over_a_socket(scene, models) < 5
+    over_a_socket(scene, models)
+    assert held.turns == [LONG, 1]
 
 
 def test_what_a_model_takes_and_gives_is_told_to_the_worker(over):
@@ -325,15 +348,16 @@ def test_what_a_model_takes_and_gives_is_told_to_the_worker(over):
     assert (told["text"].inputs, told["two"].max_context, told["two"].cache_tokens) == ([], None, 0)
 
 
-def test_a_changed_model_is_swapped_while_the_old_one_works(models):
+def test_a_changed_model_is_swapped_while_the_old_one_works(models, held):
     async def scene(client, catalogue):
         old = catalogue.get("waiting")
         long = asyncio.create_task(wait(client, catalogue, LONG))
-        await asyncio.sleep(0.02)
+        await until(held.began.is_set)
         write_one(models / "waiting")
         client.host.rescan()
         await until(lambda: catalogue.get("waiting") is not old)
         answer = await ask(client, catalogue, "waiting", {"image": IMAGE}, ["boxes"])
+        held.set()
         return (await long)["y"].shape, answer["boxes"].shape
 
     assert in_one_process(scene, models) == ((3,), (2, 2))

@@ -48,7 +48,7 @@ class OtherHost:
 
 def test_a_worker_of_another_version_gets_no_status(running_host, caplog):
     with socket.socket(socket.AF_UNIX) as worker:
-        worker.settimeout(5)
+        worker.settimeout(PATIENCE_S)
         over(running_host, lambda client: asyncio.sleep(0))
         worker.connect(str(running_host.path))
         worker.sendall(encode(Hello(77, "other")) * 2)

@@ -7,7 +7,7 @@ import socket
 import threading
 
 import pytest
-from patience import PATIENCE_S, SOON_S
+from patience import PATIENCE_S
 
 from pipelines.wire.listener import Disconnected
 from pipelines.wire.messages import SCHEMA, Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
@@ -111,7 +111,7 @@ def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
     worker.send(Abort(3))
     posting = threading.Thread(target=post_each, args=(listener, worker.peer, frames(2000)), daemon=True)
     posting.start()
-    posting.join(SOON_S)
+    posting.join(PATIENCE_S)
     has_waited = posting.is_alive()
     listener.inbox.freed.set()
     assert worker.read(2000) == frames(2000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 from fake_decoder import write_fake_model
@@ -21,14 +20,21 @@ WORKERS_NODES = ["prompt", "tokens", "generated", "text", "reply"]
 
 
 class Waits:
-    """A stage that takes some time."""
+    """A stage that takes some time of a clock."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
+    def __init__(self, clock, seconds):
+        self.clock, self.seconds = clock, seconds
 
     def push(self, update):
-        time.sleep(self.seconds)
+        self.clock.now_s += self.seconds
         return update + 1
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self):
+        return self.now_s
 
 
 def counted(name, model, node):
@@ -88,13 +94,14 @@ def test_a_call_that_is_refused_while_it_is_prepared_counts_what_ran(tmp_path):
     assert counted("braid:node_runs", "tiny", "prompt") == before + 1
 
 
-def test_stages_of_one_stream_are_the_work_of_their_own_nodes():
-    clock = NodeClock()
-    first = clock.run("a", lambda call: Stream(None, (lambda choice: Waits(0.002),)), None, {})
-    second = clock.run("b", lambda call, of: of.pipe(lambda choice: Waits(0.006)), None, {"of": first})
+def test_stages_of_one_stream_are_the_work_of_their_own_nodes(monkeypatch):
+    clock, seconds = NodeClock(), Clock()
+    monkeypatch.setattr("pipelines.worker.node_clock.monotonic", seconds)
+    first = clock.run("a", lambda call: Stream(None, (lambda choice: Waits(seconds, 2.0),)), None, {})
+    second = clock.run("b", lambda call, of: of.pipe(lambda choice: Waits(seconds, 6.0)), None, {"of": first})
     push = clock.chain(second, None)
     assert [push(0), push(5)] == [2, 7]
-    assert 0.004 <= clock.works["a"].busy_s < 0.012 <= clock.works["b"].busy_s
+    assert (clock.works["a"].busy_s, clock.works["b"].busy_s) == (4.0, 12.0)
 
 
 def test_functions_of_a_reply_are_the_work_of_the_node_that_added_them():

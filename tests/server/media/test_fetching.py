@@ -8,6 +8,7 @@ import os
 from contextlib import asynccontextmanager
 
 import pytest
+from patience import PATIENCE_S
 
 from pipelines.errors import FetchFailed, Overloaded, RequestError
 from pipelines.tasks import ImageInput
@@ -74,7 +75,7 @@ def fetch(
     *replies,
     addresses=(PUBLIC,),
     drip_s=None,
-    timeout_s=5.0,
+    timeout_s=PATIENCE_S,
     hosts=("pictures.test",),
     max_all=MAX_BYTES,
 ):
@@ -257,16 +258,22 @@ def test_hosts_without_an_address_or_an_answer():
 
 def test_requests_beyond_the_places_are_overload():
     async def scene():
-        async def never(*args):
-            await asyncio.Event().wait()
+        over = asyncio.Event()
 
-        fetcher = MediaFetcher(MediaSources(("pictures.test",)), MAX_BYTES, resolve=never, timeout_s=0.2)
+        async def late(*args):
+            await over.wait()
+            raise OSError
+
+        fetcher = MediaFetcher(
+            MediaSources(("pictures.test",)), MAX_BYTES, resolve=late, timeout_s=PATIENCE_S
+        )
         images = [ImageInput("http://pictures.test/", "image_url", WHERE)]
         first = [asyncio.create_task(fetcher.fetch(images, MAX_BYTES)) for _ in range(MAX_REQUESTS)]
         await asyncio.sleep(0)
         fetcher._timeout_s = 0.01
         with pytest.raises(Overloaded, match="too many requests fetch images"):
             await fetcher.fetch(images, MAX_BYTES)
+        over.set()
         for each in await asyncio.gather(*first, return_exceptions=True):
             assert isinstance(each, FetchFailed)
 

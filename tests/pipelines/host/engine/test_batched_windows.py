@@ -5,6 +5,7 @@ import queue
 import numpy as np
 import pytest
 from fake_encoder import HostArrays
+from patience import PATIENCE_S
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
@@ -47,7 +48,7 @@ def answers(engine, *inputs):
     results = queue.SimpleQueue()
     for key, each in enumerate(inputs):
         engine.submit(key, TensorRequest(each, None, lambda key, result: results.put((key, result))))
-    return dict(results.get(timeout=20) for _ in inputs)
+    return dict(results.get(timeout=PATIENCE_S) for _ in inputs)
 
 
 def test_each_request_gets_its_frames(engine):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
@@ -17,7 +18,7 @@ from pipelines.host.engine.tensor_engine import CannotJoin, TensorBatching, Tens
 from pipelines.telemetry.step_profile import TENSORS
 from pipelines.values import Tensors
 
-LONG_S = 10
+LONG_S = PATIENCE_S
 INPUTS = {name: TensorPort(name, "int64", (None, None)) for name in ("x", "y")}
 OUTPUTS = {"sum": TensorPort("sum", "int64", (None,)), "both": TensorPort("both", "int64", (None, None))}
 

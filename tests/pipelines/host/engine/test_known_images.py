@@ -4,6 +4,7 @@ import queue
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from test_row_cache import IMAGE_BYTES, SHAPE, counted, image, make_engine, rows_of  # noqa: F401
 
 from pipelines.errors import RequestError
@@ -21,7 +22,7 @@ def names(*numbers):
 def ask(engine, tenant="", **inputs):
     results = queue.SimpleQueue()
     engine.submit("key", TensorRequest(inputs, None, lambda key, result: results.put(result), tenant))
-    return results.get(timeout=20)
+    return results.get(timeout=PATIENCE_S)
 
 
 def send(engine, number, uuid, tenant=""):

@@ -5,6 +5,7 @@ import queue
 import numpy as np
 import pytest
 from fake_encoder import HostArrays
+from patience import PATIENCE_S
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
@@ -63,7 +64,7 @@ def ask(engine, *numbers):
     names = np.array([[number] * 16 for number in numbers], np.uint8)
     inputs = {"features": features, "names": names}
     engine.submit("key", TensorRequest(inputs, None, lambda key, result: results.put(result)))
-    answer = results.get(timeout=20)
+    answer = results.get(timeout=PATIENCE_S)
     np.testing.assert_array_equal(answer["embeddings"], rows_of(features).reshape(-1, 4))
     assert answer["lengths"].tolist() == [ROWS] * len(numbers)
     return [int(each // 100) for each in engine._body.seen]
@@ -102,7 +103,7 @@ def test_nothing_is_stored_beyond_the_bound_or_without_names(make_engine):
     results = queue.SimpleQueue()
     wanted = {"features": image(1)[None]}
     engine.submit("key", TensorRequest(wanted, None, lambda key, result: results.put(result)))
-    assert results.get(timeout=20)["lengths"].tolist() == [ROWS]
+    assert results.get(timeout=PATIENCE_S)["lengths"].tolist() == [ROWS]
     assert counted(engine) == (2, 0)
 
 

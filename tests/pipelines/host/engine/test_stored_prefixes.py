@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, alone
+from patience import PATIENCE_S
 
 from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.engine.kv_cache.prefix_file import prefix_file, stored_prefixes
@@ -130,7 +131,7 @@ def test_a_slow_disk_takes_a_bounded_number_of_blocks_and_delays_no_step(start, 
     write = SlotFile.write
 
     def slow(*args):
-        may_write.wait(10)
+        may_write.wait(PATIENCE_S)
         write(*args)
 
     monkeypatch.setattr(SlotFile, "write", slow)
@@ -364,7 +365,7 @@ def test_whatever_happens_texts_are_those_of_a_model_alone(start, seed):
 def wait_for(reached) -> None:
     """Wait for the thread that writes."""
     pause = threading.Event()
-    for _ in range(1000):
+    for _ in range(int(PATIENCE_S / 0.01)):
         if reached():
             return
         pause.wait(0.01)
