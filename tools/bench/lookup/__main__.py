@@ -1,9 +1,10 @@
 """`python -m tools.bench.lookup MODEL`: what the lookup line costs and saves, with and without it in turns.
 
 One model is opened once, in this process, without a server, for two engines: the body of its graph with a
-lookup line and without one.  Both generate each chat, a step of the one and a step of the other in turns.  A
-chat model gets chats of five kinds (`chats.yaml`), any other the walks of the benchmark's own model.  Prints
-tokens/s of each kind, prompts included, medians of the rounds, and the ratios of clock and of processor time.
+lookup line and without one.  Both generate each chat, a step of the one and a step of the other in turns;
+with `--control` so does a third, without the line, whose ratios show what chance makes of 1.  A chat model
+gets chats of five kinds (`chats.yaml`), any other the walks of the benchmark's own model.  Prints tokens/s of
+each kind, prompts included, medians of the rounds, and the ratios of clock and of processor time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import click
 
 from tools.bench.lookup.chats import FREE, Chat, chats_of
-from tools.bench.lookup.sides import LOOKUP, PLAIN, Sides, Spent
+from tools.bench.lookup.sides import CONTROL, LOOKUP, PLAIN, Sides, Spent
 
 HEAD = (
     f"{'':12}  {'tokens/s':>17}  {'ratio':>6}  {'lowest':>6}  {'highest':>7}  {'processor':>9}  "
@@ -32,6 +33,7 @@ HEAD = (
 @click.option("--settings", default="", help="Of the lookup line, as in `num_draft_tokens: 8`.")
 @click.option("--model-settings", default="", help="Of the model line, as in `precision: f32`.")
 @click.option("--temperature", default=0.0, show_default=True)
+@click.option("--control", is_flag=True, help="Measure the graph without the line against itself, too.")
 def main(
     model: Path,
     rounds: int,
@@ -40,8 +42,9 @@ def main(
     settings: str,
     model_settings: str,
     temperature: float,
+    control: bool,
 ) -> None:
-    sides = Sides(model, settings, model_settings)
+    sides = Sides(model, settings, model_settings, control)
     taken: dict[str, list[dict[str, Spent]]] = {}
     for number in range(-1, rounds):  # the first is not counted: first uses take longer
         made = chats_of(sides.model.path, sides.tokenizer, sides.vocab_size, 100 + number)
@@ -50,37 +53,42 @@ def main(
             spent = _spent(sides, made[kind], streams, sampling)
             if number >= 0:
                 taken.setdefault(kind, []).append(spent)
-                click.echo(f"round {number + 1}: {kind} {ratio(spent):.3f}", err=True)
+                ratios = "  ".join(f"{name} {ratio(spent, name):.3f}" for name in spent if name != PLAIN)
+                click.echo(f"round {number + 1}: {kind}  {ratios}", err=True)
     click.echo(HEAD)
     for kind, of_rounds in taken.items():
-        click.echo(row(kind, of_rounds))
+        click.echo(row(kind, of_rounds, LOOKUP))
+        if control:
+            click.echo(row("  control", of_rounds, CONTROL))
         if differ := sum(one[PLAIN].texts != one[LOOKUP].texts for one in of_rounds):
             click.echo(f"    another text in {differ} of {len(of_rounds)} rounds")
 
 
 def _spent(sides: Sides, chats: list[Chat], streams: int, sampling: dict[str, Any]) -> dict[str, Spent]:
-    spent = {PLAIN: Spent(), LOOKUP: Spent()}
+    spent = {name: Spent() for name in sides.engines}
     for at in range(0, len(chats), streams):
         for name, one in sides.run(chats[at : at + streams], **sampling).items():
             spent[name].add(one)
     return spent
 
 
-def ratio(spent: dict[str, Spent], of: Callable[[Spent], float] = lambda one: one.seconds) -> float:
-    """Tokens per second with the line divided by those without."""
-    with_line, without = spent[LOOKUP], spent[PLAIN]
-    return (with_line.tokens / of(with_line)) / (without.tokens / of(without))
+def ratio(
+    spent: dict[str, Spent], name: str, of: Callable[[Spent], float] = lambda one: one.seconds
+) -> float:
+    """Tokens per second of an engine divided by those without the line."""
+    measured, without = spent[name], spent[PLAIN]
+    return (measured.tokens / of(measured)) / (without.tokens / of(without))
 
 
-def row(kind: str, rounds: list[dict[str, Spent]]) -> str:
-    ratios = [ratio(one) for one in rounds]
+def row(kind: str, rounds: list[dict[str, Spent]], name: str) -> str:
+    ratios = [ratio(one, name) for one in rounds]
     plain, drafting = (
-        statistics.median(one[name].tokens / one[name].seconds for one in rounds) for name in (PLAIN, LOOKUP)
+        statistics.median(one[side].tokens / one[side].seconds for one in rounds) for side in (PLAIN, name)
     )
-    processor = statistics.median(ratio(one, lambda side: side.processor_s) for one in rounds)
+    processor = statistics.median(ratio(one, name, lambda side: side.processor_s) for one in rounds)
     total = Spent()
     for one in rounds:
-        total.add(one[LOOKUP])
+        total.add(one[name])
     per_step = total.tokens / total.steps
     return (
         f"{kind:12}  {plain:7.1f} → {drafting:7.1f}  {statistics.median(ratios):6.3f}  {min(ratios):6.3f}  "

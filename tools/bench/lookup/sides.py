@@ -1,4 +1,4 @@
-"""Two engines around one opened model: the body of its graph with a lookup line, and without one."""
+"""Engines around one opened model: the body of its graph with a lookup line, and once or twice without."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 from tools.bench.lookup.chats import Chat
 
-PLAIN, LOOKUP = "without", "with"
+PLAIN, LOOKUP, CONTROL = "without", "with", "again"
 CACHE_GB = 0.25
 MAX_SEQUENCES = 16
 LINE = "      drafted: {{type: lookup, from: step{}}}\n"
@@ -62,10 +62,13 @@ class OtherBlocks(LiveBody):
 
 
 class Sides:
-    """The engines by name.  They share the model and the memory of its cache; neither reuses prefixes."""
+    """The engines by name.  They share the model and the memory of its cache; none reuses prefixes."""
 
-    def __init__(self, path: Path, settings: str, model_settings: str) -> None:
-        """`settings` of the lookup line, `model_settings` of the model's, each as YAML."""
+    def __init__(self, path: Path, settings: str, model_settings: str, control: bool = False) -> None:
+        """`settings` of the lookup line, `model_settings` of the model's, each as YAML.
+
+        `control`: a second engine without the line, whose ratio to the first is what chance makes of 1.
+        """
         self.model = next(iter(scan(path))).opened()
         graph = _plain(self.model, model_settings)
         line = LINE.format(f", {settings}" if settings else "")
@@ -73,7 +76,7 @@ class Sides:
         texts = {
             PLAIN: graph,
             LOOKUP: drafting.replace("type: model, from: step", "type: model, from: drafted"),
-        }
+        } | ({CONTROL: graph} if control else {})
         resources = Resources(EngineAddress(self.model.name, 0, ""))
         self.bodies: dict[str, OtherBlocks] = {}
         self.engines: dict[str, GenerationEngine] = {}
@@ -105,10 +108,12 @@ class Sides:
         for name in self.engines:
             for number, chat in enumerate(chats):
                 self._submit(name, number, chat, sampling)
+        turns = list(self.engines)
         while any(engine.has_work for engine in self.engines.values()):
-            for name, engine in self.engines.items():
-                if engine.has_work:
-                    self._step(engine, spent[name])
+            for name in turns:
+                if self.engines[name].has_work:
+                    self._step(self.engines[name], spent[name])
+            turns.append(turns.pop(0))  # none always runs after the same other
         for name, engine in self.engines.items():
             after, one = engine.counts(), spent[name]
             one.steps = after.steps - before[name].steps
