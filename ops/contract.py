@@ -57,6 +57,9 @@ class SamplingOps(Protocol):
         self, logits: Any, rows: Index, ids: Index, counts: Floats, presence: Floats, frequency: Floats
     ) -> None: ...
 
+    def likeliest(self, logits: Any) -> Index:
+        """The likeliest id of each row, int64[num_rows]; ties go to the lowest id."""
+
     def choose(
         self,
         logits: Any,

@@ -10,6 +10,7 @@ from ops.logprobs import gather_logprobs, logprobs_of
 from ops.masking import add_bias, allow_only, apply_bitmask, ban
 from ops.penalties import penalise_presence_and_frequency, penalise_repetition
 from ops.sampling import choose as choose_tokens
+from ops.sampling import likeliest
 
 __all__ = [
     "add_bias",
@@ -19,6 +20,7 @@ __all__ = [
     "choose",
     "fetch",
     "gather_logprobs",
+    "likeliest",
     "logprobs_of",
     "penalise_presence_and_frequency",
     "penalise_repetition",

@@ -41,12 +41,12 @@ def choose(
     """
     random = temperature > 0
     if not random.any():
-        return np.asarray(logits.argmax(axis=1), np.int64)
+        return likeliest(logits)
     filtered = random & ((min_p > 0) | (top_k < logits.shape[1]) | (top_p < 1))
     tokens = np.zeros(len(logits), np.int64)
-    likeliest, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
-    if len(likeliest):
-        tokens[likeliest] = greedy(logits, likeliest)
+    certain, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
+    if len(certain):
+        tokens[certain] = greedy(logits, certain)
     if len(free):
         chances = uniforms(keys[free], counters[free])
         tokens[free] = draw(logits, free, temperature[free], chances)
@@ -56,6 +56,11 @@ def choose(
             logits, some, temperature[some], min_p[some], top_k[some], top_p[some], chances
         )
     return tokens
+
+
+def likeliest(logits: Floats) -> Index:
+    """The likeliest id of every row, int64[n]; ties go to the lowest id."""
+    return np.asarray(logits.argmax(axis=1), np.int64)
 
 
 def greedy(logits: Floats, rows: Index) -> Index:

@@ -118,14 +118,28 @@ class CudaSamplingOps:
         _check_vocab(vocab)
         if not num_rows:
             return np.zeros(0, np.int64)
-        peaks = self._find_peaks(logits)
-        tokens = self._buffer("tokens", num_rows, np.int64)
         if (temperature > 0).any():
+            tokens = self._buffer("tokens", num_rows, np.int64)
+            peaks = self._find_peaks(logits)
             self._pick(logits, temperature, min_p, top_k, top_p, keys, counters, peaks, tokens)
         else:
-            sizes = np.int32(_num_chunks(vocab)), np.int32(num_rows)
-            self._device.launch("take_peaks", _blocks(num_rows), THREADS, *peaks, *sizes, tokens)
+            tokens = self._take_peaks(logits)
         return self._device.download(tokens if draft_tokens is None else self._verify(tokens, draft_tokens))
+
+    def likeliest(self, logits: Array) -> Index:
+        """See the interface."""
+        num_rows, vocab = logits.shape
+        _check_vocab(vocab)
+        return self._device.download(self._take_peaks(logits)) if num_rows else np.zeros(0, np.int64)
+
+    def _take_peaks(self, logits: Array) -> Array:
+        """The likeliest id of each row, on the device."""
+        num_rows, vocab = logits.shape
+        peaks = self._find_peaks(logits)
+        tokens = self._buffer("tokens", num_rows, np.int64)
+        sizes = np.int32(_num_chunks(vocab)), np.int32(num_rows)
+        self._device.launch("take_peaks", _blocks(num_rows), THREADS, *peaks, *sizes, tokens)
+        return tokens
 
     def gather_logprobs(self, logits: Array, rows: Index, tokens: Index, k: int) -> Logprobs:
         """See the interface; for k above MAX_TOP the rows are copied to the host."""

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pipelines.host.adapters.places import AdapterPlaces
-from pipelines.host.engine.engine_contract import Engine, SteppedEngine
+from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.host.instances import ModelInstances
 from pipelines.telemetry import metrics
@@ -32,7 +32,6 @@ class Publisher:
         self._clock = clock
         self._changed_at_s: float | None = None
         self._published: WeakKeyDictionary[Engine[Any], Counts] = WeakKeyDictionary()
-        self._step_tokens: WeakKeyDictionary[Engine[Any], int] = WeakKeyDictionary()
         self._profiles: WeakKeyDictionary[Engine[Any], dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
         self._loras: dict[str, LoraLoad] = {}
@@ -48,13 +47,11 @@ class Publisher:
         if self._changed_at_s is None:
             self._changed_at_s = self._clock()
 
-    def note_step(self, model: str, engine: SteppedEngine) -> None:
-        """A step of an engine is over; one that failed computed nothing."""
+    def note_step(self, model: str, num_tokens: int) -> None:
+        """A step of an engine is over; one that failed computed no tokens."""
         self.note_change()
-        total = engine.step_tokens
-        if computed := total - self._step_tokens.get(engine, 0):
-            self._step_tokens[engine] = total
-            metrics.step(model, computed)
+        if num_tokens:
+            metrics.step(model, num_tokens)
 
     def publish(self, busy: bool) -> None:
         """Write, if something changed and, while `busy`, PERIOD_S ago."""
@@ -72,6 +69,7 @@ class Publisher:
                 self._publish_adapters(name, places)
         for name, counts in by_model.items():
             metrics.engine_load(name, counts)
+            metrics.write_steps(name)
         self._publish_caches(by_model)
 
     def _publish_adapters(self, name: str, places: AdapterPlaces) -> None:

@@ -31,13 +31,14 @@ class Stepping:
 
         A step that raises fails its calls alone.
         """
+        num_computed = engine.step_tokens
         try:
             outputs = engine.step()
         except Exception as error:
             log.exception("the engine of %s failed", instance.folder.name)
             self._fail(engine, error)
             return
-        self._publisher.note_step(instance.folder.name, engine)
+        self._publisher.note_step(instance.folder.name, engine.step_tokens - num_computed)
         updates = self._updates(outputs)
         if updates:
             self._listener.send([(peer, frame) for peer, some in updates.items() for frame in frames(some)])

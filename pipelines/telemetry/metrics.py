@@ -62,8 +62,13 @@ def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
 
 
 def step(model: str, num_tokens: int) -> None:
-    """An engine of a model computed `num_tokens` tokens in one step."""
-    labelled("vllm:iteration_tokens_total", model).observe(num_tokens)
+    """An engine of a model computed `num_tokens` tokens in one step; `write_steps` writes it."""
+    buffered("vllm:iteration_tokens_total", model).add(num_tokens)
+
+
+def write_steps(model: str) -> None:
+    """Write what `step` was told of a model.  The thread that calls this calls `step`."""
+    buffered("vllm:iteration_tokens_total", model).flush()
 
 
 def texts_ran(model: str, waits: Sequence[tuple[int, float]], took_s: float) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-import numpy as np
-
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.append_token import append_token
 from pipelines.host.engine.beam.beam_group import Ending
@@ -36,7 +34,7 @@ class Commit:
         self._totals.step_tokens += step.num_tokens
         self._totals.swapped_out_blocks += len(step.swaps_out)
         self._totals.swapped_in_blocks += len(step.swaps_in)
-        self._slots.num_past[plan.slots()] = step.num_past + np.diff(step.starts)
+        self._slots.num_past[step.slots] = step.num_past + (step.starts[1:] - step.starts[:-1])
         self._slots.last_token[step.logit_slots] = first_ids(sampled)
         _add_scores(plan.scoring, sampled.scores)
         chosen = runs_of(sampled)

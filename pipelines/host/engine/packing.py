@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
 from pipelines.host.engine.prompt_rows import PromptRows
@@ -90,14 +91,14 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         copies=_pairs(moves.copies),
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
-        state_table=_state_table(moves.states),
-        state_interval=np.array([rows.interval for rows in moves.states], np.int32),
+        state_table=_state_table(moves.states) if moves.states else no_table(),
+        state_interval=_state_intervals(moves.states) if moves.states else no_slots(),
         scored_ids=scored.ids,
         scored_top_counts=scored.tops,
         frame_table=_frame_table(slots, slot_of) if slots.frame_size else no_table(),
         num_frames=slots.num_frames[slot_of] if slots.frame_size else no_slots(),
-        new_frames=np.concatenate([no_frames(slots.frame_size), *(one.values for one in moves.frames)]),
-        frame_slots=np.concatenate([no_slots(), *(one.slots for one in moves.frames)]),
+        new_frames=_frame_values(moves.frames) if moves.frames else no_frames(slots.frame_size),
+        frame_slots=np.concatenate([one.slots for one in moves.frames]) if moves.frames else no_slots(),
         given_rows=given.rows,
         given_places=given.places,
         given_positions=given.positions,
@@ -125,6 +126,14 @@ def _state_table(states: list[StateRows]) -> NDArray[np.int32]:
     columns = max((len(one.rows) for one in states), default=0)
     table = [one.rows + [NO_STATE] * (columns - len(one.rows)) for one in states]
     return np.array(table, np.int32).reshape(len(states), columns)
+
+
+def _state_intervals(states: list[StateRows]) -> NDArray[np.int32]:
+    return np.array([rows.interval for rows in states], np.int32)
+
+
+def _frame_values(frames: list[EncoderFrames]) -> NDArray[np.float32]:
+    return np.concatenate([one.values for one in frames])
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:

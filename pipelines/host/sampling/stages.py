@@ -114,6 +114,9 @@ def sample(logits: Logits) -> Sampled:
     """
     step, sampling, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots
+    is_plain = logits.masks is None and step.draft_tokens is None and not step.num_scored
+    if is_plain and sampling.plain[at].all():
+        return Sampled(ops.likeliest(logits.values), [])
     values = ops.writable(logits.values)
     scores = score(ops, values, step)
     if step.num_scored:

@@ -132,6 +132,18 @@ def test_hundreds_of_rows_draw_what_numpy_draws(one_device, vocab, num):
     assert np.count_nonzero(choose(one_device, *batch) != numpy_ops.choose(*batch)) <= 1
 
 
+@pytest.mark.parametrize("vocab", [1, 40, 8193])
+def test_the_likeliest_of_rows_is_what_greedy_rows_choose(one_device, vocab):
+    logits = np.round(np.random.default_rng(vocab).standard_normal((5, vocab))).astype(F)  # with ties
+    logits[1, vocab // 2 :] = np.nan
+    greedy = np.zeros(5, F), np.zeros(5, F), np.ones(5, np.int64), np.ones(5, F), *np.zeros((2, 5), np.uint64)
+    on_device = one_device.upload(logits)
+    found = CudaSamplingOps(one_device).likeliest(on_device).tolist()
+    assert found == choose(one_device, logits, *greedy).tolist()
+    assert found == numpy_ops.likeliest(logits).tolist()
+    assert CudaSamplingOps(one_device).likeliest(on_device[:0]).tolist() == []
+
+
 def test_a_real_vocabulary(one_device):
     random, vocab, num = np.random.default_rng(7), 151_936, 10
     logits = (random.standard_normal((num, vocab)) * 3).astype(F)

@@ -14,7 +14,6 @@ from pipelines.telemetry.step_profile import StepProfile
 
 class Engine:
     def __init__(self, **counts):
-        self.step_tokens = 0
         self.profile = StepProfile()
         self.now = Counts(**counts)
 
@@ -42,9 +41,10 @@ def value(start, *parts):
 
 
 def test_a_step_is_told_with_its_tokens_and_a_failed_one_is_not(scene):
-    for total in (5, 5, 9):
-        scene.engine.step_tokens = total
-        scene.publisher.note_step(scene.name, scene.engine)
+    for num_tokens in (5, 0, 4):
+        scene.publisher.note_step(scene.name, num_tokens)
+    assert value("vllm:iteration_tokens_total_count", scene.name) == 0, "no step waits for that"
+    scene.publisher.publish(busy=False)
     assert value("vllm:iteration_tokens_total_count", scene.name) == 2
     assert value("vllm:iteration_tokens_total_sum", scene.name) == 9
 

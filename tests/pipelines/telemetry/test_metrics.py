@@ -73,6 +73,7 @@ def test_guesses_are_counted_once_there_are_any(model):
 def test_steps_are_counted_by_their_tokens_in_vllms_buckets(model):
     for num_tokens in (1, 8, 9, 20000):
         metrics.step(model, num_tokens)
+    metrics.write_steps(model)
     text = render()
     name, labels = "vllm:iteration_tokens_total", f'model_name="{model}"'
     below = [

@@ -5,7 +5,6 @@ The blocks of the sequences and the block tables of the slots are changed only h
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence as Many
 from contextlib import contextmanager
@@ -80,12 +79,13 @@ class Cache:
     def shortage(self, slices: Many[Slice]) -> int:
         """Blocks that `slices` will write to beyond those owned and those free; fits when <= 0."""
         needed = 0
-        writers: Counter[int] = Counter()
+        writers: dict[int, int] = {}  # shared block → how many of the slices write to it
         for slice in slices:
             needed += blocks_for(slice.end, self.block_tokens) - len(slice.sequence.blocks)
             column = self._shared_column(slice)
             if column is not None:
-                writers[slice.sequence.blocks[column]] += 1
+                block = slice.sequence.blocks[column]
+                writers[block] = writers.get(block, 0) + 1
         for block, num_writers in writers.items():  # the last owner needs no copy
             needed += min(num_writers, self.pool.references[block] - 1)
         return needed - self.pool.num_free

@@ -88,7 +88,8 @@ class Grammar(Node):
         """Start to fill the masks of the rows that are restricted; `context` is the one that the model
         gets.
         """
-        wait(self._filling)  # a step that failed may have left some
+        if self._filling:  # a step that failed has left some
+            wait(self._filling)
         self._filling, self._masks = [], None
         runs = _runs(context)
         if not runs:

@@ -50,6 +50,25 @@ def test_a_cleared_row_is_greedy_and_has_no_edits():
     assert rows.num_logprobs.tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize(
+    ("params", "plain"),
+    [
+        (SamplingParams(temperature=0.0), True),
+        (SamplingParams(temperature=0.0, top_k=5, seed=3), True),
+        (SamplingParams(temperature=0.7), False),
+        (SamplingParams(temperature=0.0, logprobs=0), False),
+        (SamplingParams(temperature=0.0, logit_bias={3: 1.0}), False),
+        (SamplingParams(temperature=0.0, min_tokens=2), False),
+    ],
+)
+def test_a_row_is_plain_where_the_likeliest_token_is_all_that_is_wanted(params, plain):
+    rows = SamplingSlots(2, 10)
+    rows.set(1, params, [1], [], 0, [9])
+    assert rows.plain.tolist() == [True, plain]
+    rows.clear(1)
+    assert rows.plain.tolist() == [True, True]
+
+
 def test_a_row_that_asks_for_nothing_keeps_nothing():
     rows = SamplingSlots(1, 10)
     rows.set(0, SamplingParams(temperature=0.7, top_k=5, top_p=0.9, seed=3), range(10), [], 0, [9])
