@@ -1,12 +1,14 @@
 """`python -m tools.bench.batches --url URL --model NAME`: a batch beside a tuned client, in turns.
 
-Two ratios: the batch's requests per second to those of the best number of streams of a client that sends the
-same chats, and the time to the first token of other requests while a batch runs to that of an idle server.
+Three ratios: the batch's requests per second to those of the best number of streams of a client that sends
+the same chats; the time to the first token of other requests while a batch runs to that of an idle server;
+the batch's tokens per second beside two chats a second to those without any.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import statistics
 import time
@@ -18,6 +20,8 @@ import httpx
 CHAT = "/v1/chat/completions"
 STREAMS = (16, 32, 64, 128)
 POLL_S = 0.05
+WAIT_S, SPEED_S = 12.0, 6.0
+"""The engine expects further requests for ten seconds; how long a batch's speed is measured."""
 WORDS = ["river", "stone", "light", "paper", "window", "garden", "music", "number", "letter", "winter"]
 
 
@@ -60,6 +64,16 @@ async def by_batch(api: httpx.AsyncClient, chats: list[dict[str, Any]]) -> float
         if batch["status"] in ("completed", "failed"):
             assert batch["request_counts"]["completed"] == len(chats), batch
             return time.perf_counter() - start_s
+        await asyncio.sleep(POLL_S)
+
+
+async def completed(api: httpx.AsyncClient, batch_id: str) -> int:
+    return int((await api.get(f"/v1/batches/{batch_id}")).json()["request_counts"]["completed"])
+
+
+async def cancel(api: httpx.AsyncClient, batch_id: str) -> None:
+    await api.post(f"/v1/batches/{batch_id}/cancel")
+    while (await api.get(f"/v1/batches/{batch_id}")).json()["status"] == "cancelling":
         await asyncio.sleep(POLL_S)
 
 
@@ -107,16 +121,48 @@ async def latency(api: httpx.AsyncClient, model: str, words: int, rounds: int) -
         idle = statistics.median(await first_tokens(api, model, words, 100 * number))
         chats = [chat(model, 50_000 + 1000 * number + i, 128, 40) for i in range(400)]
         batch_id = await begin(api, chats)
-        while (await api.get(f"/v1/batches/{batch_id}")).json()["request_counts"]["completed"] < 1:
+        while await completed(api, batch_id) < 1:
             await asyncio.sleep(POLL_S)
         busy = statistics.median(await first_tokens(api, model, words, 100 * number + 50))
-        await api.post(f"/v1/batches/{batch_id}/cancel")
-        while (await api.get(f"/v1/batches/{batch_id}")).json()["status"] == "cancelling":
-            await asyncio.sleep(POLL_S)
+        await cancel(api, batch_id)
         ratios.append(busy / idle)
         times = f"idle {1e3 * idle:.0f} ms, batch {1e3 * busy:.0f} ms"
         click.echo(f"first token of {words} words: {times}: {ratios[-1]:.2f}")
-    click.echo(f"first token of {words} words, batch to idle: {statistics.median(ratios):.2f}")
+    click.echo(
+        f"first token of {words} words, batch to idle: {statistics.median(ratios):.2f} "
+        f"({min(ratios):.2f}–{max(ratios):.2f})"
+    )
+
+
+async def beside_chats(api: httpx.AsyncClient, model: str, rounds: int) -> None:
+    """The tokens per second of a batch without other requests, and beside two chats a second."""
+    for number in range(rounds):
+        await asyncio.sleep(WAIT_S)
+        batch_id = await begin(api, [chat(model, 200_000 + 5000 * number + i, 32, 40) for i in range(4000)])
+        while not await completed(api, batch_id):
+            await asyncio.sleep(POLL_S)
+        alone = await speed(api, batch_id)
+        chats = asyncio.create_task(chat_steadily(api, model, 300_000 + 1000 * number))
+        await asyncio.sleep(1)
+        beside = await speed(api, batch_id)
+        chats.cancel()
+        await cancel(api, batch_id)
+        click.echo(f"batch alone {alone:.0f}, beside chats {beside:.0f} tokens/s: {beside / alone:.2f}")
+
+
+async def speed(api: httpx.AsyncClient, batch_id: str) -> float:
+    """Tokens per second of a batch of replies of 32 tokens that runs."""
+    start_s, before = time.perf_counter(), await completed(api, batch_id)
+    await asyncio.sleep(SPEED_S)
+    return 32 * (await completed(api, batch_id) - before) / (time.perf_counter() - start_s)
+
+
+async def chat_steadily(api: httpx.AsyncClient, model: str, start: int) -> None:
+    """Two chats a second, however long each takes."""
+    async with asyncio.TaskGroup() as tasks:
+        for number in itertools.count(start):
+            tasks.create_task(by_client(api, [chat(model, number, 24, 20)], 1))
+            await asyncio.sleep(0.5)
 
 
 async def measure(url: str, model: str, requests: int, rounds: int) -> None:
@@ -126,6 +172,7 @@ async def measure(url: str, model: str, requests: int, rounds: int) -> None:
         await throughput(api, model, requests, rounds)
         for words in (20, 400):
             await latency(api, model, words, rounds)
+        await beside_chats(api, model, rounds)
 
 
 @click.command()

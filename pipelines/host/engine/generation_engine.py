@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
 from pipelines.errors import EngineError
 from pipelines.host.engine.active_requests import ActiveRequests
+from pipelines.host.engine.background_work import BackgroundWork
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
 from pipelines.host.engine.engine_contract import EngineKind, EngineView, GenerationRequest, Identity
@@ -102,7 +103,8 @@ class GenerationEngine:
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
         self.scheduler = StepScheduler(
-            settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
+            *(settings, self.cache, self.slots, self._sampling, self._totals),
+            *(BackgroundWork(settings.max_background_tokens), self._speculation),
         )
         self._adapters = adapters or WithoutAdapters()
         self._adapter_keys = AdapterKeys()
@@ -195,7 +197,8 @@ class GenerationEngine:
         return self._totals.step_tokens + self._totals.draft_tokens
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
-        """Seed the step cost with what idle steps took, tokens → seconds."""
+        """Seed what steps take with the times of idle ones, tokens → seconds."""
+        self.scheduler.background.seed(seconds)
         if self._speculation is not None:
             self._speculation.cost.seed_cost(seconds)
 
@@ -228,7 +231,7 @@ class GenerationEngine:
 
     def step(self) -> list[Output]:
         """Plan → reserve → run the body → commit. [] when there are no outputs."""
-        mark = self.profile.mark
+        mark, start_s = self.profile.mark, perf_counter()
         self.profile.start()
         self.cache.begin_step()
         plan = self.scheduler.plan()
@@ -253,6 +256,7 @@ class GenerationEngine:
             self._totals.failed_steps += 1
             return outputs + fail(self._active.among(plan.sequences), error)
         mark("commit")
+        self.scheduler.background.learn(step.num_tokens, perf_counter() - start_s)
         kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
         return outputs

@@ -9,7 +9,7 @@ MAX_SCORED_TOKENS = 128
 """Each needs a logit row of 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
 
 BACKGROUND_PART = 4
-"""Background prompts get a step divided by this."""
+"""Background sequences get at most a step divided by this, or a token each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class EngineSettings:
 
     @property
     def max_background_tokens(self) -> int:
-        """Tokens of background prompts in a step: what comes meanwhile waits for no longer step than that."""
-        return max(1, self.max_step_tokens // BACKGROUND_PART)
+        """Most tokens of background sequences in a step, however short a step is."""
+        return max(self.max_sequences, self.max_step_tokens // BACKGROUND_PART)
 
     @property
     def max_uncut(self) -> int:

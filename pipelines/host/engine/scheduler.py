@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
+from itertools import chain, filterfalse
 from time import perf_counter
 
+from pipelines.host.engine.background_work import BackgroundWork
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import (
     EngineSettings,
@@ -37,8 +39,8 @@ class StepScheduler:
     every step, so it ends, and with it that wait.  A steady load of smaller priorities makes larger ones wait
     indefinitely, as in vLLM's priority scheduling.
 
-    Background sequences give way: they are preempted while another one that waits has no room, they rest
-    while another one has a prompt to compute, and of their own prompts a step computes a part.
+    Background sequences give way: they are preempted while another one that waits has no room, and
+    `background` says how many of their tokens a step computes.  The oldest get them.
     """
 
     settings: EngineSettings
@@ -46,6 +48,7 @@ class StepScheduler:
     slots: SequenceSlots
     sampling: SamplingSlots
     counts: Counts
+    background: BackgroundWork
     speculation: SpeculationSlots | None = None
     waiting: WaitingSequences = field(default_factory=WaitingSequences)
     running: list[Sequence] = field(default_factory=list)
@@ -56,18 +59,19 @@ class StepScheduler:
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a slot."""
         claimed = self._make_room() if self.waiting and self._has_several_tenants() else 0
-        slices = self._split_budget(claimed)
+        background = self._num_background_tokens()
+        slices = self._split_budget(claimed, background)
         while self.cache.shortage(slices) > 0:
             self._preempt(self._last_in_turn())
-            slices = self._split_budget(claimed)
+            slices = self._split_budget(claimed, background)
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
-            self._admit(slices, refused)
+            self._admit(slices, refused, background)
         while (
             self.waiting and self.running and not slices and not self.cache.is_reading
         ):  # all rest and wait for beams that cannot be admitted
             self._preempt(self._last_in_turn())
-            self._admit(slices, refused)
+            self._admit(slices, refused, background)
         decoding = [slice for slice in slices if slice.decodes]
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
@@ -105,32 +109,31 @@ class StepScheduler:
         """Whether any runs: they are the last in turn."""
         return bool(self.running) and is_background(self.running[-1])
 
-    def _limit_background(self, pending: list[int]) -> None:
-        """Limit the pending tokens of background sequences: to none while another prompt is to be computed,
-        else to their part of a step.
-        """
+    def _num_background_tokens(self) -> int:
+        """Tokens of background sequences in the next step; 0 where there are none."""
+        if not (self._has_background() or any(map(is_background, self.waiting.heads))):
+            return 0
+        others = filterfalse(is_background, chain(self.running, self.waiting.heads))
+        return self.background.num_tokens(list(others))
+
+    def _limit_background(self, pending: list[int], left: int) -> None:
+        """Limit the pending tokens of all background sequences to `left`, in queue order."""
         if not self._has_background():
             return
-        rests = any(not is_background(one) and one.num_pending > 1 for one in self.running)
-        rests = rests or not all(map(is_background, self.waiting.heads))
-        left = self.settings.max_background_tokens
         for place, sequence in enumerate(self.running):
-            if not is_background(sequence):
-                continue
-            if rests:
-                pending[place] = 0
-            elif pending[place] > 1 and sequence.uncut is None:
-                pending[place] = min(pending[place], left)
+            if is_background(sequence):
+                if left <= 0 or sequence.uncut is None:
+                    pending[place] = min(pending[place], max(0, left))
                 left -= pending[place]
 
-    def _split_budget(self, claimed: int) -> list[Slice]:
+    def _split_budget(self, claimed: int, background: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
         has_prompts = max(pending, default=0) > 1
         if has_prompts:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
             self._end_at_branches(pending)
-        self._limit_background(pending)
+        self._limit_background(pending, background)
         budget = self.settings.max_step_tokens
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         if has_prompts:
@@ -218,16 +221,16 @@ class StepScheduler:
     def _num_resting(self) -> int:
         return sum(not sequence.num_pending for sequence in self.running)
 
-    def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]]) -> None:
+    def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]], background: int) -> None:
         """Admit those next in line while slots, blocks and what `slices` leave of the step last."""
         spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
         reserved = self.cache.num_reserved(self.running)
         num_resting = self._num_resting()
         shares = self._shares() if len(self.waiting.tenants) > 1 else None
-        left = self._num_left_for_background(slices)
+        left = background - sum(slice.num_tokens for slice in slices if is_background(slice.sequence))
         while spare > 0 and self.waiting and (self.slots.free or self._has_background()):
             sequence = self.waiting.first(shares)
-            if self._clear_background(sequence):
+            if not background and self._clear_background(sequence):
                 reserved, num_resting = self.cache.num_reserved(self.running), self._num_resting()
                 shares = self._shares()
             if len(sequence.group) > len(self.slots.free):
@@ -258,14 +261,7 @@ class StepScheduler:
             if num_tokens := sequence.num_uncut(min(pending, spare)):
                 slices.append(Slice(sequence, sequence.num_cached, num_tokens))
             spare -= num_tokens
-            left = left - num_tokens if is_background(sequence) else 0
-
-    def _num_left_for_background(self, slices: list[Slice]) -> int:
-        """Tokens of background prompts that the step may still compute: none beside other prompts."""
-        prompts = [slice for slice in slices if slice.sequence.num_pending > 1]
-        if any(not is_background(slice.sequence) for slice in prompts):
-            return 0
-        return self.settings.max_background_tokens - sum(slice.num_tokens for slice in prompts)
+            left -= num_tokens if is_background(sequence) else 0
 
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
