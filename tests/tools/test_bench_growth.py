@@ -2,6 +2,7 @@
 
 import pytest
 
+from tools.bench.growth.__main__ import joined
 from tools.bench.growth.drawing import PANELS, draw, points
 from tools.bench.growth.generation import PROMPTS, STREAMS
 from tools.bench.growth.models import COUNTS
@@ -24,6 +25,15 @@ ROWS = [
 def test_a_curve_is_of_one_sweep_and_one_contender():
     assert points(ROWS, "streams", "tokens_per_s") == {"braid": [(1, 10.0), (8, 40.0)]}
     assert points(ROWS, "prompt", "first_p50_ms") == {"braid": [(128, 100.0)], "peer": [(128, 110.0)]}
+
+
+def test_points_that_are_measured_later_join_those_that_are_known():
+    again = [row("streams 4", tokens_per_s=25.0), row("streams 8", tokens_per_s=44.0)]
+    assert points(joined(ROWS, again), "streams", "tokens_per_s") == {
+        "braid": [(1, 10.0), (4, 25.0), (8, 44.0)]
+    }
+    assert list(PROMPTS.only([32_768]).workloads) == [32_768]
+    assert PROMPTS.only([]) == PROMPTS
 
 
 @pytest.mark.parametrize("sweep", [STREAMS, PROMPTS])

@@ -30,10 +30,14 @@ PANELS = (
 COLUMNS = 3
 
 
+def _size(row: Row) -> int:
+    return int(str(row["workload"]).split()[1])
+
+
 def points(rows: Sequence[Row], sweep: str, field: str) -> Mapping[str, list[tuple[int, float]]]:
-    """Contender → (size, figure) pairs of one sweep."""
+    """Contender → (size, figure) pairs of one sweep, by size."""
     made: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
+    for row in sorted(rows, key=_size):
         kind, size = str(row["workload"]).split()
         if kind == sweep:
             made.setdefault(str(row["contender"]), []).append((int(size), float(row[field])))

@@ -5,8 +5,8 @@ Braid over HTTP and openvino-genai in process alternate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -29,6 +29,10 @@ class Sweep:
     num_blocks: int
     max_sequences: int
     max_context: int
+
+    def only(self, sizes: Collection[int]) -> Sweep:
+        """The same with the workloads of `sizes`; with all where there are none.  Raises KeyError."""
+        return replace(self, workloads={size: self.workloads[size] for size in sizes or self.workloads})
 
 
 STREAMS = Sweep(
