@@ -67,7 +67,7 @@ def step(model: str, num_tokens: int) -> None:
 
 
 def write_steps(model: str) -> None:
-    """Write what `step` was told of a model.  The thread that calls this calls `step`."""
+    """Write the steps of a model that `step` has counted.  The thread that calls this calls `step`."""
     buffered("vllm:iteration_tokens_total", model).flush()
 
 

@@ -27,9 +27,9 @@ BESIDE_S = 10.0
 """After another request ended, the next one is expected for so long."""
 MAX_RESTS = 8
 """Steps in a row without any background work."""
-SHORT, WIDE = 8, 32
-"""Most tokens of a short step, which takes about as long as one of a single token; fewest of a wide one, most
-of whose time is that of its tokens."""
+SHORT, WIDE = 8, 16
+"""Most tokens of a short step, which takes about as long as one of a single token; fewest of a wide one,
+whose time is taken as that of its tokens.  A step may always be wide, or a slow one would count forever."""
 NUM_SHORT, NUM_WIDE = 64, 32
 """Latest steps that count."""
 
@@ -38,7 +38,7 @@ class BackgroundWork:
     """The tokens of background sequences in a step, by what else there is to do and by measured times.
 
     A new request waits for the end of the step that runs.  So background work makes a step longer by some
-    times of a short one: `most` tokens, or fewer where that many take longer.
+    times of a short one: `most` tokens, or fewer where that many take longer, but never less than WIDE.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = monotonic) -> None:
@@ -80,4 +80,4 @@ class BackgroundWork:
         if not self._token_s:
             return self._most
         more_s = max(longer.times * min(self._short_s, default=0.0), longer.least_s)
-        return max(1, min(self._most, round(more_s / median(self._token_s))))
+        return min(self._most, max(WIDE, round(more_s / median(self._token_s))))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from engine_rig import Rig
 
-from pipelines.host.engine.background_work import BESIDE_S, MAX_RESTS, BackgroundWork
+from pipelines.host.engine.background_work import BESIDE_S, MAX_RESTS, WIDE, BackgroundWork
 from pipelines.host.engine.sequence import NO_SLOT
 from pipelines.wire.sampling_params import BACKGROUND
 
@@ -24,7 +24,7 @@ class Clock:
         return self.now_s
 
 
-def known(short_s: float = 0.02, token_s: float = 0.002, most: int = 256) -> tuple[BackgroundWork, Clock]:
+def known(short_s: float = 0.02, token_s: float = 0.001, most: int = 256) -> tuple[BackgroundWork, Clock]:
     """Background work whose steps take `short_s` at least and `token_s` for each token."""
     clock = Clock()
     work = BackgroundWork(most, clock)
@@ -40,17 +40,17 @@ def test_without_a_measured_step_it_has_the_most_that_it_may():
 
 def test_beside_others_a_step_is_longer_by_one_and_a_half_short_ones():
     work, _ = known()
-    assert work.num_tokens([]) == 80  # 0.16 s
-    assert work.num_tokens([DECODES]) == 15  # 0.03 s
+    assert work.num_tokens([]) == 160  # 0.16 s
+    assert work.num_tokens([DECODES]) == 30  # 0.03 s
 
 
 def test_others_are_expected_for_a_while():
     work, clock = known()
     work.num_tokens([DECODES])
     clock.now_s += BESIDE_S
-    assert work.num_tokens([]) == 15
+    assert work.num_tokens([]) == 30
     clock.now_s += 0.1
-    assert work.num_tokens([]) == 80
+    assert work.num_tokens([]) == 160
 
 
 def test_steps_of_small_models_need_not_be_shorter_than_a_few_milliseconds():
@@ -58,25 +58,28 @@ def test_steps_of_small_models_need_not_be_shorter_than_a_few_milliseconds():
     assert (work.num_tokens([]), work.num_tokens([DECODES])) == (256, 30)
 
 
-def test_it_has_a_token_however_long_that_takes():
+def test_a_slow_step_counts_only_until_others_were_measured():
     work, _ = known(token_s=1.0)
-    assert work.num_tokens([DECODES]) == 1
+    assert work.num_tokens([DECODES]) == WIDE  # not so few that no later step is measured
+    for _ in range(2):
+        work.learn(WIDE, 0.001 * WIDE)
+    assert work.num_tokens([DECODES]) == 30
 
 
 def test_a_step_of_a_new_shape_changes_nothing():
     work, _ = known()
     for _ in range(8):
-        work.learn(100, 0.2)
+        work.learn(100, 0.1)
     work.learn(101, 30.0)
     work.learn(1, 9.0)
-    assert work.num_tokens([DECODES]) == 15
+    assert work.num_tokens([DECODES]) == 30
 
 
 @pytest.mark.parametrize("other", [PROMPT, WAITS])
 def test_it_rests_while_another_prompt_is_there_but_not_always(other):
     work, _ = known()
     assert [work.num_tokens([DECODES, other]) for _ in range(2 * MAX_RESTS + 2)] == (
-        2 * [*[0] * MAX_RESTS, 15]
+        2 * [*[0] * MAX_RESTS, 30]
     )
 
 
@@ -84,41 +87,41 @@ def test_rests_are_counted_in_a_row():
     work, _ = known()
     for _ in range(3 * MAX_RESTS):
         assert work.num_tokens([PROMPT]) == 0
-        assert work.num_tokens([DECODES]) == 15
+        assert work.num_tokens([DECODES]) == 30
 
 
 def rig_of(clock: Clock, **sizes: int) -> Rig:
-    """A rig whose steps take 1 ms, and 1 ms for each token, by that clock."""
+    """A rig whose steps take 1 ms, and a tenth for each token, by that clock."""
     rig = Rig(**sizes)
     background = BackgroundWork(rig.engine.scheduler.settings.max_background_tokens, clock)
     background.seed({1: 0.001})
     rig.engine.scheduler.background = background
 
     def learn(num_tokens: int, seconds: float) -> None:
-        clock.now_s += 0.001 * (1 + num_tokens)
-        background._token_s = deque([0.001])
+        clock.now_s += 0.001 + 0.0001 * num_tokens
+        background._token_s = deque([0.0001])
 
     background.learn = learn  # type: ignore[method-assign]
     return rig
 
 
 def test_steps_beside_others_have_few_of_its_tokens_and_later_many_again():
-    rig = rig_of(Clock(), max_sequences=8, max_step_tokens=64, num_blocks=500)
+    rig = rig_of(Clock(), max_sequences=9, max_step_tokens=256, num_blocks=500)
     for each in range(8):
-        rig.submit(each, [10 + each] * 30, priority=BACKGROUND, max_tokens=400 if each else 150)
+        rig.submit(each, [10 + each] * 60, priority=BACKGROUND, max_tokens=400)
     rig.step()
-    assert rig.steps[-1].num_tokens == 16  # a quarter of a step: nothing is known yet
+    assert rig.steps[-1].num_tokens == 64  # a quarter of a step: nothing is known yet
     rig.submit("now", [1, 2, 3, 4, 5], max_tokens=5)
     tokens = []
     while rig.texts["now", 0].finish is None:
         rig.step()
         tokens.append(rig.steps[-1].num_tokens)
-    assert tokens == [5, 4, 4, 4, 4]  # its prompt alone, then its token and three of the others
+    assert tokens == [5, 31, 31, 31, 31]  # its prompt alone, then its token and 3 ms of the others
     rig.step()
-    assert rig.steps[-1].num_tokens == 3
+    assert rig.steps[-1].num_tokens == 30
     rig.engine.scheduler.background._clock.now_s += 11.0
     rig.step()
-    assert rig.steps[-1].num_tokens == 16
+    assert rig.steps[-1].num_tokens == 64
 
 
 def test_a_steady_load_of_prompts_does_not_stop_it():
