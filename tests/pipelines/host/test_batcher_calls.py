@@ -8,7 +8,8 @@ import threading
 import numpy as np
 import pytest
 from fake_decoder import write_fake_model
-from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from fake_encoder import FAKE_BATCHER, FakeEncoder, row_of, use_fake_encoders, write_fake_encoder
+from held_calls import held_calls
 from patience import PATIENCE_S
 from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
@@ -63,19 +64,8 @@ def over(request, models):
 @pytest.fixture
 def held(encoders, monkeypatch):
     """Holds every run until it is set; `began` is set by the first."""
-    from fake_encoder import FakeEncoder
-
-    gate, run = threading.Event(), FakeEncoder.run
-    gate.began = threading.Event()
-
-    def wait(encoder, batch):
-        gate.began.set()
-        assert gate.wait(PATIENCE_S)
-        return run(encoder, batch)
-
-    monkeypatch.setattr(FakeEncoder, "run", wait)
-    yield gate
-    gate.set()
+    with held_calls(monkeypatch, FakeEncoder, "run") as gate:
+        yield gate
 
 
 def pooling(texts, **more):

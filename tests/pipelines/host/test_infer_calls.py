@@ -8,6 +8,7 @@ from threading import Event
 import numpy as np
 import pytest
 from fake_decoder import write_fake_model
+from held_calls import held_calls
 from patience import PATIENCE_S
 from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
@@ -43,20 +44,15 @@ def over(request, models):
 @pytest.fixture
 def held(monkeypatch):
     """Holds each run of many turns until it is set; `began` is set by the first, `turns` are those of all runs."""
-    gate, run = Event(), OnnxTensors.run
-    gate.began, gate.turns = Event(), []
+    turns = []
 
-    def wait(session, inputs):
-        turns = int(inputs.get("turns", 0))
-        gate.turns.append(turns)
-        if turns >= LONG:
-            gate.began.set()
-            assert gate.wait(PATIENCE_S)
-        return run(session, inputs)
+    def holds(inputs):
+        turns.append(int(inputs.get("turns", 0)))
+        return turns[-1] >= LONG
 
-    monkeypatch.setattr(OnnxTensors, "run", wait)
-    yield gate
-    gate.set()
+    with held_calls(monkeypatch, OnnxTensors, "run", holds) as gate:
+        gate.turns = turns
+        yield gate
 
 
 async def ask(client, catalogue, model, inputs, outputs=None):
