@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx._config
 import pytest
 from breadth import skip_late
 from fake_decoder import byte_tokenizer
 from hypothesis import HealthCheck, settings
+from patience import PATIENCE_S
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer
@@ -63,12 +65,15 @@ def pytest_configure() -> None:
     """The environment of each process of the run, and of those that it starts.
 
     One thread for each, since the models of tests are tiny; what Python compiles is kept for the next process.
+    A request that names no timeout waits longer than httpx's 5 seconds, which a busy machine can take.
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in THREADS:
         os.environ.setdefault(name, "1")
     os.environ.update(NO_CERTIFICATES | AT_ONCE)
+    for name in ("connect", "read", "write", "pool"):
+        setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, name, PATIENCE_S)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
