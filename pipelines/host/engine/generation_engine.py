@@ -27,6 +27,7 @@ from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import (
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
+from pipelines.host.engine.prompt_pieces import PromptPieces
 from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduler import StepScheduler
@@ -104,7 +105,8 @@ class GenerationEngine:
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
         self.scheduler = StepScheduler(
             *(settings, self.cache, self.slots, self._sampling, self._totals),
-            *(BackgroundWork(settings.max_background_tokens), self._speculation),
+            *(BackgroundWork(settings.max_background_tokens), PromptPieces(settings.max_step_s)),
+            self._speculation,
         )
         self._adapters = adapters or WithoutAdapters()
         self._adapter_keys = AdapterKeys()
@@ -199,6 +201,7 @@ class GenerationEngine:
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
         """Seed what steps take with the times of idle ones, tokens → seconds."""
         self.scheduler.background.seed(seconds)
+        self.scheduler.pieces.seed(seconds)
         if self._speculation is not None:
             self._speculation.cost.seed_cost(seconds)
 
@@ -256,7 +259,9 @@ class GenerationEngine:
             self._totals.failed_steps += 1
             return outputs + fail(self._active.among(plan.sequences), error)
         mark("commit")
-        self.scheduler.background.learn(step.num_tokens, perf_counter() - start_s)
+        step_s = perf_counter() - start_s
+        self.scheduler.background.learn(step.num_tokens, step_s)
+        self.scheduler.pieces.learn(step.num_tokens - plan.num_decoding, step_s)
         kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
         return outputs

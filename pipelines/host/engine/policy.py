@@ -18,7 +18,8 @@ class EngineSettings:
     num_draft_tokens.
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
-    at most `max_scored_tokens` of prompts and of draft tokens, each with a logit row.  Of
+    at most `max_scored_tokens` of prompts and of draft tokens, each with a logit row.  Prompts make a step in
+    which others decode take about `max_step_s` seconds at most; 0: as long as its tokens take.  Of
     a decoding sequence `num_draft_tokens` tokens may be drafted, or fewer where its request limits them; 0:
     no speculation.  Raises ValueError for limits under which a prompt could wait indefinitely.
     """
@@ -28,6 +29,7 @@ class EngineSettings:
     reuse_prefixes: bool = True
     max_scored_tokens: int = MAX_SCORED_TOKENS
     num_draft_tokens: int = 0
+    max_step_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.max_sequences < 1:

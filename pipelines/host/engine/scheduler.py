@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 from time import perf_counter
@@ -15,6 +16,7 @@ from pipelines.host.engine.policy import (
     share_draft_budget,
     split_budget,
 )
+from pipelines.host.engine.prompt_pieces import PromptPieces
 from pipelines.host.engine.sequence import NO_SLOT, Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
@@ -41,6 +43,8 @@ class StepScheduler:
 
     Background sequences give way: they are preempted while another one that waits has no room, and
     `background` says how many of their tokens a step computes.  The oldest get them.
+
+    Decoding sequences get their token in every step; `pieces` says how long prompts may make it.
     """
 
     settings: EngineSettings
@@ -49,6 +53,7 @@ class StepScheduler:
     sampling: SamplingSlots
     counts: Counts
     background: BackgroundWork
+    pieces: PromptPieces
     speculation: SpeculationSlots | None = None
     waiting: WaitingSequences = field(default_factory=WaitingSequences)
     running: list[Sequence] = field(default_factory=list)
@@ -135,6 +140,8 @@ class StepScheduler:
             self._end_at_branches(pending)
         self._limit_background(pending, background)
         budget = self.settings.max_step_tokens
+        if has_prompts:
+            budget = self._budget(zip(self.running, pending, strict=True))
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         if has_prompts:
             counts = [sequence.num_uncut(count) for sequence, count in zip(self.running, counts, strict=True)]
@@ -143,6 +150,18 @@ class StepScheduler:
             for sequence, count in zip(self.running, counts, strict=True)
             if count
         ]
+
+    def _budget(self, tokens: Iterable[tuple[Sequence, int]]) -> int:
+        """Most tokens of a step that has so many of each sequence, or more.
+
+        Background sequences may wait, and so may all others for an image that a step must have as a whole.
+        """
+        most, pairs = self.settings.max_step_tokens, list(tokens)
+        waits = any(count == 1 and not is_background(sequence) for sequence, count in pairs)
+        if not waits or any(count > 1 and sequence.uncut is not None for sequence, count in pairs):
+            return most
+        num_decoding = sum(count == 1 for _, count in pairs)
+        return num_decoding + self.pieces.limit(most - num_decoding)
 
     def _with_draft_budget(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
         """Add the draft budget: what the other slices leave of the step's tokens and of the free blocks."""
@@ -223,7 +242,8 @@ class StepScheduler:
 
     def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]], background: int) -> None:
         """Admit those next in line while slots, blocks and what `slices` leave of the step last."""
-        spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
+        budget = self._budget((slice.sequence, slice.num_tokens) for slice in slices)
+        spare = budget - sum(slice.num_tokens for slice in slices)
         reserved = self.cache.num_reserved(self.running)
         num_resting = self._num_resting()
         shares = self._shares() if len(self.waiting.tenants) > 1 else None

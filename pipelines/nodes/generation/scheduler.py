@@ -70,6 +70,12 @@ class Scheduler(Node, Checking, Planning):
     class Config(NodeConfig):
         max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")
         max_step_tokens: int = Field(default=512, ge=2, description="prompt and decode tokens in one step")
+        max_step_ms: int = Field(
+            default=2000,
+            ge=0,
+            description="about how long prompts may make a step in which other sequences decode; "
+            "0: as long as max_step_tokens take",
+        )
         max_context: int | None = Field(
             default=None, ge=2, description="tokens of prompt and output; default: the model's own bound"
         )
@@ -162,6 +168,7 @@ class Scheduler(Node, Checking, Planning):
             max_step_tokens=self.config.max_step_tokens,
             reuse_prefixes=cache.reuse_prefixes,
             num_draft_tokens=body.num_draft_tokens,
+            max_step_s=self.config.max_step_ms / 1000,
         )
         size = device_cache(cache.memory_gb, settings, sessions, max_context)
         num_host_blocks = host_blocks(cache.swap_gb, sessions)
