@@ -152,7 +152,7 @@ class StepScheduler:
         ]
 
     def _budget(self, tokens: Iterable[tuple[Sequence, int]]) -> int:
-        """Most tokens of a step that has so many of each sequence, or more.
+        """Most tokens of a step that has at least these of each sequence.
 
         Background sequences may wait, and so may all others for an image that a step must have as a whole.
         """

@@ -14,7 +14,7 @@ PROMPT = [10 + each % 80 for each in range(150)]
 
 
 class Limit(PromptPieces):
-    """As if so many tokens took as long as a step may."""
+    """As if these tokens took as long as a step may."""
 
     def __init__(self, *limits: int) -> None:
         super().__init__(1.0)
