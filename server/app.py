@@ -19,7 +19,7 @@ from server.batches.window import MAX
 from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
-from server.http.exchange import Exchange, Receive, Send
+from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.socket_exchange import SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
@@ -113,7 +113,10 @@ class App:
             exchange = socket = SocketExchange(receive, send, self._services.work, error_words)
             send = socket.send
         else:
-            exchange = Exchange(receive, send, self._services.work, error_words)
+            losses = scope.get(LOSSES)
+            exchange = Exchange(receive, send, self._services.work, error_words, watches=losses is None)
+            if losses is not None:
+                losses.append(exchange.leave)
         scope["braid.exchange"] = exchange
         try:
             await self._falcon(scope, exchange.receive, send)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
+from pipelines.telemetry.request_record import NUM_REQUESTS, ErrorRecord, RequestRecord
 from pipelines.telemetry.request_trace import RequestTrace, Sampling
 
 log = logging.getLogger("braid.server")
@@ -59,6 +59,9 @@ class RequestLog:
         ended, self._ended = self._ended, []
         if not ended:
             return
+        if not self.listeners:  # the engine host holds the last ones, and those with an error
+            latest = ended[-NUM_REQUESTS:]
+            ended = [*(one for one in ended[:-NUM_REQUESTS] if one[1].failures), *latest]
         made = [_ended(ended_s, trace) for ended_s, trace in ended]
         if self._report is not None:
             self._report([one.record for one in made], [error for one in made for error in one.errors])

@@ -22,7 +22,7 @@ from server.affinity import affinity_key, fields_of
 from server.batches.offline_store import OfflineStore
 from server.http.admission import Admission
 from server.http.exchange import Exchange
-from server.http.request_body import ArrivingBodies, joined
+from server.http.request_body import ArrivingBodies, body_here, is_here, joined
 from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
@@ -104,6 +104,10 @@ class Services:
 
         It is JSON, unless `any_content` allows other types and compressed bodies.
         """
+        if is_here(req):
+            body, exchange = await body_here(req, any_content), req.scope["braid.exchange"]
+            exchange.at_end(self.admission.enter(exchange.tenant))
+            return body
         return await self.admit_read(req, joined, any_content)
 
     async def admit_read(

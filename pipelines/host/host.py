@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.adapters.registry import AdapterRegistry
 from pipelines.host.host_view import HostView
 from pipelines.host.in_flight import Calls
+from pipelines.host.inbox import HostInbox
 from pipelines.host.instances import ModelInstances
-from pipelines.host.intake import Requests
+from pipelines.host.intake import Completed, Requests
 from pipelines.host.lifecycle.lifecycle import Lifecycle
 from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.metrics_publisher import Publisher
@@ -29,7 +29,7 @@ from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
-from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
+from pipelines.wire.listener import Disconnected, Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,
     Hello,
@@ -46,8 +46,8 @@ log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
 """How long an idle turn waits for messages; the heartbeat is touched at least this often."""
-QUIET_S = 0.005
-"""After this time without messages metrics are written; earlier would delay the reader of a last result."""
+QUIET_S = 0.02
+"""After this time without messages metrics are written; earlier would delay the next request of a client."""
 HEARTBEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 PREPARING_THREADS = 2
@@ -62,7 +62,9 @@ class DrainStarted:
 
 
 class Host:
-    """Owns all engines; every method but `rescan` and `drain` belongs to the thread that calls `run`."""
+    """Owns all engines; every method but `rescan` and `drain` belongs to the thread that calls `run`, and its
+    state to the thread that holds the inbox's turn.
+    """
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Host:
         """`heartbeat` is called at most every HEARTBEAT_S; `announce` once, when the first scan is done and a
         worker has connected.
         """
-        self.inbox: Inbox = queue.SimpleQueue()
+        self.inbox = HostInbox()
         self.state: HostState = "starting"
         self._listener = listener
         self._instances = instances or ModelInstances()
@@ -133,6 +135,7 @@ class Host:
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
         }
+        self.inbox.handle_at_once(self._requests.short_readers, noted=frozenset({Completed}))
 
     def rescan(self) -> None:
         """Load what is new or changed in the repository.  From any thread or signal handler."""
@@ -185,24 +188,18 @@ class Host:
             self._heartbeat()
 
     def _read_inbox(self) -> bool:
-        """Whether there was any."""
-        had_messages = False
-        try:
-            peer, message = self._first_message()
-            while True:
-                had_messages = True
-                self._readers[type(message)](peer, message)
-                peer, message = self.inbox.get_nowait()
-        except queue.Empty:
-            return had_messages
-
-    def _first_message(self) -> tuple[Peer, Any]:
-        """Raises queue.Empty."""
-        timeout_s = QUIET_S if self._publisher.has_news and not self._calls else IDLE_S
-        try:
-            return self.inbox.get(block=not (self._busy() or self._may_warm()), timeout=timeout_s)
-        finally:
-            self._loop_times.mark("idle")
+        """Whether there was any, those included that were handled at once while it waited."""
+        num_at_once = self.inbox.num_at_once
+        if not (self._busy() or self._may_warm()):
+            is_quiet = self._publisher.has_news and not self._calls
+            self.inbox.wait(QUIET_S if is_quiet else IDLE_S, notes=not is_quiet)
+        self._loop_times.mark("idle")
+        had_messages = self.inbox.num_at_once > num_at_once
+        while (item := self.inbox.take()) is not None:
+            had_messages = True
+            peer, message = item
+            self._readers[type(message)](peer, message)
+        return had_messages
 
     def _may_warm(self) -> bool:
         """Whether there is something to prepare and no request waits: threads of batches want all cores."""

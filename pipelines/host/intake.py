@@ -66,9 +66,10 @@ class Prepared:
 
 
 class Requests:
-    """Starts calls, and ends those that were cancelled.  Belongs to the host's main thread.
+    """Starts calls, and ends those that were cancelled.  Belongs to the thread that holds the turn.
 
-    What other threads have done comes back through `inbox`.
+    What other threads have done comes back through `inbox`.  `short_readers` take what engines with threads
+    of their own need: no step of the main thread follows from it.
     """
 
     def __init__(
@@ -104,6 +105,9 @@ class Requests:
             Completed: self._completed,
             Prepared: self._prepared,
             **self._adapters.readers,
+        }
+        self.short_readers: dict[type, Callable[[Peer, Any], None]] = {
+            kind: self.readers[kind] for kind in (SubmitTensors, Completed)
         }
 
     def gone(self, peer: Peer) -> None:

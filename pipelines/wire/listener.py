@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,17 @@ from pipelines.wire.messages import ToHost, ToWorker
 
 Peer = Hashable
 """One connection of one worker; each listener has a class of its own for it."""
-Inbox = queue.SimpleQueue[tuple[Peer, Any]]
 Outgoing = Sequence[tuple[Peer, ToWorker]]
 
 
 @dataclass(frozen=True)
 class Disconnected:
     """The worker disconnected or died."""
+
+
+class Inbox(Protocol):
+    def put(self, item: tuple[Peer, Any], /) -> None:
+        """From any thread, of one peer in order."""
 
 
 class Listener(Protocol):

@@ -446,25 +446,35 @@ class Framer:
 
     def feed(self, data: bytes) -> list[Any]:
         """The messages that `data` completes.  Raises MalformedFrame; feed nothing after that."""
-        rest = self._rest
-        rest += data
-        messages, start = [], 0
-        while len(rest) - start >= 4:
-            end = start + 4 + self._size(start)
-            if len(rest) < end:
-                break
-            messages.append(self._message(bytes(rest[start + 4 : end])))
-            start = end
-        del rest[:start]
+        if self._rest:
+            self._rest += data
+            with memoryview(self._rest) as given:
+                messages, end = self._whole(given)
+            del self._rest[:end]
+        else:
+            with memoryview(data) as given:
+                messages, end = self._whole(given)
+                self._rest += given[end:]
         return messages
 
-    def _size(self, start: int) -> int:
-        size = int.from_bytes(self._rest[start : start + 4], "little")
+    def _whole(self, given: memoryview) -> tuple[list[Any], int]:
+        """The whole messages at the beginning of `given`, and where they end."""
+        messages, start = [], 0
+        while len(given) - start >= 4:
+            end = start + 4 + self._size(given[start : start + 4])
+            if len(given) < end:
+                break
+            messages.append(self._message(given[start + 4 : end]))
+            start = end
+        return messages, start
+
+    def _size(self, head: memoryview) -> int:
+        size = int.from_bytes(head, "little")
         if size > MAX_FRAME_BYTES:
             raise MalformedFrame(f"a frame of {size} bytes is longer than {MAX_FRAME_BYTES}")
         return size
 
-    def _message(self, body: bytes) -> Any:
+    def _message(self, body: memoryview) -> Any:
         try:
             return self._decode(body)
         except msgspec.DecodeError as error:

@@ -153,14 +153,21 @@ class _Connection:
             if len(self._unsent) > MAX_UNSENT_BYTES:
                 self._drop_unsent()
                 return True
-            self._unsent += frame
-            try:
-                del self._unsent[: self.socket.send(self._unsent)]
-            except BlockingIOError:
-                pass
-            except OSError:  # it is gone, and the next read fails
-                self._unsent.clear()
+            if self._unsent:
+                self._unsent += frame
+                del self._unsent[: self._sent(self._unsent)]
+            elif frame:
+                self._unsent += memoryview(frame)[self._sent(frame) :]
             return not self._unsent
+
+    def _sent(self, data: bytes | bytearray) -> int:
+        """How many of the bytes the socket takes; all where it is gone, and the next read fails."""
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(data)
 
     def _drop_unsent(self) -> None:
         """Disconnect a worker that does not read; the next read from it fails."""

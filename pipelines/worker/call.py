@@ -193,14 +193,13 @@ class Call:
         except BraidError:
             self.close()
             raise
-        self._open = set(range(self._num_choices))
-        if not isinstance(self.result, Stream) and self.prompt_lengths:
-            self._timing.read(self.prompt_lengths)
-
-    @property
-    def _num_choices(self) -> int:
-        first = _first_submission(self.result).num_choices
-        return max(first, len(self.prompt_lengths)) if isinstance(self.result, Deferred) else first
+        lengths = [] if isinstance(self.result, Stream) else self.prompt_lengths
+        num_choices = _first_submission(self.result).num_choices
+        if isinstance(self.result, Deferred):
+            num_choices = max(num_choices, len(lengths))
+        self._open = set(range(num_choices))
+        if lengths:
+            self._timing.read(lengths)
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last iteration: (choice, update) pairs in order, until every choice ended.

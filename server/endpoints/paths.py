@@ -24,7 +24,17 @@ class NameResource:
     def __init__(self, suffixes: Mapping[str, Any]) -> None:
         """`suffixes` are templates such as `/versions/{version}/infer`; "" is the resource of the name."""
         longest_first = sorted(suffixes, key=len, reverse=True)
-        self._routes = [(_pattern(suffix), suffixes[suffix]) for suffix in longest_first]
+        ends = {suffix: suffix.rpartition("/")[2] for suffix in longest_first}
+        open_ends = {suffix for suffix, end in ends.items() if "{" in end or not suffix.startswith("/")}
+        self._routes = {
+            end: [
+                (_pattern(suffix), suffixes[suffix])
+                for suffix in longest_first
+                if ends[suffix] == end or suffix in open_ends
+            ]
+            for end in {"", *ends.values()}
+        }
+        """By the last part of a path, "" for any other: those that it may match, the longest first."""
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
         await self._route("on_get", req, resp, name)
@@ -32,7 +42,8 @@ class NameResource:
     async def _route(
         self, responder: str, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str
     ) -> None:
-        found = ((pattern.fullmatch(name), resource) for pattern, resource in self._routes)
+        routes = self._routes.get(name.rpartition("/")[2]) or self._routes[""]
+        found = ((pattern.fullmatch(name), resource) for pattern, resource in routes)
         match, resource = next((match, resource) for match, resource in found if match)
         respond = getattr(resource, responder, None)
         if respond is None:

@@ -9,6 +9,8 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from server.http.close_delimited import CloseDelimitedCycle
+from server.http.exchange import LOSSES
+from server.http.one_write import OneWriteCycle
 
 MAX_HEAD_BYTES = 64 << 10
 """Of a request line and headers together, trailers included; of a chunk's size line; of blank lines."""
@@ -69,6 +71,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
+            for lost in self._running.scope[LOSSES]:  # type: ignore[literal-required]
+                lost()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -152,6 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
             raise BadRequest(400, "CONNECT is for proxies, and this server is none")
         if upgrades:
             return  # it is parsed again
+        self.scope[LOSSES] = []  # type: ignore[literal-required]
         super().on_headers_complete()
         self._stop_clock()
         self._part = "body"
@@ -160,6 +165,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._running = self.cycle
         if version == "1.0":
             CloseDelimitedCycle.replace(self.cycle)
+        else:
+            OneWriteCycle.replace(self.cycle)
         if self._leaving:
             self.cycle.keep_alive = False
 

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,6 +26,10 @@ LONG_BODY_BYTES = 16 << 10
 Result = TypeVar("Result")
 
 DISCONNECTS = ("http.disconnect", "websocket.disconnect")
+LOSSES = "braid.losses"
+"""In the scope of a request, where the server has it: what is called when the client disconnects before it
+has the whole response, so that no task waits for that.
+"""
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
@@ -46,7 +50,9 @@ class Exchange:
     def __init__(
         self, receive: Receive, send: Send, work: Work, error_words: bool = False, watches: bool = True
     ) -> None:
-        """Without `watches` the application itself reads until the client disconnects."""
+        """Without `watches` the application itself reads until the client disconnects, or `leave` is called
+        then.
+        """
         self.client_id: str | None = None  # the client's own
         self.trace = RequestTrace(secrets.token_hex(16), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
@@ -54,11 +60,12 @@ class Exchange:
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.error_words = error_words  # whether errors have OpenAI's words as codes
         self.is_gone = False  # whether `receive` has returned a disconnect
+        self.has_whole_body = False  # whether `receive` has returned the end of the body
         self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive
         self._send = send
         self._work = work
-        self._ends = ExitStack()
+        self._ends: list[Callable[[], Any]] = []
         self._when_gone: list[Callable[[], Any]] = []
         self._watching = not watches
 
@@ -78,18 +85,21 @@ class Exchange:
     async def receive(self) -> Message:
         """The next message, for the application."""
         message = await self._receive()
-        if message["type"] in DISCONNECTS and not self.is_gone:
+        if message["type"] in DISCONNECTS:
             self.leave()
+        elif not message.get("more_body"):
+            self.has_whole_body = True
         return message
 
     def leave(self) -> None:
         """The client disconnected."""
-        self.is_gone = True
-        for callback in list(self._when_gone):
-            callback()
+        if not self.is_gone:
+            self.is_gone = True
+            for callback in list(self._when_gone):
+                callback()
 
     def at_end(self, callback: Callable[[], Any]) -> None:
-        self._ends.callback(callback)
+        self._ends.append(callback)
 
     def when_gone(self, callback: Callable[[], Any]) -> None:
         """Watch for a disconnect.  Only after the whole body was read: both read from one channel."""
@@ -166,4 +176,9 @@ class Exchange:
 
     def close(self) -> None:
         """The exchange ended."""
-        self._ends.close()
+        try:
+            while self._ends:
+                self._ends.pop()()
+        finally:
+            if self._ends:  # one of them failed
+                self.close()

@@ -77,6 +77,22 @@ class ArrivingBodies:
         return result
 
 
+def is_here(req: falcon.asgi.Request) -> bool:
+    """Whether a body has come in one piece; it is short and not compressed."""
+    length = req.content_length
+    is_short = length is not None and length <= SHORT_BODY_BYTES
+    return is_short and req.scope["braid.exchange"].has_whole_body and _encoding(req) == "identity"
+
+
+async def body_here(req: falcon.asgi.Request, any_content: bool = False) -> bytes:
+    """A body that `is_here`.  Raises RequestError and ClientGone as `ArrivingBodies.read` does."""
+    if not any_content:
+        _check_content(req)
+    body: bytes = await req.stream.readall()
+    _check_here(req)
+    return body
+
+
 async def stream_body(
     req: falcon.asgi.Request, read: Callable[[AsyncIterator[bytes]], Awaitable[Read]]
 ) -> Read:

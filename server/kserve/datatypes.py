@@ -11,6 +11,7 @@ import ml_dtypes  # noqa: F401  # makes "bfloat16" a name that numpy knows
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.element_types import name_of
 from pipelines.errors import RequestError
 from server.http.error_text import quoted
 
@@ -51,4 +52,4 @@ def dtype_of(datatype: str, name: str) -> np.dtype[Any]:
 
 def datatype_of(array: NDArray[Any]) -> str:
     """The protocol's name for the type of an array."""
-    return BYTES if array.dtype == object else DATATYPES[array.dtype.name]
+    return DATATYPES[name_of(array.dtype)]

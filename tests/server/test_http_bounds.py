@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from patience import PATIENCE_S
 from raw_server import RawServer, read_until, request
-from scripted import HI
+from scripted import HI, said
 
 from server.http.bounded_protocol import BODY_BYTES_PER_S, MAX_HEAD_BYTES
 
@@ -332,3 +332,19 @@ def test_an_old_client_is_not_told_to_continue(server):
         JSON, "Expect: 100-continue", method="POST", path="/v1/chat/completions", version="1.0", body=CHAT
     )
     assert status_of(server.talk(sent)) == 200
+
+
+# A client that leaves
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_ends_its_call_and_no_task_waits_for_that(server, stream):
+    server.pipeline.batches = [[(0, said("Hel"))], "forever"]
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "stream": stream}).encode()
+    with server.connect() as connection:
+        connection.sendall(request(JSON, method="POST", path="/v1/chat/completions", body=body))
+        wait_for(lambda: server.pipeline.calls and server.pipeline.calls[0].started)
+        assert not [name for name in server.task_names() if name.startswith("watch-")]
+        assert not server.pipeline.calls[0].closed
+    wait_for(lambda: server.pipeline.calls[0].closed)
+    wait_for(lambda: server.services.admission.num_inside == 0)

@@ -58,7 +58,8 @@ class Runnable(Protocol):
 
 
 class ThreadedEngine(ABC, Generic[Job]):
-    """`submit`, `cancel`, `counts`, `check_alive` and `close` are for one thread, `body` runs in others.
+    """`submit`, `cancel`, `counts`, `check_alive` and `close` are for one thread at a time, `body` runs in
+    others.
 
     A job is the input of one run of the body; each thread runs one at a time. A run is never interrupted: the
     result of a cancelled request is dropped.  A subclass reads and writes its queue under `_condition`; it

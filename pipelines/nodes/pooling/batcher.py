@@ -68,10 +68,10 @@ class Batcher(Node, Planning):
     def load(self, resources: Loading) -> None:
         self.address = resources.address
         sources = resources.binding.sources if resources.binding else {}
-        self.held = frozenset({sources["images"].root} if "images" in sources else ())
+        self.needs = RequestPlan(held=frozenset({sources["images"].root} if "images" in sources else ()))
 
     def plan(self, request: PoolingInput) -> RequestPlan:
-        return RequestPlan(held=self.held)
+        return self.needs
 
     def run(
         self,

@@ -1,0 +1,1 @@
+"""What short requests cost beside their models, in two checkouts of Braid."""
