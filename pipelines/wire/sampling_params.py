@@ -132,6 +132,11 @@ class SamplingParams:
     draft_logprobs: bool = False  # send the draft model's log-probabilities of the accepted draft tokens
     priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
+    @property
+    def is_background(self) -> bool:
+        """Whether it gives way to every request that is not."""
+        return self.priority >= BACKGROUND
+
 
 def check_ids(params: SamplingParams, vocab_size: int) -> None:
     """Raises RequestError where a parameter names a token that the model does not have, or allows none."""

@@ -50,11 +50,13 @@ class _Pending:
 class UpdateQueue(_Pending):
     """The unread updates of one request.
 
-    Unread updates of a choice are joined into one, so a slow reader does less work, not more.
+    Unread updates of a choice are joined into one, so a slow reader does less work, not more.  With `whole`
+    the reader is woken by the first update of a choice and by its end alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
         super().__init__()
+        self.whole = whole
         self._unread: dict[int, TokenUpdate] = {}
 
     async def get(self) -> list[TokenUpdate]:
@@ -79,9 +81,11 @@ class UpdateQueue(_Pending):
         unread = self._unread.setdefault(update.choice, update)
         if unread is not update:
             unread.piece.extend(update.piece)
-        if update.piece.finish is not None:
+        has_ended = update.piece.finish is not None
+        if has_ended:
             self.open.discard(update.choice)
-        self._notify()
+        if has_ended or not self.whole or update.piece.prefill_s is not None:
+            self._notify()
 
 
 class PendingReply(_Pending):

@@ -30,6 +30,7 @@ from pipelines.values import (
 )
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.update_queue import UpdateQueue
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.node_clock import NodeClock
 from pipelines.worker.submissions import Origin, Submission, TensorSubmission, TokenSubmission
@@ -99,6 +100,7 @@ class Call:
             context=held,
             images=images,
             adapter=self._number_for(address.model),
+            update_queue=UpdateQueue(whole=params.is_background and not (request.streams or request.stop)),
             origin=self._origin,
         )
         self._submissions.append(submission)

@@ -136,6 +136,7 @@ class BatchRun:
                 task = tasks.create_task(self._one(window, number, line))
                 running.add(task)
                 task.add_done_callback(running.discard)
+                await asyncio.sleep(0)  # other requests take turns with each line that begins
             if running:
                 await asyncio.wait(running)
             following.cancel()

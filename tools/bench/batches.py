@@ -2,7 +2,8 @@
 
 Three ratios: the batch's requests per second to those of the best number of streams of a client that sends
 the same chats; the time to the first token of other requests while a batch runs to that of an idle server;
-the batch's tokens per second beside two chats a second to those without any.
+the batch's tokens per second beside two chats a second to those without any.  Several servers, as of two
+versions, take turns.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 import statistics
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -20,9 +26,30 @@ import httpx
 CHAT = "/v1/chat/completions"
 STREAMS = (16, 32, 64, 128)
 POLL_S = 0.05
-WAIT_S, SPEED_S = 12.0, 6.0
-"""The engine expects further requests for ten seconds; how long a batch's speed is measured."""
+WAIT_S = 11.0
+"""The engine expects further requests for ten seconds: a batch that is to run alone waits for longer."""
 WORDS = ["river", "stone", "light", "paper", "window", "garden", "music", "number", "letter", "winter"]
+
+PARTS = ("throughput", "latency", "beside")
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent, and how often."""
+
+    model: str
+    requests: int
+    tokens: int
+    samples: int
+    seconds: float
+    streams: Sequence[int]
+    rounds: int
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(50_000))
+
+    def some(self, tokens: int, times: int = 1) -> list[dict[str, Any]]:
+        """Chats that no server has seen."""
+        numbers = itertools.islice(self.numbers, times * self.requests)
+        return [chat(self.model, number, tokens, 40) for number in numbers]
 
 
 def chat(model: str, number: int, tokens: int, words: int) -> dict[str, Any]:
@@ -87,73 +114,74 @@ async def first_token(api: httpx.AsyncClient, body: dict[str, Any]) -> float:
     raise click.ClickException("a stream without text")
 
 
-async def first_tokens(api: httpx.AsyncClient, model: str, words: int, start: int) -> list[float]:
-    times = []
-    for number in range(start, start + 8):
-        times.append(await first_token(api, chat(model, 10_000 + number, 2, words)))
-        await asyncio.sleep(0.05)
-    return times
+async def first_tokens(api: httpx.AsyncClient, load: Load, words: int, start: int) -> float:
+    """The median of some requests, at times that steps do not set."""
+    times, pauses = [], random.Random(start)
+    for number in range(start, start + load.samples):
+        times.append(await first_token(api, chat(load.model, 10_000 + number, 2, words)))
+        await asyncio.sleep(pauses.uniform(0.03, 0.2))
+    return statistics.median(times)
 
 
-async def throughput(api: httpx.AsyncClient, model: str, requests: int, rounds: int) -> None:
-    numbers = iter(range(0, 10**6, requests))
-
-    def some() -> list[dict[str, Any]]:
-        start = next(numbers)
-        return [chat(model, start + i, 32, 40) for i in range(requests)]
-
-    sweep = {streams: await by_client(api, some(), streams) for streams in STREAMS}
+async def throughput(apis: list[httpx.AsyncClient], load: Load) -> None:
+    sweep = {}
+    for streams in load.streams:
+        sweep[streams] = await by_client(apis[0], load.some(32), streams)
     best = min(sweep, key=lambda streams: sweep[streams])
     click.echo(f"seconds by streams: { {streams: round(s, 2) for streams, s in sweep.items()} }, best {best}")
-    ratios = []
-    for _ in range(rounds):
-        alone_s, batch_s = await by_client(api, some(), best), await by_batch(api, some())
-        ratios.append(alone_s / batch_s)
-        click.echo(f"client {requests / alone_s:.1f}/s, batch {requests / batch_s:.1f}/s: {ratios[-1]:.3f}")
-    click.echo(
-        f"throughput, batch to client: {statistics.median(ratios):.3f} ({min(ratios):.3f}–{max(ratios):.3f})"
-    )
+    ratios = defaultdict(list)
+    for _ in range(load.rounds):
+        for api in apis:
+            client_s = await by_client(api, load.some(32), best)
+            await asyncio.sleep(WAIT_S)
+            batch_s = await by_batch(api, load.some(32))
+            ratios[api].append(client_s / batch_s)
+            figures = f"client {load.requests / client_s:.1f}/s, batch {load.requests / batch_s:.1f}/s"
+            click.echo(f"{api.base_url} {figures}: {ratios[api][-1]:.3f}")
+    show("throughput, batch to client", ratios)
 
 
-async def latency(api: httpx.AsyncClient, model: str, words: int, rounds: int) -> None:
-    ratios = []
-    for number in range(rounds):
-        idle = statistics.median(await first_tokens(api, model, words, 100 * number))
-        chats = [chat(model, 50_000 + 1000 * number + i, 128, 40) for i in range(400)]
-        batch_id = await begin(api, chats)
-        while await completed(api, batch_id) < 1:
-            await asyncio.sleep(POLL_S)
-        busy = statistics.median(await first_tokens(api, model, words, 100 * number + 50))
-        await cancel(api, batch_id)
-        ratios.append(busy / idle)
-        times = f"idle {1e3 * idle:.0f} ms, batch {1e3 * busy:.0f} ms"
-        click.echo(f"first token of {words} words: {times}: {ratios[-1]:.2f}")
-    click.echo(
-        f"first token of {words} words, batch to idle: {statistics.median(ratios):.2f} "
-        f"({min(ratios):.2f}–{max(ratios):.2f})"
-    )
+async def latency(apis: list[httpx.AsyncClient], load: Load, words: int) -> None:
+    ratios, kind = defaultdict(list), f"first token of {words} words"
+    for number in range(load.rounds):
+        for api in apis:
+            idle = await first_tokens(api, load, words, 100 * number)
+            batch_id = await begin(api, load.some(load.tokens))
+            while not await completed(api, batch_id):
+                await asyncio.sleep(POLL_S)
+            busy = await first_tokens(api, load, words, 100 * number + 50)
+            await cancel(api, batch_id)
+            ratios[api].append(busy / idle)
+            figures = f"idle {1e3 * idle:.1f} ms, batch {1e3 * busy:.1f} ms"
+            click.echo(f"{api.base_url} {kind}: {figures}: {ratios[api][-1]:.2f}")
+    show(f"{kind}, batch to idle", ratios)
 
 
-async def beside_chats(api: httpx.AsyncClient, model: str, rounds: int) -> None:
+async def beside_chats(apis: list[httpx.AsyncClient], load: Load) -> None:
     """The tokens per second of a batch without other requests, and beside two chats a second."""
-    for number in range(rounds):
-        await asyncio.sleep(WAIT_S)
-        batch_id = await begin(api, [chat(model, 200_000 + 5000 * number + i, 32, 40) for i in range(4000)])
-        while not await completed(api, batch_id):
-            await asyncio.sleep(POLL_S)
-        alone = await speed(api, batch_id)
-        chats = asyncio.create_task(chat_steadily(api, model, 300_000 + 1000 * number))
-        await asyncio.sleep(1)
-        beside = await speed(api, batch_id)
-        chats.cancel()
-        await cancel(api, batch_id)
-        click.echo(f"batch alone {alone:.0f}, beside chats {beside:.0f} tokens/s: {beside / alone:.2f}")
+    ratios = defaultdict(list)
+    for number in range(load.rounds):
+        for api in apis:
+            await asyncio.sleep(WAIT_S)
+            batch_id = await begin(api, load.some(32, times=20))
+            while not await completed(api, batch_id):
+                await asyncio.sleep(POLL_S)
+            alone = await speed(api, batch_id, load.seconds)
+            chats = asyncio.create_task(chat_steadily(api, load.model, 300_000 + 1000 * number))
+            await asyncio.sleep(1)
+            beside = await speed(api, batch_id, load.seconds)
+            chats.cancel()
+            await cancel(api, batch_id)
+            ratios[api].append(beside / alone)
+            figures = f"batch alone {alone:.0f}, beside chats {beside:.0f} tokens/s"
+            click.echo(f"{api.base_url} {figures}: {ratios[api][-1]:.2f}")
+    show("batch beside chats, to alone", ratios)
 
 
-async def speed(api: httpx.AsyncClient, batch_id: str) -> float:
+async def speed(api: httpx.AsyncClient, batch_id: str, seconds: float) -> float:
     """Tokens per second of a batch of replies of 32 tokens that runs."""
     start_s, before = time.perf_counter(), await completed(api, batch_id)
-    await asyncio.sleep(SPEED_S)
+    await asyncio.sleep(seconds)
     return 32 * (await completed(api, batch_id) - before) / (time.perf_counter() - start_s)
 
 
@@ -165,24 +193,45 @@ async def chat_steadily(api: httpx.AsyncClient, model: str, start: int) -> None:
             await asyncio.sleep(0.5)
 
 
-async def measure(url: str, model: str, requests: int, rounds: int) -> None:
+def show(name: str, ratios: Mapping[httpx.AsyncClient, list[float]]) -> None:
+    for api, each in ratios.items():
+        spread = f"{statistics.median(each):.3f} ({min(each):.3f} – {max(each):.3f})"
+        click.echo(f"{api.base_url} {name}: {spread}")
+
+
+async def measure(urls: Sequence[str], load: Load, parts: Sequence[str]) -> None:
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as api:
-        await by_client(api, [chat(model, 900_000 + i, 8, 40) for i in range(16)], 16)
-        await throughput(api, model, requests, rounds)
-        for words in (20, 400):
-            await latency(api, model, words, rounds)
-        await beside_chats(api, model, rounds)
+    async with AsyncExitStack() as stack:
+        made = [httpx.AsyncClient(base_url=url, timeout=600, limits=limits) for url in urls]
+        apis = [await stack.enter_async_context(api) for api in made]
+        for api in apis:
+            await by_client(api, [chat(load.model, 900_000 + i, 8, 40) for i in range(16)], 16)
+        if "throughput" in parts:
+            await throughput(apis, load)
+        if "latency" in parts:
+            for words in (20, 400):
+                await latency(apis, load, words)
+        if "beside" in parts:
+            await beside_chats(apis, load)
 
 
 @click.command()
-@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="A running server.")
+@click.option(
+    *("--url", "urls", "-u"), multiple=True, default=["http://127.0.0.1:8000"], help="Running servers."
+)
 @click.option("--model", required=True)
 @click.option("--requests", default=200, show_default=True, help="Chats of a batch.")
+@click.option("--tokens", default=128, show_default=True, help="Of each, while first tokens are measured.")
+@click.option("--samples", default=8, show_default=True, help="First tokens of a round.")
+@click.option("--seconds", default=6.0, show_default=True, help="How long a batch's speed is measured.")
+@click.option("--streams", multiple=True, default=STREAMS, help="Of the client that is tuned.")
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(PARTS), default=PARTS, help="What to measure."
+)
 @click.option("--rounds", default=3, show_default=True)
-def main(url: str, model: str, requests: int, rounds: int) -> None:
-    """Measure batches of a running server."""
-    asyncio.run(measure(url, model, requests, rounds))
+def main(urls: Sequence[str], parts: Sequence[str], **load: Any) -> None:
+    """Measure batches of running servers."""
+    asyncio.run(measure(urls, Load(**load), parts))
 
 
 if __name__ == "__main__":

@@ -3,63 +3,46 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
-from statistics import median
+from statistics import quantiles
 from time import monotonic
-from typing import NamedTuple
 
 from pipelines.host.engine.sequence import NO_SLOT, Sequence
 
-
-class Longer(NamedTuple):
-    """How much longer background work makes a step: in times of a short step, or `least_s` where that is
-    more.
-    """
-
-    times: float
-    least_s: float
-
-
-ALONE, BESIDE = Longer(8.0, 0.04), Longer(1.5, 0.003)
-"""Without other requests, and beside them.  Least seconds are what small models lose elsewhere anyway."""
 BESIDE_S = 10.0
 """After another request ended, the next one is expected for so long."""
 MAX_RESTS = 8
 """Steps in a row without any background work."""
-SHORT, WIDE = 8, 16
-"""Most tokens of a short step, which takes about as long as one of a single token; fewest of a wide one,
-whose time is taken as that of its tokens.  A step may always be wide, or a slow one would count forever."""
-NUM_SHORT, NUM_WIDE = 64, 32
-"""Latest steps that count."""
+SHARE = 0.4
+"""A step beside others takes at most this part of a first token: a new request waits for half of it, and so
+its own first token is a fifth later, in the mean."""
+LEAST_S = 0.003
+"""A step may always be so long: small models lose more in the server and the client."""
+MIN_TOKENS, FIRST_TOKENS = 4, 16
+"""Background tokens that a step beside others may always have, and those of the first one."""
+NUM_RESTS = 16
+"""Latest rests that count."""
 
 
 class BackgroundWork:
     """The tokens of background sequences in a step, by what else there is to do and by measured times.
 
-    A new request waits for the end of the step that runs.  So background work makes a step longer by some
-    times of a short one: `most` tokens, or fewer where that many take longer, but never less than WIDE.
+    A new request waits for the end of the step that runs, and its first token takes as long as background
+    work rests for it.  Beside others the number of tokens follows the steps' times: an eighth less after a
+    step that was longer than it may be, a little more after another one.  So no time has to be foretold, and
+    a step that was held up counts for little.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = monotonic) -> None:
+        """`most` is the limit without other requests."""
         self._most = most
         self._clock = clock
         self._others_s = -inf  # when another sequence was there
-        self._num_rests = 0
-        self._short_s: deque[float] = deque(maxlen=NUM_SHORT)
-        self._token_s: deque[float] = deque(maxlen=NUM_WIDE)
-
-    def seed(self, seconds: Mapping[int, float]) -> None:
-        """Record what idle steps took, tokens → seconds."""
-        for num_tokens, step_s in seconds.items():
-            self.learn(num_tokens, step_s)
-
-    def learn(self, num_tokens: int, seconds: float) -> None:
-        """Record a step."""
-        if num_tokens <= SHORT:
-            self._short_s.append(seconds)
-        elif num_tokens >= WIDE:
-            self._token_s.append(seconds / num_tokens)
+        self._beside = float(FIRST_TOKENS)
+        self._is_beside = False
+        self._num_rests, self._rested_s = 0, 0.0
+        self._first_s: deque[float] = deque(maxlen=NUM_RESTS)
 
     def num_tokens(self, others: list[Sequence]) -> int:
         """Those of the next step; `others` are sequences that are not background: all that run, and of those
@@ -72,12 +55,26 @@ class BackgroundWork:
         if any(one.slot == NO_SLOT or one.num_pending > 1 for one in others) and self._num_rests < MAX_RESTS:
             self._num_rests += 1
             return 0
-        self._num_rests = 0
-        return self._fitting(ALONE if self._clock() - self._others_s > BESIDE_S else BESIDE)
+        self._end_rest()
+        self._is_beside = self._clock() - self._others_s <= BESIDE_S
+        return min(self._most, int(self._beside)) if self._is_beside else self._most
 
-    def _fitting(self, longer: Longer) -> int:
-        """Tokens that make a step so much longer."""
-        if not self._token_s:
-            return self._most
-        more_s = max(longer.times * min(self._short_s, default=0.0), longer.least_s)
-        return min(self._most, max(WIDE, round(more_s / median(self._token_s))))
+    def learn(self, num_tokens: int, seconds: float) -> None:
+        """Record a step with that many background tokens."""
+        if self._num_rests:
+            self._rested_s += seconds
+        elif self._is_beside and seconds > self._longest_s():
+            self._beside = max(MIN_TOKENS, self._beside * 7 / 8)
+        elif self._is_beside and num_tokens >= int(self._beside):
+            self._beside = min(self._most, self._beside + max(0.25, self._beside / 32))
+
+    def _end_rest(self) -> None:
+        if self._rested_s:
+            self._first_s.append(self._rested_s)
+        self._num_rests, self._rested_s = 0, 0.0
+
+    def _longest_s(self) -> float:
+        """What a step beside others may take: of the rests, one of the shorter counts."""
+        known = self._first_s
+        first_s = quantiles(known)[0] if len(known) > 1 else sum(known)
+        return max(LEAST_S, SHARE * first_s)

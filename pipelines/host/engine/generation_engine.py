@@ -200,7 +200,6 @@ class GenerationEngine:
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
         """Seed what steps take with the times of idle ones, tokens → seconds."""
-        self.scheduler.background.seed(seconds)
         self.scheduler.pieces.seed(seconds)
         if self._speculation is not None:
             self._speculation.cost.seed_cost(seconds)
@@ -259,9 +258,7 @@ class GenerationEngine:
             self._totals.failed_steps += 1
             return outputs + fail(self._active.among(plan.sequences), error)
         mark("commit")
-        step_s = perf_counter() - start_s
-        self.scheduler.background.learn(step.num_tokens, step_s)
-        self.scheduler.pieces.learn(step.num_tokens - plan.num_decoding, step_s)
+        self.scheduler.learn(plan, perf_counter() - start_s)
         kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
         return outputs

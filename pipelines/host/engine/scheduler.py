@@ -85,6 +85,14 @@ class StepScheduler:
             decoding = self._with_draft_budget(decoding, prompts)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
+    def learn(self, plan: Plan, seconds: float) -> None:
+        """Record what a step took."""
+        num_background = sum(slice.num_tokens for slice in plan.slices if is_background(slice.sequence))
+        num_tokens = sum(slice.num_tokens for slice in plan.slices)
+        self.pieces.learn(num_tokens - plan.num_decoding, seconds)
+        if self._wants_background():
+            self.background.learn(num_background, seconds)
+
     def fork(self, leader: Sequence) -> None:
         """The prompt is computed: its followers share its blocks and run on their own from now on."""
         for follower in leader.followers:
@@ -114,9 +122,13 @@ class StepScheduler:
         """Whether any runs: they are the last in turn."""
         return bool(self.running) and is_background(self.running[-1])
 
+    def _wants_background(self) -> bool:
+        """Whether any runs or waits."""
+        return self._has_background() or any(map(is_background, self.waiting.heads))
+
     def _num_background_tokens(self) -> int:
         """Tokens of background sequences in the next step; 0 where there are none."""
-        if not (self._has_background() or any(map(is_background, self.waiting.heads))):
+        if not self._wants_background():
             return 0
         others = filterfalse(is_background, chain(self.running, self.waiting.heads))
         return self.background.num_tokens(list(others))

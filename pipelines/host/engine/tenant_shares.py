@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, KeysView
 from heapq import merge
 
 from pipelines.host.engine.sequence import Sequence
-from pipelines.wire.sampling_params import BACKGROUND
 
 
 def by_turn(sequence: Sequence) -> tuple[int, int]:
@@ -17,7 +16,7 @@ def by_turn(sequence: Sequence) -> tuple[int, int]:
 
 def is_background(sequence: Sequence) -> bool:
     """Whether it gives way to every sequence that is not."""
-    return sequence.params.priority >= BACKGROUND
+    return sequence.params.is_background
 
 
 class TenantShares:

@@ -73,6 +73,44 @@ def test_get_waits_for_the_first_update():
     assert asyncio.run(scene())[0].piece.token_ids == [5]
 
 
+@pytest.mark.parametrize(("whole", "num_reads"), [(False, 6), (True, 2)])
+def test_who_wants_a_whole_reply_is_woken_by_the_first_update_and_by_the_end(whole, num_reads):
+    async def scene():
+        box, read = UpdateQueue(whole), []
+        box.open.add(0)
+
+        async def reading():
+            while some := await box.get():
+                read.append(some[0].piece.token_ids)
+
+        reader = asyncio.create_task(reading())
+        for number in range(6):
+            await asyncio.sleep(0)
+            box.put(
+                update([number], prefill_s=None if number else 0.1, finish="stop" if number == 5 else None)
+            )
+            await asyncio.sleep(0)
+        await reader
+        return read
+
+    read = asyncio.run(scene())
+    assert [token_id for ids in read for token_id in ids] == [0, 1, 2, 3, 4, 5]
+    assert len(read) == num_reads
+
+
+def test_a_failure_wakes_who_wants_a_whole_reply():
+    async def scene():
+        box = UpdateQueue(whole=True)
+        box.open.add(0)
+        reader = asyncio.create_task(box.get())
+        await asyncio.sleep(0)
+        box.fail(Unavailable("gone"))
+        await reader
+
+    with pytest.raises(Unavailable):
+        asyncio.run(scene())
+
+
 def test_cancelled_get_loses_nothing():
     async def scene():
         box = update_queue()

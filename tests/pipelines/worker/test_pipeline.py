@@ -11,7 +11,7 @@ from pipelines.errors import ContextTooLong, NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
-from pipelines.wire.sampling_params import RepetitionDetection
+from pipelines.wire.sampling_params import BACKGROUND, RepetitionDetection
 from pipelines.worker.catalogue import Catalogue
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -73,6 +73,30 @@ def test_a_conversation_gets_a_reply(models):
 def test_greedy_text_does_not_change(models):
     request = GenerationInput(messages=HELLO, sampling=GREEDY)
     assert content(ask(models, request)[0]) == content(ask(models, request)[0])
+
+
+@pytest.mark.parametrize(
+    ("fields", "whole"),
+    [
+        ({}, True),
+        ({"streams": True}, False),
+        ({"stop": ["."]}, False),  # the worker finds it, and ends the rest
+        ({"sampling": GREEDY | {"priority": BACKGROUND - 1}}, False),
+    ],
+)
+def test_a_background_reply_that_is_read_at_its_end_wakes_nobody_for_each_token(fields, whole, models):
+    request = GenerationInput(**{"messages": HELLO, "sampling": GREEDY | {"priority": BACKGROUND}, **fields})
+
+    async def run():
+        async with serving(models) as (client, catalogue):
+            call = catalogue.get("tiny").open(request, client)
+            return call._submissions[0].update_queue.whole, await read(call)
+
+    is_whole, texts = asyncio.run(run())
+    (updates,) = texts.values()
+    assert is_whole == whole
+    assert 1 <= sum(update.piece.num_tokens for update in updates) <= 8
+    assert not whole or len(updates) <= 2
 
 
 def test_each_prompt_gets_n_choices(models):

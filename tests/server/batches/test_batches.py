@@ -12,6 +12,7 @@ from scripted import HI
 
 from pipelines.errors import Unavailable
 from pipelines.wire.sampling_params import BACKGROUND
+from server.batches.line_calls import LineCalls
 
 
 @pytest.fixture
@@ -60,6 +61,31 @@ def test_its_requests_are_background_and_take_no_places(batches):
     assert batch["request_counts"]["completed"] == 5
     assert {call.generation.sampling["priority"] for call in rig.pipeline.calls} == {BACKGROUND}
     assert {call.tenant for call in rig.pipeline.calls} == {"batch:"}
+
+
+def test_lines_begin_one_by_one_with_turns_of_other_requests_between(batches, monkeypatch):
+    rig, post, begun, turns = batches(), LineCalls.post, [], [0]
+
+    async def noting(self, *args):
+        begun.append(turns[0])
+        return await post(self, *args)
+
+    async def others():
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    async def scenario(client):
+        turning = asyncio.create_task(others())
+        batch = await ended(
+            client, (await create(client, lines(*[line(str(i)) for i in range(9)]))).json["id"]
+        )
+        turning.cancel()
+        return batch
+
+    monkeypatch.setattr(LineCalls, "post", noting)
+    assert rig.run(scenario)["request_counts"]["completed"] == 9
+    assert len(set(begun)) == 9
 
 
 @pytest.mark.parametrize(
