@@ -87,11 +87,11 @@ class StepScheduler:
 
     def learn(self, plan: Plan, seconds: float) -> None:
         """Record what a step took."""
-        num_background = sum(slice.num_tokens for slice in plan.slices if is_background(slice.sequence))
         num_tokens = sum(slice.num_tokens for slice in plan.slices)
         self.pieces.learn(num_tokens - plan.num_decoding, seconds)
         if self._wants_background():
-            self.background.learn(num_background, seconds)
+            of_background = (slice.num_tokens for slice in plan.slices if is_background(slice.sequence))
+            self.background.learn(sum(of_background), seconds)
 
     def fork(self, leader: Sequence) -> None:
         """The prompt is computed: its followers share its blocks and run on their own from now on."""
