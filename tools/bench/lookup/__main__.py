@@ -1,9 +1,10 @@
 """`python -m tools.bench.lookup MODEL`: what the lookup line costs and saves, with and without it in turns.
 
 One model is opened once, in this process, without a server, for two engines: the body of its graph with a
-lookup line and without one.  Both generate each chat, a step of the one and a step of the other in turns;
-with `--control` so does a third, without the line, whose ratios show what chance makes of 1.  A chat model
-gets chats of five kinds (`chats.yaml`), any other the walks of the benchmark's own model.  Prints tokens/s of
+lookup line and without one.  Both generate each chat, some steps of the one and some of the other in turns;
+with `--control` so does a third, without the line, whose ratios show what chance makes of 1.  In short turns
+chance makes less of it; in long ones all engines pay for their own changes of shape alone.  A chat model gets
+chats of five kinds (`chats.yaml`), any other the walks of the benchmark's own model.  Prints tokens/s of
 each kind, prompts included, medians of the rounds, and the ratios of clock and of processor time.
 """
 
@@ -33,6 +34,7 @@ HEAD = (
 @click.option("--settings", default="", help="Of the lookup line, as in `num_draft_tokens: 8`.")
 @click.option("--model-settings", default="", help="Of the model line, as in `precision: f32`.")
 @click.option("--temperature", default=0.0, show_default=True)
+@click.option("--turn", default=4, show_default=True, help="Steps that an engine computes in turn.")
 @click.option("--control", is_flag=True, help="Measure the graph without the line against itself, too.")
 def main(
     model: Path,
@@ -42,9 +44,10 @@ def main(
     settings: str,
     model_settings: str,
     temperature: float,
+    turn: int,
     control: bool,
 ) -> None:
-    sides = Sides(model, settings, model_settings, control)
+    sides = Sides(model, settings, model_settings, turn, control)
     taken: dict[str, list[dict[str, Spent]]] = {}
     for number in range(-1, rounds):  # the first is not counted: first uses take longer
         made = chats_of(sides.model.path, sides.tokenizer, sides.vocab_size, 100 + number)

@@ -64,11 +64,16 @@ class OtherBlocks(LiveBody):
 class Sides:
     """The engines by name.  They share the model and the memory of its cache; none reuses prefixes."""
 
-    def __init__(self, path: Path, settings: str, model_settings: str, control: bool = False) -> None:
+    def __init__(
+        self, path: Path, settings: str, model_settings: str, turn_steps: int, control: bool = False
+    ) -> None:
         """`settings` of the lookup line, `model_settings` of the model's, each as YAML.
+
+        `turn_steps`: steps that an engine computes before the next one does.
 
         `control`: a second engine without the line, whose ratio to the first is what chance makes of 1.
         """
+        self._turn_steps = turn_steps
         self.model = next(iter(scan(path))).opened()
         graph = _plain(self.model, model_settings)
         line = LINE.format(f", {settings}" if settings else "")
@@ -99,9 +104,9 @@ class Sides:
             engine.seed_cost(session.step_times_s)
 
     def run(self, chats: list[Chat], **sampling: Any) -> dict[str, Spent]:
-        """Generate the answers of the chats, side by side, in each engine; the engines take turns by step.
+        """Generate the answers of the chats, side by side, in each engine.
 
-        So both run at the same speed of the machine.
+        The engines take turns, so that all run at the same speed of the machine.
         """
         spent = {name: Spent(texts=[[] for _ in chats]) for name in self.engines}
         before = {name: engine.counts() for name, engine in self.engines.items()}
@@ -111,8 +116,7 @@ class Sides:
         turns = list(self.engines)
         while any(engine.has_work for engine in self.engines.values()):
             for name in turns:
-                if self.engines[name].has_work:
-                    self._step(self.engines[name], spent[name])
+                self._take_turn(self.engines[name], spent[name])
             turns.append(turns.pop(0))  # none always runs after the same other
         for name, engine in self.engines.items():
             after, one = engine.counts(), spent[name]
@@ -129,6 +133,11 @@ class Sides:
             params.guide = GuideSpec(self._write(schema, "response_format"))
             guide = guides.maker(params)
         self.engines[name].submit(number, GenerationRequest([chat.ids], params, guide=guide))
+
+    def _take_turn(self, engine: GenerationEngine, spent: Spent) -> None:
+        for _ in range(self._turn_steps):
+            if engine.has_work:
+                self._step(engine, spent)
 
     def _step(self, engine: GenerationEngine, spent: Spent) -> None:
         begin_s, begin_cpu_s = perf_counter(), process_time()
