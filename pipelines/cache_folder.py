@@ -25,15 +25,22 @@ def appearing(entry: Path) -> Iterator[Path]:
 
     Where another process was faster, its folder stays.  Raises OSError.
     """
-    entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=entry.parent))
-    try:
+    with unfinished(entry.parent) as scratch:
         yield scratch
         try:
             scratch.rename(entry)
         except OSError:
             if not entry.is_dir():
                 raise
+
+
+@contextmanager
+def unfinished(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent` that is gone after the block.  Raises OSError."""
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=parent))
+    try:
+        yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

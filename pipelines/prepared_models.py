@@ -12,12 +12,13 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished
+from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished, unfinished
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,22 @@ class PreparedModels:
             self._sweep()
         except OSError as error:
             log.warning("%s cannot be stored, so each start prepares it: %s", self.folder / name, error)
+
+    @contextmanager
+    def scratch(self, num_bytes: int) -> Iterator[Path | None]:
+        """A folder for files of this size that are gone after the block; None where they have no place."""
+        with ExitStack() as stack:
+            folder = None
+            try:
+                folder = stack.enter_context(unfinished(self.folder))
+                if shutil.disk_usage(folder).free < num_bytes:
+                    raise OSError(f"{num_bytes >> 20} MB are not free")
+            except OSError as error:
+                log.warning(
+                    "%s cannot be written to, so each start prepares its models: %s", self.folder, error
+                )
+                folder = None
+            yield folder
 
     def remove(self, name: str, why: str) -> None:
         """Remove an entry that cannot be used."""

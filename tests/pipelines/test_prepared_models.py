@@ -64,3 +64,20 @@ def test_a_folder_that_cannot_be_written_to_is_not_used(tmp_path, caplog):
     store.store("one", {}, {"graph": b"xml"})
     assert store.read("one") is None
     assert "cannot be stored" in caplog.text
+
+
+def test_scratch_is_gone_after_use_and_not_given_without_space(store, caplog):
+    with store.scratch(1) as folder:
+        (folder / "file").write_bytes(b"x")
+    assert names(store) == []
+    with store.scratch(1 << 60) as folder:
+        assert folder is None
+    assert names(store) == []
+    assert "MB are not free" in caplog.text
+
+
+def test_scratch_is_not_given_where_nothing_can_be_written(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    with PreparedModels(1000, tmp_path / "file").scratch(1) as folder:
+        assert folder is None
+    assert "each start prepares" in caplog.text

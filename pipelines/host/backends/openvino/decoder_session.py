@@ -245,12 +245,6 @@ class OpenVINOSession:
     def drop_adapter(self, number: int) -> None:
         self._adapters.drop(number)
 
-    def exported(self) -> bytes:
-        """The compiled model as OpenVINO writes it."""
-        assert self._compiled is not None, "a closed session has no model"
-        blob: bytes = self._compiled.export_model().getvalue()
-        return blob
-
     def describe(self) -> Mapping[str, str]:
         return self._facts
 

@@ -29,6 +29,7 @@ class MappedFile:
     """
 
     def __init__(self, path: Path, behind: Path | None = None) -> None:
+        self.path = path
         with path.open("rb") as file:
             if behind is None:
                 self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)

@@ -11,9 +11,12 @@ import shutil
 import numpy as np
 import openvino as ov
 import pytest
+from gguf import GGMLQuantizationType as Type
+from gguf_files import write_llama_like
 from lone_steps import step
 
-from pipelines.host.backends.openvino import prepared_decoder
+from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino import from_onnx, graph_export, prepared_decoder
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.mapped_files import MappedFile, page_after
@@ -50,10 +53,23 @@ def reads(monkeypatch):
     return found
 
 
-@pytest.fixture
-def llama(exported, tmp_path):
+@pytest.fixture(params=["openvino", "gguf"])
+def llama(request, exported, tmp_path):
     """A model whose files may be changed."""
+    if request.param == "gguf":
+        return of_gguf(tmp_path, Type.Q4_1)
     return shutil.copytree(exported("llama")[1], tmp_path / "llama") / "openvino_model.xml"
+
+
+def of_gguf(folder, kind, **options):
+    """The converted form of a small GGUF file."""
+    write_llama_like(folder / "tiny.gguf", kind=kind, **options)
+    convert(folder / "tiny.gguf", folder / "model")
+    return folder / "model" / "model.onnx"
+
+
+def weights_of(path):
+    return path.with_suffix(".bin") if path.suffix == ".xml" else path.with_name(f"{path.name}.data")
 
 
 def logits(session, prompt=PROMPT):
@@ -74,11 +90,74 @@ def test_logits_are_those_of_the_model(exported, store, reads, family, settings)
     path = exported(family)[1] / "openvino_model.xml"
     expected = OpenVINOSession(path, settings)
     sessions = [open_prepared(path, settings, store) for _ in range(2)]
+    check_sessions(sessions, expected)
     assert reads == [path]
+
+
+def check_sessions(sessions, expected):
     for session in sessions:
         np.testing.assert_array_equal(logits(session), logits(expected))
         assert (session.max_context, session.products) == (expected.max_context, expected.products)
         assert session.describe() == expected.describe()
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        *((each, SETTINGS[0]) for each in ("Q4_0", "Q8_0", "Q4_K", "Q6_K")),
+        *(("Q4_1", one) for one in SETTINGS[:3]),
+    ],
+    ids=["Q4_0", "Q8_0", "Q4_K", "Q6_K", "default", "f32", "adapters"],
+)
+def test_logits_of_a_gguf_file_are_those_of_the_model(tmp_path, store, reads, kind, settings):
+    path = of_gguf(tmp_path, Type[kind], tied=kind == "Q8_0")
+    expected = OpenVINOSession(path, settings)
+    check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
+    assert reads == [path]
+
+
+def test_weights_of_16_bits_are_read_each_time(tmp_path, store, reads, caplog):
+    path = of_gguf(tmp_path, Type.F16)
+    for _ in range(2):
+        open_prepared(path, SETTINGS[0], store).close()
+    assert reads == [path, path]
+    assert "made again" not in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0"])
+def test_weights_of_a_gguf_file_stay_in_its_converted_form(tmp_path, store, reads, kind):
+    path = of_gguf(tmp_path, Type[kind])
+    for _ in range(2):
+        open_prepared(path, SETTINGS[0], store).close()
+    assert reads == [path]
+    (entry,) = store.folder.iterdir()
+    assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 8
+
+
+def test_sums_of_blocks_are_stored(tmp_path, store, reads, monkeypatch):
+    """Which are computed of weights, so that the model's file does not hold them."""
+    monkeypatch.setattr(from_onnx, "LEAST_SUMMED", 0)
+    path = of_gguf(tmp_path, Type.Q4_1)
+    first, second = (logits(open_prepared(path, SETTINGS[0], store)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert reads == [path]
+
+
+def test_a_graph_with_more_than_the_store_holds_is_not_kept(llama, tmp_path):
+    store = PreparedModels(1000, tmp_path / "small")
+    for _ in range(2):
+        session = open_prepared(llama, SETTINGS[0], store)
+        np.testing.assert_array_equal(logits(session), logits(OpenVINOSession(llama, SETTINGS[0])))
+    assert list(store.folder.iterdir()) == []
+
+
+def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, reads):
+    path = of_gguf(tmp_path, Type.Q4_1)
+    path.write_bytes(path.read_bytes().replace(b"model.onnx.data", b"other.onnx.data"))
+    weights_of(path).rename(path.with_name("other.onnx.data"))
+    for _ in range(2):
+        open_prepared(path, SETTINGS[0], store).close()
+    assert reads == [path, path]
 
 
 def test_weights_in_int8_stay_in_their_file(store, reads, exported, tmp_path):
@@ -105,7 +184,7 @@ def test_another_model_another_setting_another_version_are_read_again(llama, sto
     config = llama.parent / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 256}))
     assert [num_reads(), num_reads()] == [1, 0]
-    weights = llama.with_suffix(".bin")
+    weights = weights_of(llama)
     weights.write_bytes(weights.read_bytes())
     assert [num_reads(), num_reads()] == [1, 0]
     monkeypatch.setattr(ov, "__version__", "2027.1.0")
@@ -154,10 +233,10 @@ def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, c
 
 
 def test_a_form_of_export_that_is_not_known_is_not_kept(llama, store, monkeypatch):
-    monkeypatch.setattr(OpenVINOSession, "exported", lambda session: b"something else" * 400)
+    monkeypatch.setattr(graph_export, "MAX_PREAMBLE", 0)
     expected = logits(OpenVINOSession(llama, SETTINGS[0]))
     np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
-    assert not store.folder.exists()
+    assert list(store.folder.iterdir()) == []
 
 
 def test_two_files_are_mapped_behind_each_other(tmp_path):
