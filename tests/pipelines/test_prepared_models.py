@@ -35,7 +35,7 @@ def test_entries_that_were_used_least_recently_leave_first(store):
     assert names(store) == ["a", "c", "d"]
 
 
-def test_an_entry_that_is_larger_than_the_bound_is_not_kept(store):
+def test_an_entry_that_is_larger_than_the_bound_is_not_stored(store):
     store.store("small", {}, {"graph": b"xml"})
     store.store("large", {}, {"graph": bytes(200_000)})
     assert names(store) == ["small"]

@@ -12,7 +12,7 @@ from pipelines.host.backends.openvino.mapped_files import MappedFile
 
 Notes = Mapping[str, Mapping[str, int]]
 """The numbers in the runtime information of nodes, by the nodes' names."""
-KEPT, FOUR_BITS = "keep_const_precision_0", ("u4", "i4")
+NOT_WIDENED, FOUR_BITS = "keep_const_precision_0", ("u4", "i4")
 """Runtime attribute of constants that are not widened to eight bits.  OpenVINO finds those of few bits by the
 nodes around them, which are one node in an exported graph.
 """
@@ -29,7 +29,7 @@ def read_stored(graph: bytes, weights: MappedFile, notes: Notes) -> ov.Model:
         for key, value in notes.get(node.get_friendly_name(), {}).items():
             information[key] = value
         if node.get_type_name() == "Constant" and node.get_element_type().to_string() in FOUR_BITS:
-            information[KEPT] = 1
+            information[NOT_WIDENED] = 1
     _widen_turns(model)
     return model
 

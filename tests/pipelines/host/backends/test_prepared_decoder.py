@@ -143,7 +143,7 @@ def test_sums_of_blocks_are_stored(tmp_path, store, reads, monkeypatch):
     assert reads == [path]
 
 
-def test_a_graph_with_more_than_the_store_holds_is_not_kept(llama, tmp_path):
+def test_a_graph_with_more_than_the_store_holds_is_not_stored(llama, tmp_path):
     store = PreparedModels(1000, tmp_path / "small")
     for _ in range(2):
         session = open_prepared(llama, SETTINGS[0], store)
@@ -232,7 +232,7 @@ def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, c
     assert len(reads) == 2
 
 
-def test_a_form_of_export_that_is_not_known_is_not_kept(llama, store, monkeypatch):
+def test_a_form_of_export_that_is_not_known_is_not_stored(llama, store, monkeypatch):
     monkeypatch.setattr(graph_export, "MAX_PREAMBLE", 0)
     expected = logits(OpenVINOSession(llama, SETTINGS[0]))
     np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
