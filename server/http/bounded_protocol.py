@@ -182,6 +182,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._part = ""
         self._num_unparsed = 0
         super().on_message_complete()
+        if not self.pipeline:  # a long body has paused it, and the loss of the client would not be noticed
+            self.flow.resume_reading()
 
     def on_response_complete(self) -> None:
         if self.pipeline:

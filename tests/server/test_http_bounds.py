@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import threading
 import time
 from contextlib import ExitStack
 
@@ -13,6 +15,7 @@ from raw_server import RawServer, read_until, request
 from scripted import HI, said
 
 from server.http.bounded_protocol import BODY_BYTES_PER_S, MAX_HEAD_BYTES
+from server.http.exchange import LOSSES
 
 CHAT = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
 JSON = "Content-Type: application/json"
@@ -348,3 +351,27 @@ def test_a_client_that_leaves_ends_its_call_and_no_task_waits_for_that(server, s
         assert not server.pipeline.calls[0].closed
     wait_for(lambda: server.pipeline.calls[0].closed)
     wait_for(lambda: server.services.admission.num_inside == 0)
+
+
+def test_the_loss_of_a_client_is_noticed_after_a_long_body():
+    """Uvicorn reads no further while a long body waits."""
+    has_read, lost = threading.Event(), threading.Event()
+
+    async def app(scope, receive, send):
+        if scope["type"] != "http":
+            return
+        scope[LOSSES].append(lost.set)
+        while (await receive()).get("more_body"):
+            pass
+        has_read.set()
+        while not lost.is_set():
+            await asyncio.sleep(0.01)
+
+    with RawServer(app) as server:
+        body = bytes(1 << 20)
+        with server.connect() as connection:
+            connection.sendall(
+                b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            )
+            assert has_read.wait(PATIENCE_S)
+        assert lost.wait(PATIENCE_S)
