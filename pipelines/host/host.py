@@ -46,8 +46,8 @@ log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
 """How long an idle turn waits for messages; the heartbeat is touched at least this often."""
-QUIET_S = 0.02
-"""After this time without messages metrics are written; earlier would delay the next request of a client."""
+QUIET_S = 0.005
+"""After this time without messages metrics are written; earlier would delay the reader of a last result."""
 HEARTBEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 PREPARING_THREADS = 2
