@@ -155,7 +155,7 @@ def create_app(services: Services) -> App:
         middleware.insert(0, _cors(settings))
     app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
-    errors.install(app)
+    errors.install(app, endpoints.meant_path)
     for path, resource in endpoints.routes(services):
         app.add_route(path, resource)
     return App(app, services)

@@ -101,6 +101,8 @@ def serve(
     Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
     variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
+    if gunicorn and not gunicorn[0].startswith("-"):
+        raise click.UsageError(f"name the models by an option: braid serve --models {gunicorn[0]}")
     if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
     if models and models.is_file() and models.suffix not in FILES:

@@ -198,7 +198,6 @@ def _client(settings: Settings) -> HostClient:
         from pipelines.host.prefix_files import PrefixFiles
         from pipelines.repository.model_folders import scan
 
-        needs_key = bool(settings.api_keys)
         prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
         return InProcessClient(
             settings.models,
@@ -214,7 +213,9 @@ def _client(settings: Settings) -> HostClient:
             ),
             poll_s=settings.poll_models or None,
             adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
-            announce=lambda status: announce(status, settings.url, needs_key, settings.default_model),
+            announce=lambda status: announce(
+                status, settings.models, settings.url, bool(settings.api_keys), settings.default_model
+            ),
         )
     if settings.engine_socket is None:
         raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")

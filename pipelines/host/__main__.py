@@ -125,7 +125,7 @@ def _prefix_files(options: argparse.Namespace) -> PrefixFiles:
 
 def _announce(options: argparse.Namespace, status: Status) -> None:
     if options.url:
-        announce(status, options.url, options.needs_key, options.default_model)
+        announce(status, options.models, options.url, options.needs_key, options.default_model)
 
 
 def _heartbeat(path: Path | None) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from pipelines.host.banner import banner
 from pipelines.wire.messages import Status
@@ -10,10 +11,11 @@ from pipelines.wire.messages import Status
 log = logging.getLogger("braid.host")
 
 
-def announce(status: Status, url: str, needs_key: bool, default_model: str | None) -> None:
+def announce(status: Status, models: Path, url: str, needs_key: bool, default_model: str | None) -> None:
     """Print the banner.  A fault in it does not stop the host."""
     try:
-        print(banner(status, url, needs_key, chat_model(status, default_model)), flush=True)
+        model = chat_model(status, default_model)
+        print(banner(status, models, url, needs_key, model), flush=True)
     except Exception:
         log.exception("the banner could not be written")
 

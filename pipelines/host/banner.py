@@ -5,6 +5,9 @@ Pure text from a Status; prints nothing, opens nothing.
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 from pipelines.wire.messages import ModelStatus, Status, TensorSpec
 
 PLACEHOLDER_KEY = "YOUR_API_KEY"
@@ -12,21 +15,24 @@ MAX_PROBLEM = 120
 """Letters of a problem that are shown; `braid check` and the log have the rest."""
 
 
-def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
-    """The whole text.  `model` answers chat requests; None: no model does, and no call is shown."""
+def banner(status: Status, models: Path, url: str, needs_key: bool, model: str | None) -> str:
+    """The whole text.  `model` answers chat requests; None: no model does, and no call is shown.
+
+    `models` is the repository.
+    """
     lines = [f"Braid is ready at {url}", ""]
     if not any(entry.state == "ready" for entry in status.models):
         lines = [f"Braid is at {url}, but no model is ready", ""]
     width = max((len(entry.name) for entry in status.models), default=0)
-    lines += [f"  {entry.name:<{width}}  {_state(entry)}" for entry in status.models]
+    lines += [f"  {entry.name:<{width}}  {_state(entry, models)}" for entry in status.models]
     if not status.models:
-        lines.append("  the model repository holds no model")
+        lines.append(f"  {models} holds no model: put a GGUF file or the folder of an exported model there")
     if model is not None:
         lines += ["", *_curl(url, needs_key, model), "", *_python(url, needs_key, model)]
     return "\n".join(["", *lines, ""])
 
 
-def _state(entry: ModelStatus) -> str:
+def _state(entry: ModelStatus, models: Path) -> str:
     if entry.state == "ready":
         if entry.inputs:
             return f"ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
@@ -35,7 +41,7 @@ def _state(entry: ModelStatus) -> str:
         cache += f", adapters {_short(adapters)}" if adapters else ""
         return f"ready   context {entry.max_context:,} tokens{cache}" if entry.max_context else "ready"
     if entry.state == "failed":
-        return f"failed  {_short(entry.problems[0])}   (run: braid check)"
+        return f"failed  {_short(entry.problems[0])}   (run: braid check {shlex.quote(str(models))})"
     return entry.state
 
 

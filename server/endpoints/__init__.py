@@ -176,6 +176,14 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     return merge_suffixes(made)
 
 
+def meant_path(path: str) -> str | None:
+    """The path of the endpoint that `path` ends with: the base URL of a client has no prefix, or too much."""
+    prefix = next((each for each in reversed(PREFIXES) if path.startswith(f"{each}/")), PREFIXES[0])
+    ends = [end for end, make in ROUTES.items() if path.endswith(end) and make not in OF_STATUS]
+    meant = prefix + max(ends, key=len, default="")
+    return meant if meant not in (prefix, path) else None
+
+
 def batch_routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path, resource) of the endpoints that requests of batches may name."""
     for path in BATCH_PATHS:

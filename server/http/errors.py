@@ -6,6 +6,8 @@ Only this module sends error bodies.  The text of an internal error is logged an
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import falcon
@@ -162,15 +164,19 @@ async def _reply(
 
 
 async def on_http_error(
+    meant: Callable[[str], str | None],
     req: falcon.asgi.Request,
     resp: falcon.asgi.Response | None,
     error: falcon.HTTPError,
     params: dict[str, Any],
     ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
-    """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
+    """Errors that Falcon itself raises: no such path, wrong method, malformed headers.
+
+    `meant` finds the path that a client meant by one that is not served.
+    """
     status = 404 if ws is not None and error.status_code == 405 else error.status_code
-    reply = BraidError(_http_text(req, error, status), word=WORDS.get(status))
+    reply = BraidError(_http_text(meant, req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
     reply.in_words = req.scope["braid.exchange"].error_words
     await _reply(req, resp, reply, ws)
@@ -178,9 +184,13 @@ async def on_http_error(
         resp.set_headers(error.headers)
 
 
-def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -> str:
+def _http_text(
+    meant: Callable[[str], str | None], req: falcon.asgi.Request, error: falcon.HTTPError, status: int
+) -> str:
     if status == 404:
-        return f"Not Found: there is no path {quoted(req.path)}"
+        path = meant(req.path)
+        advice = f"did you mean {path}?" if path else "GET /docs lists all paths"
+        return f"Not Found: there is no path {quoted(req.path)}; {advice}"
     if status == 405:
         allowed = dict(error.headers or {}).get("Allow", "")
         return f"Method Not Allowed: {req.method} on {quoted(req.path)}; allowed: {allowed}"
@@ -199,7 +209,7 @@ async def on_client_gone(
         resp.status = 499
 
 
-def install(app: falcon.asgi.App[Any, Any]) -> None:
+def install(app: falcon.asgi.App[Any, Any], meant: Callable[[str], str | None] = lambda path: None) -> None:
     app.add_error_handler(Exception, on_error)
-    app.add_error_handler(falcon.HTTPError, on_http_error)
+    app.add_error_handler(falcon.HTTPError, partial(on_http_error, meant))
     app.add_error_handler(ClientGone, on_client_gone)

@@ -136,6 +136,11 @@ def test_serve_refuses(wrong, run, started):
     assert started == {}
 
 
+def test_serve_says_how_models_are_named(run, started):
+    assert "braid serve --models model.gguf" in run("serve", "model.gguf").output
+    assert started == {}
+
+
 def test_serve_suggests_the_option_that_was_meant(run, started):
     assert "--port" in run("serve", "--prot", "1").output
 

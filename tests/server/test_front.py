@@ -189,11 +189,24 @@ def test_an_unknown_path_is_a_404_in_the_envelope(rig):
     assert answer.status == 404
     assert answer.headers["content-type"] == "application/json"
     assert answer.error == {
-        "message": 'Not Found: there is no path "/v1/nothing"',
+        "message": 'Not Found: there is no path "/v1/nothing"; GET /docs lists all paths',
         "type": "NotFoundError",
         "param": None,
         "code": 404,
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/v1/chat/completions/chat/completions", "/v1/chat/completions"),
+        ("/v3/openai/embeddings", "/v3/embeddings"),
+    ],
+)
+def test_a_wrong_base_url_is_answered_with_the_path_that_was_meant(rig, path, meant):
+    assert f"; did you mean {meant}?" in rig.post(path, BODY).body.decode()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ URL = "http://127.0.0.1:8000"
 
 
 def text(*models, needs_key=False, model="demo"):
-    return banner(Status(1, "ready", list(models)), URL, needs_key, model)
+    return banner(Status(1, "ready", list(models)), Path("/srv/my models"), URL, needs_key, model)
 
 
 def curl(written):
@@ -53,7 +54,9 @@ def test_model_of_tensors_shows_their_names():
 
 def test_failed_model_shows_its_first_problem_and_what_to_do():
     written = text(READY, FAILED)
-    assert "bad   failed  graph.yaml:3: no node type `tokenise`   (run: braid check)" in written
+    assert (
+        "bad   failed  graph.yaml:3: no node type `tokenise`   (run: braid check '/srv/my models')" in written
+    )
     assert "demo  ready" in written
     assert "more" not in written
 
@@ -70,7 +73,7 @@ def test_no_ready_model_is_not_called_ready():
 
 
 def test_empty_repository_says_so():
-    assert "holds no model" in text(model=None)
+    assert "/srv/my models holds no model: put a GGUF file" in text(model=None)
 
 
 def test_curl_line_is_one_shell_command():
