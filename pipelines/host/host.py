@@ -117,13 +117,18 @@ class Host:
             *(self._instances, self._calls, listener, self.inbox, self._publisher),
             *(self._preparing, self._registry, self._models_changed),
         )
+        self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
+        self._stepping = Stepping(self._calls, listener, self._publisher)
+        self._readers = self._all_readers()
+        self.inbox.handle_at_once(self._requests.short_readers, noted=frozenset({Completed}))
+
+    def _all_readers(self) -> dict[type, Callable[[Peer, Any], None]]:
+        """What handles each type of message, whichever part of the host that is."""
         commands = AdapterCommands(
             *(self._registry, self._instances, self.inbox, self._preparing),
             *(self._lifecycle.adapters_changed, self._lifecycle.settle),
         )
-        self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
-        self._stepping = Stepping(self._calls, listener, self._publisher)
-        self._readers: dict[type, Callable[[Peer, Any], None]] = {
+        return {
             **self._requests.readers,
             **self._lifecycle.readers,
             **commands.readers,
@@ -135,7 +140,6 @@ class Host:
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
         }
-        self.inbox.handle_at_once(self._requests.short_readers, noted=frozenset({Completed}))
 
     def rescan(self) -> None:
         """Load what is new or changed in the repository.  From any thread or signal handler."""

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -65,7 +65,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._work = work
-        self._ends: list[Callable[[], Any]] = []
+        self._ends = ExitStack()
         self._when_gone: list[Callable[[], Any]] = []
         self._watching = not watches
 
@@ -99,7 +99,7 @@ class Exchange:
                 callback()
 
     def at_end(self, callback: Callable[[], Any]) -> None:
-        self._ends.append(callback)
+        self._ends.callback(callback)
 
     def when_gone(self, callback: Callable[[], Any]) -> None:
         """Watch for a disconnect.  Only after the whole body was read: both read from one channel."""
@@ -176,9 +176,4 @@ class Exchange:
 
     def close(self) -> None:
         """The exchange ended."""
-        try:
-            while self._ends:
-                self._ends.pop()()
-        finally:
-            if self._ends:  # one of them failed
-                self.close()
+        self._ends.close()

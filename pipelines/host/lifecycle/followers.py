@@ -31,10 +31,6 @@ class Followers:
         self._followed: dict[Peer, int] = {}
         self._waiting: list[_Waiting] = []
 
-    @property
-    def are_waited_for(self) -> bool:
-        return bool(self._waiting)
-
     def followed(self, peer: Peer, status: int) -> None:
         """All that can be built for this status, and for those before it, is built in the worker."""
         self._followed[peer] = status
