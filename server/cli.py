@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from server.client_commands import PROGRAMS, client_command
+from server.client_commands import PROGRAMS, RUN_MODULE, client_command
 from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
 from server.run_batch_command import run_batch
@@ -185,7 +185,10 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     if not findings:
-        raise click.ClickException(f"{folder} holds no folder with a graph.yaml or an exported model")
+        raise click.ClickException(
+            f"{folder} holds no folder with a graph.yaml or an exported model; "
+            "`braid export HF_FOLDER --name NAME` exports a model of Hugging Face's form"
+        )
     for finding in findings:
         click.echo(_report(finding))
     bad = sum(finding.graph is None for finding in findings)
@@ -197,7 +200,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
 
 def _run_check(folder: Path, source: str | None) -> list[str]:
     """A process of its own, because a model may end it."""
-    command = [sys.executable, "-m", "tools.run_check", str(folder)]
+    command = [*RUN_MODULE, "tools.run_check", str(folder)]
     return [*command, "--source", source] if source else command
 
 
@@ -265,7 +268,7 @@ def export(arguments: tuple[str, ...]) -> None:
     Needs the extra `export`.
     """
     # a separate process, so that torch is not imported here
-    sys.exit(subprocess.call([sys.executable, "-m", "tools.export", *arguments]))
+    sys.exit(subprocess.call([*RUN_MODULE, "tools.export", *arguments]))
 
 
 main.add_command(ovms)

@@ -7,6 +7,8 @@ import sys
 
 import click
 
+RUN_MODULE = (sys.executable, "-P", "-m")
+"""How a module of ours is run.  `-P`: a folder `tools` where the user is must not shadow ours."""
 PROGRAMS = {
     "bench": ("tools.load_test", "Measure how fast a server answers many requests."),
     "chat": ("tools.chat", "Talk to a served model from the terminal."),
@@ -22,7 +24,7 @@ def client_command(name: str) -> click.Command:
 
     def become(arguments: tuple[str, ...]) -> None:
         sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+        os.execv(sys.executable, [*RUN_MODULE, module, *arguments])
 
     arguments = click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]…")
     return click.Command(name, AS_THEY_ARE, become, [arguments], help=line)

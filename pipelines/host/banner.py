@@ -26,7 +26,7 @@ def banner(status: Status, models: Path, url: str, needs_key: bool, model: str |
     width = max((len(entry.name) for entry in status.models), default=0)
     lines += [f"  {entry.name:<{width}}  {_state(entry, models)}" for entry in status.models]
     if not status.models:
-        lines.append(f"  {models} holds no model: put a GGUF file or the folder of an exported model there")
+        lines.append(f"  {models} holds no model: put a GGUF file or an exported model there (braid export)")
     if model is not None:
         lines += ["", *_curl(url, needs_key, model), "", *_python(url, needs_key, model)]
     return "\n".join(["", *lines, ""])

@@ -117,6 +117,8 @@ def _refusal(folder: Path, export: Export | None) -> str:
             f"{files[0]} is served without a graph.yaml; `braid export {files[0]} --name NAME` writes a "
             "folder with one"
         )
+    if any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin")):
+        return f"{folder} is not exported yet: `braid export {folder} --name NAME` does that"
     return (
         f"{folder} holds no exported language model: {' or '.join(MODEL_FILES)} with {TOKENIZER} and "
         f"{' or '.join(CONFIGS)}; nor a tensor model: {' or '.join(TENSOR_FILES)} without those files"

@@ -116,6 +116,8 @@ class ModelTable:
         if name in self.adapters:
             base = self.adapters[name].model
             raise ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
+        if model is None and not self.models:
+            raise ModelNotFound("This server has no models", field="model")
         if model is None:
             adapters = dict.fromkeys(found.adapter.name for found in self.adapters.values())
             near = hint(name, [*self.own_names(), *adapters], "models")

@@ -61,7 +61,7 @@ def metadata(services: Services, served: Served) -> ModelMetadata:
         inputs, outputs = served.status.inputs, served.status.outputs
     return ModelMetadata(
         served.name,
-        list(map(str, sorted(services.catalogue.versions(served.status.name)))),
+        list(map(str, sorted(services.catalogue.versions(services.catalogue.model_of(served.name))))),
         PLATFORMS.get(served.status.task, TEXT_PLATFORM),
         _tensors(inputs),
         _tensors(outputs),

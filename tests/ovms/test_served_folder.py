@@ -148,6 +148,8 @@ def test_tensors_have_the_names_of_streams_and_each_version_is_asked(server):
     assert infer("pipe", "in1") == ("out", 2.0)
     assert infer("dummy", "b") == ("a", 2.0)
     assert infer("dummy/versions/1", "b") == ("a", 1.0)
+    for path in ("dummy", "dummy/versions/1"):
+        assert httpx.get(f"{server.url}/v2/models/{path}").json()["versions"] == ["1", "2"]
 
 
 def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(server, client, folder):

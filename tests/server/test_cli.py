@@ -185,7 +185,7 @@ def test_check_one_model(run, model):
 def test_check_of_a_folder_without_models(run, tmp_path):
     result = run("check", tmp_path)
     assert result.exit_code == 1
-    assert "holds no folder with a graph.yaml or an exported model" in result.output
+    assert "holds no folder with a graph.yaml or an exported model; `braid export" in result.output
 
 
 def test_check_of_no_folder(run, tmp_path):
@@ -242,6 +242,11 @@ def test_new_graph_of_a_folder_without_an_export(run, tmp_path):
     assert not (tmp_path / "graph.yaml").exists()
 
 
+def test_new_graph_of_a_model_that_is_not_exported(run, tmp_path):
+    (tmp_path / "model-00001-of-00002.safetensors").touch()
+    assert f"`braid export {tmp_path} --name NAME`" in run("new-graph", tmp_path).output
+
+
 def test_schema_is_json(run):
     assert json.loads(run("schema").output)["title"] == "Braid graph"
 
@@ -250,20 +255,31 @@ def test_export_is_a_process_of_its_own(run, monkeypatch):
     seen = []
     monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 7)
     assert run("export", "--help", "gpt2", "--out", "x").exit_code == 7
-    assert seen == [[sys.executable, "-m", "tools.export", "--help", "gpt2", "--out", "x"]]
+    assert seen == [[sys.executable, "-P", "-m", "tools.export", "--help", "gpt2", "--out", "x"]]
 
 
 def test_a_client_command_becomes_its_program(run, monkeypatch):
     seen = []
     monkeypatch.setattr(os, "execv", lambda file, command: seen.append(command))
     run("chat", "--help", "m", "--url", "http://a")
-    assert seen == [[sys.executable, "-m", "tools.chat", "--help", "m", "--url", "http://a"]]
+    assert seen == [[sys.executable, "-P", "-m", "tools.chat", "--help", "m", "--url", "http://a"]]
+
+
+@pytest.mark.parametrize("command", ["chat", "bench", "top", "export"])
+def test_a_command_runs_where_a_package_has_the_name_of_ours(command, tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "__init__.py").write_text("raise RuntimeError('not of Braid')")
+    root = str(Path(cli.__file__).resolve().parents[1])
+    asked = [sys.executable, "-P", "-m", "server.cli", command, "--help"]
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run(asked, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_check_runs_the_decoders_in_a_process_of_their_own(run, model, monkeypatch):
     calls = []
     monkeypatch.setattr(subprocess, "call", lambda command: calls.append(command) or 1)
     result = run("check", model, "--run", "--source", "hf")
-    assert calls == [[sys.executable, "-m", "tools.run_check", str(model), "--source", "hf"]]
+    assert calls == [[sys.executable, "-P", "-m", "tools.run_check", str(model), "--source", "hf"]]
     assert result.exit_code == 1
     assert run("check", model, "--source", "hf").exit_code == 2

@@ -11,8 +11,10 @@ from pipelines.errors import ContextTooLong, NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
+from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import BACKGROUND, RepetitionDetection
 from pipelines.worker.catalogue import Catalogue
+from pipelines.worker.model_table import ModelTable
 
 HELLO = [{"role": "user", "content": "Hello"}]
 GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
@@ -142,6 +144,14 @@ def test_a_token_id_outside_the_vocabulary_is_refused(models):
 def test_an_unknown_model_names_the_nearest(models):
     with pytest.raises(NotFound, match="did you mean `tiny`"):
         ask(models, GenerationInput(messages=HELLO), name="tinny")
+
+
+@pytest.mark.parametrize("name", ["", "any"])
+def test_a_server_without_models_says_so(name):
+    table = ModelTable()
+    table.take(Status(1, "ready", []))
+    with pytest.raises(NotFound, match="This server has no models"):
+        table.status(name)
 
 
 def test_a_closed_call_frees_the_engine(models):

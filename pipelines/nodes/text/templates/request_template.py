@@ -31,7 +31,7 @@ class RenderProcess:
 
     def __init__(self) -> None:
         module = "pipelines.nodes.text.templates.render_process"
-        command = [sys.executable, "-m", module, str(MAX_MEMORY_BYTES)]
+        command = [sys.executable, "-P", "-m", module, str(MAX_MEMORY_BYTES)]
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             command,

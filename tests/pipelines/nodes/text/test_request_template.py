@@ -47,6 +47,16 @@ def test_a_usual_template_gives_what_it_gives_in_the_worker(name, processes):
     assert RequestTemplate(USUAL[name], special).render(*given) == wanted
 
 
+def test_a_server_started_where_a_package_has_the_name_of_ours_renders(tmp_path, monkeypatch):
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("raise RuntimeError('not of Braid')")
+    monkeypatch.chdir(tmp_path)
+    made = RenderProcesses()
+    monkeypatch.setattr(request_template, "PROCESSES", made)
+    assert render("{{ messages[0].content }}") == "Hello"
+    made.close()
+
+
 def test_the_final_message_may_be_continued(processes):
     assert render("{{ messages[0].content }}<end>", go_on=True) == "Hello"
 
