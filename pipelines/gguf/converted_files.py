@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 
 from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished
-from pipelines.gguf.convert import convert
 from pipelines.gguf.errors import GgufError
 
 log = logging.getLogger(__name__)
@@ -46,6 +45,8 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
 
 def _make(source: Path, entry: Path) -> None:
     """Convert into an entry that appears whole or not at all."""
+    from pipelines.gguf.convert import convert  # loads onnx: 0.4 s, 40 MB
+
     log.info("converting %s", source)
     with appearing(entry) as scratch:
         convert(source, scratch / MODEL)

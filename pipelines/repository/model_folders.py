@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphs.errors import GraphError, Problem
+from pipelines.gguf.converted_files import converted
 from pipelines.repository.adapters_folder import adapters_folder
 from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
@@ -84,8 +85,6 @@ class ModelFolder:
         """
         if not _is_gguf(self.path):
             return self
-        from pipelines.gguf.converted_files import converted  # loads onnx
-
         try:
             return replace(self, path=converted(self.path, self.cache))
         except ValueError as error:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 from gguf_files import write_llama_like
 
 from graphs.errors import GraphError
-from pipelines.gguf import converted_files
+from pipelines.gguf import convert as conversion
 from pipelines.gguf.converted_files import converted
 from pipelines.gguf.errors import GgufError
 from pipelines.repository.model_folders import scan
@@ -37,8 +39,20 @@ def test_a_file_is_converted_once(source, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     first = converted(source, cache)
     assert {"model.onnx", "tokenizer.json", "chat_template.jinja"} <= {path.name for path in first.iterdir()}
-    monkeypatch.setattr(converted_files, "convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr(conversion, "convert", lambda *_: pytest.fail("converted again"))
     assert converted(source, cache) == first
+
+
+def test_a_file_that_was_converted_is_opened_without_onnx(source, tmp_path):
+    folder = converted(source, tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from pipelines.repository.model_folders import scan\n"
+        "(found,) = scan(Path(sys.argv[1]), cache=Path(sys.argv[2]))\n"
+        "print(found.opened().path); print({'numpy', 'onnx', 'onnx_ir'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(source.parents[1]), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str(folder), "set()"]
 
 
 def test_the_template_for_tools_stands_where_transformers_has_it(tmp_path):
@@ -88,13 +102,13 @@ def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
 
 def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    convert = converted_files.convert
+    convert = conversion.convert
 
     def slow(path, folder):
         convert(path, folder)
         os.utime(path, ns=(2, 2))
 
-    monkeypatch.setattr(converted_files, "convert", slow)
+    monkeypatch.setattr(conversion, "convert", slow)
     with pytest.raises(GgufError, match=r"changed while it was read"):
         converted(source, cache)
     assert entries(cache) == []
