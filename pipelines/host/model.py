@@ -134,7 +134,7 @@ class HostModel:
         if any(body.warm() for body in stepped):
             return True
         for engine, sessions in self._decoding():
-            engine.seed_cost(sessions[-1].step_times_s)
+            engine.seed_cost(sessions[-1].step_times_s, sessions[-1].shape_change_s)
         for body in stepped:
             body.seed_cost()
         return False

@@ -33,10 +33,13 @@ class DecoderSettings:
 STEP = {"max_sequences": 64, "max_step_tokens": 512}
 
 
-def draft_of(folder: Path) -> DecoderSettings:
-    """The settings for an export whose graph is written by its files alone; `folder` is that of the graph."""
+def settings_of(folder: Path) -> DecoderSettings:
+    """The settings for an export whose graph is written by its files alone; `folder` is that of the graph.
+
+    Without a draft model in it, draft tokens are looked up, which is stopped where it does not pay.
+    """
     file = next((file for file in DRAFT_FILES if (folder / file).is_file()), None)
-    return DecoderSettings(draft={"path": file, "device": "cpu"} if file else None)
+    return DecoderSettings(draft={"path": file, "device": "cpu"}) if file else DecoderSettings(lookup={})
 
 
 class MediaLines(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphs.errors import GraphError
 from graphs.read import without_places
-from pipelines.repository.decoder_graph import DecoderSettings, MediaLines, draft_of, generation_lines
+from pipelines.repository.decoder_graph import DecoderSettings, MediaLines, generation_lines, settings_of
 from pipelines.repository.dual_graph import dual_fault, dual_lines, find_dual
 from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOKENIZER, Export, find_export
 from pipelines.repository.hearing_graph import find_hearing, hearing_fault, sound_lines
@@ -83,7 +83,7 @@ def new_graph(folder: Path) -> str:
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:
-        lines = generation_lines(export, draft_of(folder)) if task == TEXT else pooling_lines(export, task)
+        lines = generation_lines(export, settings_of(folder)) if task == TEXT else pooling_lines(export, task)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (model := find_tensor_model(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *inference_lines(model, {"device": "cpu"})]) + "\n"

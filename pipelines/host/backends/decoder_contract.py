@@ -33,7 +33,8 @@ class DecoderSession(HoldsAdapters, Protocol):
     image see one another, so that a step computes all of them or none.  `max_context`: tokens, from
     the model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
     the logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token
-    each, as measured by `warm` so far.  No cache exists before `allocate`.
+    each, as measured by `warm` so far; `shape_change_s`: by how many seconds a step takes longer whose number
+    of tokens is not that of the step before.  No cache exists before `allocate`.
     """
 
     @property
@@ -62,6 +63,8 @@ class DecoderSession(HoldsAdapters, Protocol):
     def max_context(self) -> int: ...
     @property
     def step_times_s(self) -> Mapping[int, float]: ...
+    @property
+    def shape_change_s(self) -> float: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Allocate what the largest step needs beside the cache; return the default size of the cache in

@@ -63,6 +63,7 @@ class FakeSession:
     position_axes: int = 1
     whole_images: bool = False
     step_times_s: dict[int, float] = field(default_factory=dict)
+    shape_change_s: float = 0.0
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))

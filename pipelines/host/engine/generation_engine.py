@@ -198,11 +198,11 @@ class GenerationEngine:
         """Tokens that all steps have computed, draft tokens among them."""
         return self._totals.step_tokens + self._totals.draft_tokens
 
-    def seed_cost(self, seconds: Mapping[int, float]) -> None:
-        """Seed what steps take with the times of idle ones, tokens → seconds."""
+    def seed_cost(self, seconds: Mapping[int, float], change_s: float = 0.0) -> None:
+        """Seed what steps take with the times of idle ones, tokens → seconds, and of a change of size."""
         self.scheduler.pieces.seed(seconds)
         if self._speculation is not None:
-            self._speculation.cost.seed_cost(seconds)
+            self._speculation.cost.seed_cost(seconds, change_s)
 
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""
@@ -245,9 +245,9 @@ class GenerationEngine:
         try:
             with self.cache.reserve(plan.slices) as moves:
                 mark("reserve")
-                step = pack(plan, self.slots, moves, self._speculation is not None)
+                step = pack(plan, self.slots, moves)
                 mark("pack")
-                sampled = self._run(step)
+                sampled = self._run(step, plan.speculates)
                 mark("body")
         except Exception as error:
             self._totals.failed_steps += 1
@@ -263,11 +263,11 @@ class GenerationEngine:
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
         return outputs
 
-    def _run(self, step: Step) -> Sampled:
+    def _run(self, step: Step, speculates: bool) -> Sampled:
         start_s = perf_counter()
         sampled = self._body(StepContext(step, self._sampling, self._speculation))
         check_result(step, sampled)
-        if self._speculation is not None:
+        if self._speculation is not None and speculates:
             num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
             self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)
         return sampled

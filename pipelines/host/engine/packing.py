@@ -66,11 +66,8 @@ NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 NO_ROWS = StepRows(no_frames(), no_ids(), no_axes())
 
 
-def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool = False) -> Step:
-    """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change.
-
-    `speculates`: a speculation node reads `draft_budget`.
-    """
+def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
+    """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change."""
     slot_of = plan.slots()
     num_past = slots.num_past[slot_of]
     num_blocks = slots.num_blocks[slot_of]
@@ -105,7 +102,7 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else no_ids(),
         adapters=_adapters(slots, slot_of),
         slots=slot_of,
-        draft_budget=_draft_budget(plan) if speculates else no_slots(),
+        draft_budget=_draft_budget(plan) if plan.speculates else no_slots(),
     )
 
 

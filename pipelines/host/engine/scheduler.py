@@ -81,9 +81,10 @@ class StepScheduler:
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
-        if self.speculation is not None:
+        speculates = self.speculation is not None and self.speculation.is_due()
+        if speculates:
             decoding = self._with_draft_budget(decoding, prompts)
-        return Plan(decoding + prompts, len(decoding), num_scoring, refused)
+        return Plan(decoding + prompts, len(decoding), num_scoring, refused, speculates)
 
     def learn(self, plan: Plan, seconds: float) -> None:
         """Record what a step took."""

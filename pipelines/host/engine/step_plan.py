@@ -16,13 +16,14 @@ class Plan:
 
     The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
     no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
-    the blocks that the slices will write to are free.
+    the blocks that the slices will write to are free.  Without `speculates` no slice has a draft budget.
     """
 
     slices: list[Slice]
     num_decoding: int
     num_scoring: int
     refused: list[tuple[Sequence, Exception]]
+    speculates: bool = False
 
     @property
     def sequences(self) -> list[Sequence]:

@@ -224,11 +224,13 @@ def test_the_graph_has_no_problems(kind, place, template, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["openvino_model.xml", "model.onnx"])
-def test_a_draft_beside_the_model_guesses(tmp_path, file):
+def test_a_draft_beside_the_model_drafts_and_else_a_lookup(tmp_path, file):
     exported(tmp_path / "model")
-    assert "from: step" in lines(tmp_path)["logits"]
+    assert lines(tmp_path)["found"] == "{type: lookup, from: step}"
+    assert "from: found" in lines(tmp_path)["logits"]
     (tmp_path / "draft").mkdir()
     (tmp_path / "draft" / file).touch()
     assert lines(tmp_path)["drafted"] == f"{{type: draft, from: step, path: draft/{file}, device: cpu}}"
     assert "from: drafted" in lines(tmp_path)["logits"]
+    assert "found" not in lines(tmp_path)
     check(new_graph(tmp_path), VOCABULARY, TASKS, tmp_path)

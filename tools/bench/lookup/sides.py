@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from time import perf_counter, process_time
 from typing import Any
 
@@ -74,6 +75,7 @@ class Sides:
         `control`: a second engine without the line, whose ratio to the first is what chance makes of 1.
         """
         self._turn_steps = turn_steps
+        self._order = Random(turn_steps)
         self.model = next(iter(scan(path))).opened()
         graph = _plain(self.model, model_settings)
         line = LINE.format(f", {settings}" if settings else "")
@@ -101,7 +103,7 @@ class Sides:
         while self.bodies[LOOKUP].warm():
             pass
         for engine in self.engines.values():
-            engine.seed_cost(session.step_times_s)
+            engine.seed_cost(session.step_times_s, session.shape_change_s)
 
     def run(self, chats: list[Chat], **sampling: Any) -> dict[str, Spent]:
         """Generate the answers of the chats, side by side, in each engine.
@@ -115,9 +117,9 @@ class Sides:
                 self._submit(name, number, chat, sampling)
         turns = list(self.engines)
         while any(engine.has_work for engine in self.engines.values()):
+            self._order.shuffle(turns)  # none always runs after the same other
             for name in turns:
                 self._take_turn(self.engines[name], spent[name])
-            turns.append(turns.pop(0))  # none always runs after the same other
         for name, engine in self.engines.items():
             after, one = engine.counts(), spent[name]
             one.steps = after.steps - before[name].steps

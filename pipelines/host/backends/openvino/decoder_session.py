@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
@@ -46,6 +47,8 @@ from pipelines.prepared_models import digest
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 MAX_WARMUP_S = 0.5
 """Upper limit in seconds of a warm-up step."""
+NUM_CHANGES = 3
+"""Shapes whose first step after another one is timed at warm-up."""
 TOKENS_PER_READ = 16
 """Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
 
@@ -112,6 +115,7 @@ class OpenVINOSession:
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
+        self._changes_s: list[float] = []
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
@@ -217,9 +221,19 @@ class OpenVINOSession:
         """Run a shape twice: the first step of a shape is slow, the time of the second is stored."""
         self._run_warmup(num_seqs, num_tokens)
         if num_tokens == 1:
-            start_s = perf_counter()
-            self._run_warmup(num_seqs, num_tokens)
-            self.step_times_s[num_seqs] = perf_counter() - start_s
+            same_s = self.step_times_s[num_seqs] = self._timed(num_seqs)
+            if 1 < num_seqs <= NUM_CHANGES + 1:
+                self._run_warmup(1, 1)
+                self._changes_s.append(self._timed(num_seqs) - same_s)
+
+    @property
+    def shape_change_s(self) -> float:
+        return max(0.0, statistics.median(self._changes_s)) if self._changes_s else 0.0
+
+    def _timed(self, num_seqs: int) -> float:
+        start_s = perf_counter()
+        self._run_warmup(num_seqs, 1)
+        return perf_counter() - start_s
 
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> NDArray[np.float32]:
         """Run a warm-up step in the spare block; return its logits, which the next step overwrites."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +22,6 @@ LEAST_CHANCE = 0.02
 LEAST_GAIN = 1.02
 """Draft tokens must make tokens cheaper by this factor: measured times are not exact."""
 
-FEW_OBSERVATIONS = 16
 FEW_TOKENS = 8
 BEYOND = 1.5
 """A step has at most this factor more tokens than the largest known one: the limit of extrapolation."""
@@ -27,72 +29,54 @@ BEYOND = 1.5
 Chances = NDArray[np.float64]
 
 
+@dataclass(slots=True)
+class Observed:
+    """What a slot's owner has seen of each kind of draft tokens; old observations weigh less."""
+
+    owner: int
+    hits: list[float]
+    tries: list[float]
+
+
 class AcceptanceRate:
     """How often draft tokens are accepted, by slot and by kind (how strong the evidence was): 0 <= hits <=
     tries.
 
-    A slot starts with the rates of all slots, and shifts to its own observations.
+    A slot starts with the rates of all slots, or with the prior, and shifts to its own observations.  Plain
+    numbers: after a step of a model each array operation takes several microseconds.
     """
 
-    def __init__(self, num_slots: int, prior: Chances) -> None:
-        """prior: float64[num_kinds], what is supposed of each kind at first."""
-        shape = num_slots, len(prior)
-        self._owners = np.zeros(num_slots, np.int64)
-        self._hits, self._tries = np.zeros(shape), np.zeros(shape)
-        self._pool_hits, self._pool_tries = prior * PRIOR_WEIGHT, np.full(len(prior), PRIOR_WEIGHT)
+    def __init__(self, prior: Sequence[float], shared: bool) -> None:
+        """prior: what is supposed of each kind at first.  `shared`: slots learn from each other."""
+        self._of_slots: dict[int, Observed] = {}
+        self._shared = shared
+        self._pool_hits = [rate * PRIOR_WEIGHT for rate in prior]
+        self._pool_tries = [PRIOR_WEIGHT] * len(prior)
 
-    @property
-    def num_slots(self) -> int:
-        return len(self._owners)
+    def assign(self, slot: int, owner: int) -> None:
+        """Forget what another owner of the slot has seen."""
+        own = self._of_slots.get(slot)
+        if own is None or own.owner != owner:
+            kinds = len(self._pool_hits)
+            self._of_slots[slot] = Observed(owner, [0.0] * kinds, [0.0] * kinds)
 
-    def assign(self, slots: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Reset the slots that have another owner now; returns which: bool[len(slots)]."""
-        new: NDArray[np.bool_] = self._owners[slots] != owners
-        if new.any():
-            self._hits[slots[new]] = self._tries[slots[new]] = 0
-            self._owners[slots] = owners
-        return new
+    def learn(self, slot: int, kind: int, hit: bool) -> None:
+        """A draft token was accepted or not."""
+        own = self._of_slots[slot]
+        own.hits[kind] = own.hits[kind] * SLOT_DECAY + hit
+        own.tries[kind] = own.tries[kind] * SLOT_DECAY + 1
+        if self._shared:
+            self._pool_hits[kind] = self._pool_hits[kind] * POOL_DECAY + hit
+            self._pool_tries[kind] = self._pool_tries[kind] * POOL_DECAY + 1
 
-    def learn(self, slots: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
-        """Draft tokens that were accepted or not: a slot and a kind for each, any number of times."""
-        if len(slots) <= FEW_OBSERVATIONS:  # for which array operations take longer
-            for one in zip(slots.tolist(), kinds.tolist(), hits.tolist(), strict=True):
-                self._learn_one(*one)
-            return
-        seen, places = np.unique(slots, return_inverse=True)
-        shape = len(seen), self._hits.shape[1]
-        flat, size = places * shape[1] + kinds, shape[0] * shape[1]
-        tries = np.bincount(flat, minlength=size).reshape(shape)
-        accepted = np.bincount(flat, hits, size).reshape(shape)
-        decay = SLOT_DECAY**tries
-        self._hits[seen] = self._hits[seen] * decay + accepted
-        self._tries[seen] = self._tries[seen] * decay + tries
-        decay = POOL_DECAY ** tries.sum(0)
-        self._pool_hits = self._pool_hits * decay + accepted.sum(0)
-        self._pool_tries = self._pool_tries * decay + tries.sum(0)
-
-    def _learn_one(self, slot: int, kind: int, hit: bool) -> None:
-        at = slot, kind
-        self._hits[at] = self._hits[at] * SLOT_DECAY + hit
-        self._tries[at] = self._tries[at] * SLOT_DECAY + 1
-        self._pool_hits[kind] = self._pool_hits[kind] * POOL_DECAY + hit
-        self._pool_tries[kind] = self._pool_tries[kind] * POOL_DECAY + 1
-
-    @property
-    def pooled(self) -> Chances:
-        """Of each kind, in all slots: float64[num_kinds]."""
-        pooled: Chances = self._pool_hits / self._pool_tries
-        return pooled
+    def pooled(self, kind: int) -> float:
+        """How likely a draft token of a kind is accepted in a new slot."""
+        return self._pool_hits[kind] / self._pool_tries[kind]
 
     def rate(self, slot: int, kind: int) -> float:
-        """The same as `rates`, of one slot and kind."""
-        hits = self._hits[slot, kind] + POOL_WEIGHT * self._pool_hits[kind] / self._pool_tries[kind]
-        return float(hits / (self._tries[slot, kind] + POOL_WEIGHT))
-
-    def rates(self, slots: NDArray[np.int32]) -> Chances:
-        """How likely a draft token is accepted, if those before it did: float64[len(slots), num_kinds]."""
-        hits = self._hits[slots] + POOL_WEIGHT * self.pooled
-        return hits / (self._tries[slots] + POOL_WEIGHT)
+        """How likely a draft token is accepted, if those before it were."""
+        own = self._of_slots[slot]
+        return (own.hits[kind] + POOL_WEIGHT * self.pooled(kind)) / (own.tries[kind] + POOL_WEIGHT)
 
 
 def draft_lengths(
@@ -125,6 +109,8 @@ def draft_lengths(
     with_s = cost.curve(num_tokens + np.arange(len(order) + 1))
     assert with_s is not None
     price_s = alone_s + with_s - with_s[0]
+    if cost.change_s and num_tokens == num_decoding:
+        price_s += cost.change_s * _num_changes(chances, order, num_tokens, cost.last)
     if draft_cost is not None:
         price_s += _draft_seconds(order // num_slots, depth, draft_cost)
     tokens = num_decoding + np.concatenate([[0], np.cumsum(chances.T.reshape(-1)[order])])
@@ -139,6 +125,16 @@ def draft_lengths(
     return np.bincount(order[:best] % num_slots, minlength=num_slots)
 
 
+def _num_changes(chances: Chances, order: NDArray[np.int64], num_tokens: int, last: int) -> Chances:
+    """Expected changes of size for the first 0, 1, … of the draft tokens `order`: float64[len(order) + 1]."""
+    sizes = num_tokens + np.arange(len(order) + 1)
+    changes: Chances = np.where(sizes == last, 0.0, 1.0)
+    changes[1:] += 1.0
+    if len(chances) == 1:
+        changes[1:] -= chances[0, order]
+    return changes
+
+
 def least_chance(
     num_drafts: int, num_tokens: int, num_decoding: int, cost: StepCost, least_gain: float = LEAST_GAIN
 ) -> float:
@@ -149,17 +145,18 @@ def least_chance(
         return 0.0
     if num_tokens == num_decoding and cost.untried(num_tokens):
         return 0.0
-    return cost.once((num_drafts, num_tokens, num_decoding, least_gain), _least_chance)
+    change_s = cost.change_s if cost.last == num_tokens else 0.0
+    return cost.once((num_drafts, num_tokens, num_decoding, least_gain, change_s), _least_chance)
 
 
 def _least_chance(
-    cost: StepCost, num_drafts: int, num_tokens: int, num_decoding: int, least_gain: float
+    cost: StepCost, num_drafts: int, num_tokens: int, num_decoding: int, least_gain: float, change_s: float
 ) -> float:
     with_s = cost.curve(num_tokens + np.arange(num_drafts + 1))
     alone_s = cost.seconds(num_decoding)
     assert with_s is not None
     assert alone_s is not None
-    dearer = 1 + (with_s[1:] - with_s[0]) / alone_s
+    dearer = 1 + (with_s[1:] - with_s[0] + change_s) / alone_s
     gains = (least_gain * dearer - 1) * num_decoding / np.arange(1, num_drafts + 1)
     return max(LEAST_CHANCE, float(gains.min()))
 

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MULTIPLIER = 0x9E3779B97F4A7C15
-STEP = 0x2545F4914F6CDD1D
 WORD = (1 << 64) - 1
+TAG = (1 << 31) - 1
+ONE_TAG = 1 << 32
+"""Entries of the same tag differ by less."""
 EMPTY = -1
 FEW_TOKENS = 16
 """More new tokens than these are worth array operations."""
@@ -42,11 +44,19 @@ class NgramIndex:
         if end - 1 - first > FEW_TOKENS:
             self._put_many(token_ids, first, end - 1)
             first = end - 1
-        found = EMPTY, 0
+        table, shift, longest = self._table, self._shift, self.longest
+        place = found = 0
         for at in range(first, end):
-            found = self._put(token_ids, at)
+            place = found = run = 0
+            for length in range(1, min(longest, at + 1) + 1):
+                run = (run + token_ids[at - length + 1] + 1) * MULTIPLIER & WORD
+                slot, new = run >> shift, (run & TAG) << 32 | at
+                same = table[slot] ^ new
+                if 0 < same < ONE_TAG:  # 0: a shorter run of here with the same tag and slot
+                    place, found = same ^ at, length
+                table[slot] = new
         self._num_indexed = end
-        return found
+        return (place, found) if found else (EMPTY, 0)
 
     def _grow(self, num_tokens: int) -> int:
         """Room for twice as many tokens as there are; all are to be put in again."""
@@ -54,20 +64,6 @@ class NgramIndex:
         self._shift = 64 - bits
         self._table = array("q", [EMPTY]) * (1 << bits)
         return 0
-
-    def _put(self, token_ids: array[int], at: int) -> tuple[int, int]:
-        """Enter the runs that end at `at`; where the longest of them that is there already ended."""
-        table, shift, run = self._table, self._shift, 0
-        found = EMPTY, 0
-        for length in range(1, min(self.longest, at + 1) + 1):
-            run = (run * STEP + token_ids[at - length + 1] + 1) & WORD
-            word = run * MULTIPLIER & WORD
-            slot, tag = word >> shift, word & 0x7FFFFFFF
-            entry, new = table[slot], tag << 32 | at
-            if entry >> 32 == tag and entry != new:  # shorter runs of here may share tag and slot, too
-                found = entry & 0xFFFFFFFF, length
-            table[slot] = new
-        return found
 
     def _put_many(self, token_ids: array[int], first: int, end: int) -> None:
         """Enter the runs that end in [first, end), all of one length at a time."""
@@ -77,15 +73,15 @@ class NgramIndex:
         runs = np.zeros(len(tokens), np.uint64)
         for length in range(1, min(self.longest, len(tokens)) + 1):
             older = tokens[: len(tokens) - length + 1]
-            runs = runs[len(runs) - len(older) :] * np.uint64(STEP) + older + np.uint64(1)
+            runs = (runs[len(runs) - len(older) :] + older + np.uint64(1)) * np.uint64(MULTIPLIER)
             at = np.arange(begin + length - 1, end)
             fresh = max(0, first - int(at[0]))
-            _enter(table, runs[fresh:] * np.uint64(MULTIPLIER), at[fresh:], self._shift)
+            _enter(table, runs[fresh:], at[fresh:], self._shift)
 
 
 def _enter(table: NDArray[np.int64], words: NDArray[np.uint64], at: NDArray[np.int64], shift: int) -> None:
     """Of those that share a slot the last one stays."""
-    tags = (words & np.uint64(0x7FFFFFFF)).astype(np.int64)
+    tags = (words & np.uint64(TAG)).astype(np.int64)
     table[(words >> np.uint64(shift)).astype(np.int64)] = tags << 32 | at
 
 
@@ -101,10 +97,11 @@ class CopyTracker:
     """The place that a sequence copies from: `back` tokens before its end, 0 for none.
 
     Its last `matched` tokens equal those before that place. The place is used as long as it predicts the next
-    tokens; then the index finds another.
+    tokens; then the index finds another.  `owner` is whose tokens they are.
     """
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, owner: int) -> None:
+        self.owner = owner
         self._ngrams = NgramIndex(longest)
         self._end = 0
         self.back = 0

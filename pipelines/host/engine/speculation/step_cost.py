@@ -18,12 +18,12 @@ MAX_SAMPLES = 8
 """Most recent steps of a size whose times are stored."""
 TRUSTED = 3
 """A size with fewer samples is unknown."""
-RETRIED = 256
-"""Steps of other sizes after which the size next to the one in use is tried again,"""
+SPACING = 4
+"""Of steps of a known size, one in this number is sampled: learning takes as long as planning."""
 STALE = 512
-"""after which the one in use itself should be seen again,"""
+"""Steps of other sizes after which the one in use should be seen again,"""
 EXPIRED = 1024
-"""and after which its samples are dropped, so that no estimate is used indefinitely."""
+"""and after which samples are dropped, so that no estimate is used indefinitely."""
 
 
 @dataclass(slots=True)
@@ -52,10 +52,14 @@ class StepCost:
     Between two known sizes it is a straight line, beyond the largest the last of these goes on.  A size next
     to the one in use is to be tried where it is not known: what a few more tokens take can only be measured.
 
-    The first step of each number of tokens is ignored: a new shape takes many times longer.
+    Estimates are of a step after one of as many tokens; after another one it takes `change_s` more, because
+    the session prepares its operators anew.  The first step of each number of tokens is ignored: a new shape
+    takes many times longer.
     """
 
     def __init__(self) -> None:
+        self.change_s = 0.0
+        self.last = 0  # tokens of the step before
         self._sizes: dict[int, Size] = {}
         self._shapes: set[int] = set()
         self._now = 0
@@ -68,19 +72,23 @@ class StepCost:
         """Record a step: `seconds` include what was excluded."""
         self._now += 1
         own_s, self._excluded_s = max(0.0, seconds - self._excluded_s), 0.0
+        changes, self.last = num_tokens != self.last, num_tokens
         if num_tokens not in self._shapes:
             self._shapes.add(num_tokens)
             return
         size = self._sizes.setdefault(_bucket(num_tokens), Size())
+        if self._is_known(size) and self._now - size.seen < SPACING:
+            return
         if self._now - size.seen > EXPIRED:
             size.num_tokens, size.seconds = [], []
         before = size.typical if len(size.seconds) >= TRUSTED else None
-        size.add(num_tokens, own_s, self._now)
-        if size.typical != before or self._now - self._fitted > RETRIED:
+        size.add(num_tokens, own_s - min(self.change_s, own_s / 2) * changes, self._now)
+        if size.typical != before or self._now - self._fitted > STALE:
             self._known = None
 
-    def seed_cost(self, seconds: Mapping[int, float]) -> None:
-        """Tokens → seconds of idle steps: used for sizes without samples."""
+    def seed_cost(self, seconds: Mapping[int, float], change_s: float = 0.0) -> None:
+        """Tokens → seconds of idle steps, used for sizes without samples; and what a change of size takes."""
+        self.change_s = change_s
         for num_tokens, step_s in seconds.items():
             size = self._sizes.setdefault(_bucket(num_tokens), Size())
             for _ in range(TRUSTED - len(size.seconds)):
@@ -126,11 +134,10 @@ class StepCost:
         return size is None or len(size.seconds) < TRUSTED or self._now - size.seen > STALE
 
     def untried(self, num_tokens: int) -> int:
-        """Tokens that make a step a quarter larger, which is the next size; 0 where that was seen lately."""
+        """Tokens that make a step a quarter larger, which is the next size; 0 where that is known."""
         more = max(1, num_tokens // 4)
         size = self._sizes.get(_bucket(num_tokens + more))
-        known = size is not None and self._is_known(size) and self._now - size.seen <= RETRIED
-        return 0 if known else more
+        return 0 if size is not None and self._is_known(size) else more
 
     @property
     def largest(self) -> int:

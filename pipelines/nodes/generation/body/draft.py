@@ -73,6 +73,7 @@ class Draft(Speculator):
         if speculation is None or step.draft_tokens is not None:
             self._drafted.leave_out(step)
             return context
+        speculation.is_asked_always = True
         computed = self._drafted.computed(step)
         counts = self._policy.counts(step, speculation, computed, self._longest(step))
         draft_input = self._input(step, speculation, computed, counts)

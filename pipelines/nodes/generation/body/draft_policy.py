@@ -18,7 +18,7 @@ from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 
-PRIOR = np.array([0.7])
+PRIOR = (0.7,)
 TRIES_SHARE = 0.015
 """Share of all time that trials without accepted tokens may take."""
 KIND = 0
@@ -39,7 +39,7 @@ class DraftPolicy:
 
     def __init__(self, num_draft_tokens: int, adaptive: bool, cost: StepCost) -> None:
         self._num_draft_tokens, self._adaptive, self._cost = num_draft_tokens, adaptive, cost
-        self._acceptance = AcceptanceRate(0, PRIOR)
+        self._acceptance = AcceptanceRate(PRIOR, shared=True)
         self._drafted: dict[int, PendingDraft] = {}
         self._budget = ExplorationBudget(TRIES_SHARE)
         self._tries = False
@@ -64,12 +64,14 @@ class DraftPolicy:
             return limits
         cost = speculation.cost
         slots = step.slots[seqs]
-        self._acceptance.assign(slots, speculation.owner[slots])
+        for slot in slots.tolist():
+            self._acceptance.assign(slot, speculation.owner[slot])
         self._budget.earn(cost.seconds(step.num_tokens) or 0.0)
         self._tries = False
         if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
             return counts
-        chances = self._chances(self._acceptance.rates(slots)[:, KIND], limits[seqs])
+        rates = np.array([self._acceptance.rate(slot, KIND) for slot in slots.tolist()])
+        chances = self._chances(rates, limits[seqs])
         counts[seqs] = draft_lengths(chances, step.num_tokens, step.num_sampled, cost, self._cost)
         if not counts.any() and worth_speculating(
             len(seqs), step.num_tokens, step.num_sampled, cost, self._cost
@@ -82,7 +84,7 @@ class DraftPolicy:
         cost, num_slots = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
         if not self._adaptive or cost.seconds(num_slots) is None:
             return True
-        pooled = np.repeat(self._acceptance.pooled[KIND], num_slots)
+        pooled = np.repeat(self._acceptance.pooled(KIND), num_slots)
         chances = self._chances(pooled, np.full(num_slots, self._num_draft_tokens))
         return bool(draft_lengths(chances, num_slots, num_slots, cost, self._cost).any())
 
@@ -92,27 +94,22 @@ class DraftPolicy:
         for seq in np.flatnonzero(draft_tokens.counts).tolist():
             slot = int(step.slots[seq])
             begin = len(tokens[slot])
-            self._drafted[slot] = PendingDraft(int(owner[slot]), begin, draft_tokens.of(seq), self._tries)
+            self._drafted[slot] = PendingDraft(owner[slot], begin, draft_tokens.of(seq), self._tries)
 
     def _learn(self, step: Step, speculation: SpeculationSlots) -> None:
         """Learn which of the last draft tokens were accepted."""
-        if len(speculation.owner) != self._acceptance.num_slots:
-            self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
-        slots: list[int] = []
-        hits: list[bool] = []
         for slot, (owner, begin, ids, tried) in self._drafted.items():
             if speculation.owner[slot] != owner:
                 continue
+            self._acceptance.assign(slot, owner)
             came = speculation.token_ids[slot][begin : begin + len(ids)].tolist()
             for draft_token, token_id in zip(ids, came, strict=False):
-                slots.append(slot)
-                hits.append(draft_token == token_id)
-                if not hits[-1]:
+                self._acceptance.learn(slot, KIND, draft_token == token_id)
+                if draft_token != token_id:
                     break
             if tried and came[:1] == ids[:1]:
                 self._budget.earn(0.0, self._worth_s(step, speculation.cost))
         self._drafted.clear()
-        self._acceptance.learn(np.array(slots, np.int64), np.full(len(slots), KIND), np.array(hits, np.bool_))
 
     def _worth_s(self, step: Step, cost: StepCost) -> float:
         """What one more output token saves."""

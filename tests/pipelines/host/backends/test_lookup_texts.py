@@ -15,8 +15,8 @@ from pipelines.repository.model_folders import open_folder
 from pipelines.repository.new_graph import new_graph
 from pipelines.wire.sampling_params import SamplingParams
 
-LOGITS = "      logits: {type: model, from: step"
-ALWAYS = "      drafted: {type: lookup, from: step, adaptive: false}\n" + LOGITS.replace("step", "drafted")
+LINE = "      found: {type: lookup, from: step}\n"
+ALWAYS = LINE.replace("}", ", adaptive: false}")
 """With draft tokens where they do not pay too, so that no time decides."""
 SAMPLING = (
     {"temperature": 0.0},
@@ -66,9 +66,11 @@ def test_the_texts_are_those_without_the_line(engine, exported, tmp_path):
     shutil.copytree(exported, tmp_path / "new" / "model")
     written = new_graph(tmp_path / "new").replace("device: cpu", f"device: cpu, {ENGINES[engine]}")
     written = written.replace("cache: {", "cache: {memory_gb: 0.03, ")
-    assert LOGITS in written
-    with_line, accepted = texts_of(loaded(tmp_path / "with", exported, written.replace(LOGITS, ALWAYS)))
-    without, none = texts_of(loaded(tmp_path / "without", exported, written))
-    assert with_line == without
+    assert LINE in written
+    with_line, accepted = texts_of(loaded(tmp_path / "with", exported, written.replace(LINE, ALWAYS)))
+    adaptive, _ = texts_of(loaded(tmp_path / "adaptive", exported, written))
+    plain = written.replace(LINE, "").replace("from: found", "from: step")
+    without, none = texts_of(loaded(tmp_path / "without", exported, plain))
+    assert with_line == adaptive == without
     assert accepted > 20
     assert none == 0

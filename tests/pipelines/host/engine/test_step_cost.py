@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from pipelines.host.engine.speculation.step_cost import EXPIRED, RETRIED, STALE, StepCost
+from pipelines.host.engine.speculation.step_cost import EXPIRED, SPACING, STALE, StepCost
 
 
 def learnt(*steps: tuple[int, float], times: int = 4) -> StepCost:
@@ -88,7 +88,7 @@ def test_what_is_put_aside_is_not_the_steps_own():
 
 def test_a_machine_that_becomes_slower_is_noticed():
     cost = learnt((1, 0.02), times=50)
-    for _ in range(8):
+    for _ in range(8 * SPACING):
         cost.learn(1, 0.05)
     assert cost.seconds(1) == 0.05
 
@@ -116,9 +116,22 @@ def test_the_next_size_is_to_be_tried_until_it_is_known():
     assert cost.untried(16) == 0
     assert cost.untried(20) == 5
     assert cost.largest == 20
-    for _ in range(RETRIED + 1):
+    for _ in range(EXPIRED + 1):
         cost.learn(16, 0.04)
     assert cost.untried(16) == 4
+
+
+def test_a_step_of_another_size_than_the_one_before_takes_a_change_more():
+    cost = StepCost()
+    cost.seed_cost({1: 0.02, 4: 0.025}, change_s=0.005)
+    for _ in range(10 * SPACING):
+        cost.learn(1, 0.025)
+        cost.learn(4, 0.030)
+    assert cost.seconds(1) == pytest.approx(0.02)
+    assert cost.seconds(4) == pytest.approx(0.025)
+    for _ in range(10 * SPACING):
+        cost.learn(1, 0.025)
+    assert cost.seconds(1) == pytest.approx(0.025)
 
 
 def test_what_idle_steps_took_is_known_at_once():
@@ -134,7 +147,7 @@ def test_what_was_seen_counts_and_not_what_was_supposed():
     cost.seed_cost({1: 0.02, 2: 0.06})
     assert cost.seconds(1) == 0.05
     assert cost.seconds(2) == 0.06
-    for _ in range(20):
+    for _ in range(8 * SPACING):
         cost.learn(2, 0.08)
     assert cost.seconds(2) == 0.08
 
@@ -148,7 +161,7 @@ def test_what_is_computed_from_the_estimates_is_computed_once():
 
     assert [cost.once((1,), count) for _ in range(3)] == [0.02] * 3
     assert calls == [1]
-    for _ in range(8):
+    for _ in range(8 * SPACING):
         cost.learn(1, 0.05)
     assert cost.once((1,), count) == 0.05
     assert calls == [1, 1]

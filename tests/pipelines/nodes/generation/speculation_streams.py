@@ -95,15 +95,17 @@ def play(
     played, shapes = Played(), set()
     live = list(range(len(texts)))
     while live:
-        step = draft_token(step_of(speculation, sampling, live, room)).step
+        is_due = speculation.is_due()
+        step = draft_token(step_of(speculation, sampling, live, room if is_due else 0)).step
         took_s = cpu_s(step.num_tokens) * random.lognormvariate(0, 0.03)
         drafted_s = draft_s()
         odd_s = 0.1 if random.random() < 0.01 else 0.0
         if step.num_tokens not in shapes:
             shapes.add(step.num_tokens)
             odd_s += random.uniform(0.01, 0.3)
-        speculation.cost.exclude(drafted_s)
-        speculation.cost.learn(step.num_tokens, took_s + drafted_s + odd_s)
+        if is_due:
+            speculation.cost.exclude(drafted_s)
+            speculation.cost.learn(step.num_tokens, took_s + drafted_s + odd_s)
         played.seconds += took_s + drafted_s
         for seq, slot in enumerate(live):
             come(

@@ -1,18 +1,14 @@
-"""A node whose own time is not paid lets steps pass."""
+"""A node whose own time is not paid for lets steps pass."""
 
 from __future__ import annotations
 
 import numpy as np
-from speculation_streams import rows_of, step_of
 
 from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.lookup_cost import LOOKUP_SHARE, LOOKUP_TRIES, LookupCost
 
 STEP_S = 0.001
-NODE_S = 0.0002
-ROWS = np.array([0], np.int32)
+NODE_S = 0.00002
 
 
 def costs() -> StepCost:
@@ -21,33 +17,31 @@ def costs() -> StepCost:
     return cost
 
 
-def lone_step() -> Step:
-    return step_of(rows_of([[1, 2, 3]]), SamplingSlots(1, 9), [0], 5).step
-
-
 def turns_taken(lookup_cost: LookupCost, num_steps: int, hits: int = 0) -> int:
-    """How many of the steps the node looks at, when `hits` of its five draft tokens are accepted each time."""
-    step, cost, taken = lone_step(), costs(), 0
+    """Searches in so many steps, when `hits` of the five draft tokens of each are accepted; 0: none are drafted."""
+    cost, taken, rests = costs(), 0, 0
     for _ in range(num_steps):
-        if lookup_cost.is_affordable(step, cost):
-            taken += 1
-            lookup_cost.record_accepted(0, hits)
-            lookup_cost.draft_token(ROWS, np.array([5]))
-            lookup_cost.took(NODE_S)
+        if rests:
+            rests -= 1
+            continue
+        taken += 1
+        lookup_cost.record_accepted(0, hits)
+        lookup_cost.earn(1, cost)
+        lookup_cost.draft_token([0], np.array([5]) if hits else None)
+        lookup_cost.took(NODE_S)
+        rests = 0 if hits else lookup_cost.num_rests()
     return taken
 
 
-def test_what_never_comes_true_takes_its_share_of_time_and_no_more():
-    lookup_cost = LookupCost()
-    turns_taken(lookup_cost, 100)
-    taken = turns_taken(lookup_cost, 2000)
-    assert 0.5 * LOOKUP_SHARE < taken * NODE_S / (2000 * STEP_S) < 1.2 * LOOKUP_SHARE
+def test_what_finds_nothing_takes_its_share_of_time_and_no_more():
+    taken = turns_taken(LookupCost(), 20000)
+    assert 0.5 * LOOKUP_SHARE < taken * NODE_S / (20000 * STEP_S) < 1.2 * LOOKUP_SHARE
 
 
 def test_what_comes_true_pays_for_itself():
     lookup_cost = LookupCost()
-    turns_taken(lookup_cost, 100, hits=5)
-    assert turns_taken(lookup_cost, 300, hits=5) > 290
+    assert turns_taken(lookup_cost, 300, hits=5) == 300
+    assert turns_taken(lookup_cost, 100) == 100, "what was saved pays for more searches"
 
 
 def test_it_does_not_live_on_its_savings_for_ever():
@@ -56,8 +50,17 @@ def test_it_does_not_live_on_its_savings_for_ever():
     assert turns_taken(lookup_cost, 1000) < LOOKUP_TRIES + 100
 
 
-def test_while_steps_are_not_known_it_looks_at_all():
+def test_a_search_that_was_interrupted_does_not_stop_the_next_ones_for_long():
+    lookup_cost = LookupCost()
+    turns_taken(lookup_cost, 1000)
+    before = lookup_cost.num_rests()
+    lookup_cost.took(1000 * NODE_S)
+    assert lookup_cost.num_rests() < 4 * before
+
+
+def test_while_steps_are_not_known_it_searches_in_all():
     lookup_cost, cost = LookupCost(), StepCost()
     for _ in range(5):
-        assert lookup_cost.is_affordable(lone_step(), cost)
+        lookup_cost.earn(1, cost)
         lookup_cost.took(NODE_S)
+        assert lookup_cost.num_rests() == 0

@@ -85,6 +85,7 @@ class OnnxCpuSession:
     can_swap = False
     state_bytes = 0
     step_times_s = NO_STEP_TIMES
+    shape_change_s = 0.0
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()

@@ -67,6 +67,7 @@ class OnnxCudaSession:
     position_axes = 1
     whole_images = False
     step_times_s = NO_STEP_TIMES
+    shape_change_s = 0.0
     ops: CudaSamplingOps
     _session: ort.InferenceSession
     _step_inputs: StepInputBuffers  # from here on: since `reserve`
