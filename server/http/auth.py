@@ -114,8 +114,9 @@ class Guard:
         subprotocols = header("sec-websocket-protocol") if is_socket else None
         tenant = keys.tenant(header("authorization"), header("x-api-key"), subprotocols)
         if tenant is None:
+            kind = "API key" if keys is self._keys else "admin key, which this path needs,"
             raise Unauthorized(
-                "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"
+                f"Unauthorized: send a valid {kind} as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
         exchange.tenant = exchange.account = tenant
 
