@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import FINISHED
@@ -95,8 +96,11 @@ class RequestTiming:
     def completed(self, num_choices: int, finish: str) -> None:
         """`num_choices` choices or inputs ended together, all with `finish`."""
         self.finishes += [finish] * num_choices
+        deferred.defer(partial(self._completed, num_choices, finish, time.monotonic() - self._start_s))
+
+    def _completed(self, num_choices: int, finish: str, took_s: float) -> None:
         deferred.gain(labelled(FINISHED, self._model, REASONS.get(finish, finish)), num_choices)
-        self._observe("vllm:e2e_request_latency_seconds", time.monotonic() - self._start_s, num_choices)
+        self._observe("vllm:e2e_request_latency_seconds", took_s, num_choices)
         if self._text_lengths:
             self._add_texts()
 

@@ -91,7 +91,10 @@ class SocketListener:
 
     def _turn(self) -> None:
         for peer in self._peers:
-            self._selector.modify(peer.socket, READ | WRITE if peer.behind else READ, peer)
+            if peer.is_watched_for_room != peer.behind:
+                peer.is_watched_for_room = not peer.is_watched_for_room
+                events = READ | WRITE if peer.is_watched_for_room else READ
+                self._selector.modify(peer.socket, events, peer)
         timeout_s = None if self._until_s is None else self._until_s - time.monotonic()
         for key, events in self._selector.select(timeout_s):
             if key.fileobj is self._listener:
@@ -135,6 +138,7 @@ class _Connection:
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self.socket = connected
+        self.is_watched_for_room = False
         self._framer = Framer(ToHost)
         self._lock = threading.Lock()
         self._unsent = bytearray()

@@ -148,8 +148,14 @@ class Call:
         """
         if isinstance(self.result, Series):
             return [length for each in self._submissions for length in each.text_lengths]
-        texts = (each.text_lengths for each in self._submissions if not _has_images(each))
-        return [*next(filter(None, texts), []), *self.image_lengths]
+        texts: Sequence[int] = ()
+        images: list[int] = []
+        for each in self._submissions:
+            if _has_images(each):
+                images += each.text_lengths
+            else:
+                texts = texts or each.text_lengths
+        return [*texts, *images]
 
     @property
     def image_lengths(self) -> list[int]:

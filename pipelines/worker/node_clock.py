@@ -19,18 +19,19 @@ class NodeClock:
 
     def __init__(self) -> None:
         self.works: dict[str, NodeWork] = {}
-        self._open: list[str] = []  # names of the nodes that run now, the outermost first
+        self._open: list[str] = []  # paths of the nodes that run now, the outermost first
         self._owners: dict[int, tuple[object, NodeWork]] = {}  # by the id of what a node added
 
     @property
     def path(self) -> str:
         """That of the node that runs now."""
-        return ".".join(self._open)
+        return self._open[-1] if self._open else ""
 
     def run(self, name: str, run: Callable[..., Any], call: Any, inputs: Mapping[str, Any]) -> Any:
         """Run a node."""
-        self._open.append(name)
-        work = self.works.setdefault(self.path, NodeWork(self.path))
+        path = f"{self._open[-1]}.{name}" if self._open else name
+        self._open.append(path)
+        work = self.works.get(path) or self.works.setdefault(path, NodeWork(path))
         from_s = monotonic()
         try:
             value = run(call, **inputs)

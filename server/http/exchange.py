@@ -6,7 +6,7 @@ Does not depend on routes, models or bodies.
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
@@ -54,7 +54,7 @@ class Exchange:
         then.
         """
         self.client_id: str | None = None  # the client's own
-        self.trace = RequestTrace(secrets.token_hex(16), time.monotonic())
+        self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters

@@ -18,7 +18,7 @@ import pytest
 from patience import PATIENCE_S
 
 from tools.bench.contenders import ContenderFailed
-from tools.bench.pooling.contenders import ALONE, BRAID
+from tools.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT
 from tools.bench.pooling.load import Load, OverHTTP, Timings, run_load
 from tools.bench.pooling.measuring import Workload, asleep, measure
 from tools.bench.pooling.texts import MOST_WORDS, make_texts
@@ -76,10 +76,18 @@ def test_the_first_round_does_not_count_and_ratios_are_braids():
 
 
 def test_the_model_alone_takes_only_what_is_for_it():
-    contenders = {BRAID: Steady(0.001), ALONE: Steady(0.001)}
+    contenders = {BRAID: Steady(0.001), ALONE: Steady(0.001), FROM_TEXT: Steady(0.001)}
     workloads = {"many": Workload(4, 2, 1), "one": Workload(4, 1, 1, alone=True)}
     rows = measure(contenders, workloads, rounds=1, note=lambda text: None)
-    assert [row["workload"] for row in rows if row["contender"] == ALONE] == ["one"]
+    for name in (ALONE, FROM_TEXT):
+        assert [row["workload"] for row in rows if row["contender"] == name] == ["one"]
+
+
+def test_what_one_text_takes_is_compared_with_what_is_aimed_at():
+    contenders = {BRAID: Steady(0.005), ALONE: Steady(0.003)}
+    (ours, its) = measure(contenders, {"one": Workload(4, 1, 1, alone=True)}, 2, lambda text: None)
+    assert ours["over_ms"] == pytest.approx(5 - (1.15 * 3 + 0.7))
+    assert "over_ms" not in its
 
 
 class Answers(BaseHTTPRequestHandler):

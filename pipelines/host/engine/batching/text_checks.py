@@ -102,11 +102,12 @@ def _with_lengths(inputs: Arrays, features: NDArray[Any], lengths: NDArray[Any])
 
 
 def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None:
-    if not len(lengths) or int(lengths.min()) < 1:
+    each = lengths.tolist()
+    if not each or min(each) < 1:
         raise RequestError("The decoder prompt cannot be empty")
-    if lengths.max() > bounds.max_tokens:
-        raise too_long(bounds.max_tokens, str(lengths.max()))
-    if int(lengths.sum()) != len(ids):
+    if (longest := max(each)) > bounds.max_tokens:
+        raise too_long(bounds.max_tokens, str(longest))
+    if sum(each) != len(ids):
         raise RequestError("the lengths of the texts are not those of their ids")
     if ids.min() < 0 or ids.max() >= bounds.vocab_size:
         outside = (ids < 0) | (ids >= bounds.vocab_size)

@@ -88,7 +88,9 @@ class WaitingQueue:
         """
         self._clock += self._share  # only now: requests that came meanwhile go before those of the last batch
         anchor = min(map(self._first, list(self._counts)))[3].length
-        chosen = choose(anchor, self._counts, sorted(self._counts), self._budget)
+        chosen = {anchor: 1}
+        if self.num_texts > 1:
+            chosen = choose(anchor, self._counts, sorted(self._counts), self._budget)
         self._share = sum(length * num_texts for length, num_texts in chosen.items()) // len(self._runs)
         return [part for length, num_texts in chosen.items() for part in self._parts(length, num_texts)]
 

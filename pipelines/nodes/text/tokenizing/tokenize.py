@@ -122,7 +122,8 @@ class Tokenize(TokenizerNode):
         if prompt.text is None or prompt.is_rendered:
             return prompt
         text = prompt.text.strip() if self.config.strip else prompt.text
-        return replace(prompt, text=text.lower() if self.config.lowercase else text)
+        text = text.lower() if self.config.lowercase else text
+        return prompt if text == prompt.text else replace(prompt, text=text)
 
     def to_continue(
         self, request: GenerationInput, prompts: list[Prompt], images: Images | None
