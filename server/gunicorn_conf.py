@@ -18,9 +18,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipelines.telemetry import registry
-from server.ovms_config import remove_temporary
 from server.process import startup
 from server.settings import SettingsError, bracketed, read_settings
+from server.temporary_config import remove_temporary
 from server.traces.endpoint import check_traces
 
 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 from pipelines.repository.ovms.config_file import read_config, read_file
 from pipelines.repository.ovms.config_schema import ServerConfig
 from pipelines.repository.ovms.graph_file import FILE
+from server.temporary_config import TEMPORARY, remove_temporary
 
 MODELS, GRAPHS = "model_config_list", "mediapipe_config_list"
-TEMPORARY = "braid-ovms-"
-"""How the name of a folder begins that holds the config.json of a server's only model."""
 
 
 def write_temporary(name: str, path: Path, options: Mapping[str, Any]) -> Path:
@@ -32,13 +30,6 @@ def write_temporary(name: str, path: Path, options: Mapping[str, Any]) -> Path:
         remove_temporary(config)
         raise
     return config
-
-
-def remove_temporary(config: Path) -> None:
-    """Remove what `write_temporary` made; any other file stays."""
-    folder = config.parent
-    if folder.name.startswith(TEMPORARY) and folder.parent == Path(tempfile.gettempdir()):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def add(config: Path, name: str, path: Path, options: Mapping[str, Any]) -> None:

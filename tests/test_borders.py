@@ -82,7 +82,7 @@ MAY_IMPORT = {
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     # the worker
     "pipelines.worker": SHARED
-    | {"pipelines.loading", "pipelines.nodes", "pipelines.repository"}
+    | {"pipelines.garbage_collection", "pipelines.loading", "pipelines.nodes", "pipelines.repository"}
     | {"pipelines.telemetry", "pipelines.worker"},
     "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
     "server": {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server"},

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pipelines.garbage_collection import release_free_pages
 from pipelines.host import loader
 from pipelines.host.adapters.commands import AdapterCommands
 from pipelines.host.adapters.found import AdapterFinder
@@ -215,7 +216,7 @@ class Host:
         self._cold[:] = [model for model in self._cold if id(model) in held]
         if self._cold and not self._warms(self._cold[0]):
             del self._cold[0]
-            loader.release_free_pages()
+            release_free_pages()
 
     def _warms(self, model: HostModel) -> bool:
         """Whether there is more of it; a model that fails here may serve all the same."""

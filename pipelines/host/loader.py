@@ -5,11 +5,9 @@ Puts what it found and made into the host's inbox; never touches the instances t
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +19,7 @@ import psutil
 
 from graphs.compose import GraphSource
 from graphs.errors import GraphError
+from pipelines.garbage_collection import release_free_pages
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.lifecycle.residents import Terms
@@ -297,14 +296,6 @@ def free_memory() -> None:
     gc.collect()
     gc.freeze()
     release_free_pages()
-
-
-def release_free_pages() -> None:
-    """Give back to the system what malloc holds for later, as after a load: hundreds of MB."""
-    if sys.platform.startswith("linux"):
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:  # musl has none
-            trim(0)
 
 
 def _problems(error: BaseException) -> list[str]:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
+from pipelines.garbage_collection import release_free_pages
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
@@ -208,6 +209,7 @@ class Catalogue:
         sources = {name: GraphSource(text) for name, text in model.graphs.items()}
         graphs = Graphs(sources, VOCABULARY, TASKS)
         pipeline = load_for_worker(folder, model.instance_id, model.max_context or 0, graphs, self.get)
+        release_free_pages()
         nodes = (line.node for line in pipeline.lines)
         named = tuple(node.config.graph for node in nodes if isinstance(node, GraphNode))
         return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(folder, graphs), graph)

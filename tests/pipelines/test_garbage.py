@@ -1,8 +1,10 @@
-"""A process that settled keeps what lives, and none of what was garbage before."""
+"""A process that settled keeps what lives, none of what was garbage before, and no free memory."""
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -30,3 +32,19 @@ def test_what_is_garbage_goes_before_the_rest_is_kept(collections):
     assert node() is None
     assert gc.get_threshold()[0] == YOUNG_OBJECTS
     assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have another malloc")
+def test_free_memory_goes_back_to_the_system():
+    code = """
+import psutil
+from pipelines.garbage_collection import release_free_pages
+made = [bytes(10_000) for _ in range(5_000)]
+last = made.pop()  # behind all others, so that malloc keeps what is freed before it
+del made
+before = psutil.Process().memory_info().rss
+release_free_pages()
+print(before - psutil.Process().memory_info().rss)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > 40_000_000

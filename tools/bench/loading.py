@@ -89,7 +89,9 @@ def read_bytes(models: Path) -> dict[str, float]:
 
 
 def of_one(checkout: Path, models: Path, scratch: Path) -> dict[str, float]:
-    """A start of the server with one model: load, first answers, memory of its engine host."""
+    """A start of the server with one model: load, first answers, memory of its engine host and of all
+    processes.
+    """
     name = next(path.name for path in sorted(models.iterdir()) if path.is_dir())
     environment = {"BRAID_CACHE": str(scratch / "cache")}
     with served(checkout, models, name, scratch, environment) as (server, start):
@@ -106,6 +108,7 @@ def of_one(checkout: Path, models: Path, scratch: Path) -> dict[str, float]:
             "later s": statistics.median(later),
             "peak MB": high_water(host) / MB,
             "idle MB": host.memory_info().rss / MB,
+            "whole server MB": server_bytes(server) / MB,
         }
 
 
@@ -181,6 +184,13 @@ def load_seconds(port: int) -> float:
 def host_of(server: Served) -> psutil.Process:
     children = psutil.Process(server.process.pid).children()
     return next(child for child in children if "pipelines.host" in child.cmdline())
+
+
+def server_bytes(server: Served) -> int:
+    """What all processes of a server hold in memory, pages that several share once."""
+    master = psutil.Process(server.process.pid)
+    found: int = sum(each.memory_full_info().pss for each in (master, *master.children(recursive=True)))
+    return found
 
 
 def high_water(process: psutil.Process) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,9 @@ MAX_CACHE_BYTES = 8 << 30
 """Upper limit in bytes of a cache when the graph has no `memory_gb`."""
 NO_SWAP_SPACE = "the cache is in host memory already; there is no other memory to swap it to"
 HUGE_PAGE_BYTES = 2 << 20
-"""Bytes that are mapped in one call: a huge page on most machines."""
-PAGES_PER_CALL = 16
-"""Pages mapped between two looks at the queue: 1.5 ms, or 70 where a hypervisor has to find the memory."""
-MAX_PREFAULT_BYTES = 128 << 20
-"""Bytes mapped before use at most: the first prompts find them, and an idle server stays small."""
+"""Of most machines."""
+MAX_PREFAULT_BYTES = 32 << 20
+"""Bytes of a cache mapped before use at most: the first prompts find them, and an idle server stays small."""
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name
 
 
@@ -46,55 +43,36 @@ def aligned_zeros(num_bytes: int) -> NDArray[np.uint8]:
     """Zeros uint8[num_bytes] aligned to a memory page.  A page uses no memory before its first write.
 
     Huge pages are requested where Linux has them: the first use of a block then maps few pages instead of
-    hundreds, which took longer than computing the block's tokens.
+    hundreds, which took longer than computing the block's tokens.  Both ends have small pages: the first
+    block of a cache with dozens of arrays, and the last one, which is for warm-up steps, would else take
+    2 MiB of each.
     """
     room = mmap.mmap(-1, max(1, num_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
+        inner = num_bytes // HUGE_PAGE_BYTES - 2
         with suppress(OSError):  # a kernel without them
-            room.madvise(mmap.MADV_HUGEPAGE)
+            room.madvise(mmap.MADV_NOHUGEPAGE)
+            if inner > 0:
+                room.madvise(mmap.MADV_HUGEPAGE, HUGE_PAGE_BYTES, inner * HUGE_PAGE_BYTES)
     return np.frombuffer(room, np.uint8, num_bytes)
 
 
-class PagePrefault:
-    """Maps the pages of arrays of `aligned_zeros` before they are used: the arrays hold the blocks of a
-    cache.
+def prefault(arrays: Sequence[NDArray[np.uint8]]) -> None:
+    """Map the first pages of arrays of `aligned_zeros`, which hold the blocks of a cache, before they are
+    used: first blocks are used first.  The content of the arrays does not change.
 
-    The first pages of all arrays come first, because the first blocks are used first.  The content of the
-    arrays does not change.
+    At most MAX_PREFAULT_BYTES in all, of each array the same share, and at most half of the free memory.
+    Nothing is mapped where the kernel cannot do it without a write.
     """
-
-    def __init__(self, arrays: Sequence[NDArray[np.uint8]]) -> None:
-        self._pieces = _pieces([array.reshape(-1) for array in arrays])
-        self._left_bytes = MAX_PREFAULT_BYTES
-
-    def prefault_some(self, num_pieces: int = PAGES_PER_CALL) -> bool:
-        """Map the next pages as a first write would; return whether more are left.
-
-        At most MAX_PREFAULT_BYTES in all, and at most half of the free memory, because other caches grow too.
-        Nothing is mapped where the kernel cannot do it without a write.
-        """
-        self._left_bytes = min(self._left_bytes, free_bytes() // 2)
-        for piece in islice(self._pieces, num_pieces):
-            self._left_bytes -= HUGE_PAGE_BYTES
-            if self._left_bytes < 0 or not _populate(piece):
-                self._pieces = iter(())
-                return False
-            num_pieces -= 1
-        return num_pieces == 0
-
-
-def _pieces(arrays: Sequence[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
-    """The parts of arrays in one huge page each.  An array begins anywhere in one, often behind another."""
-    offsets = [array.ctypes.data % HUGE_PAGE_BYTES for array in arrays]
-    longest = max((each + len(array) for each, array in zip(offsets, arrays, strict=True)), default=0)
-    for begin in range(0, longest, HUGE_PAGE_BYTES):
-        for offset, array in zip(offsets, arrays, strict=True):
-            if offset + len(array) > begin:
-                yield array[max(0, begin - offset) : begin - offset + HUGE_PAGE_BYTES]
+    num_bytes = min(MAX_PREFAULT_BYTES, free_bytes() // 2)
+    share = min(1.0, num_bytes / max(1, sum(array.nbytes for array in arrays)))
+    for array in arrays:
+        if not _populate(array.reshape(-1)[: int(array.nbytes * share)]):
+            return
 
 
 def _populate(piece: NDArray[np.uint8]) -> bool:
-    """Map the pages of a piece, which starts at a page; whether the kernel did.  The GIL is released."""
+    """Map the pages of a piece, which starts at a page; whether the kernel did."""
     libc = _libc()
     return libc is not None and libc.madvise(piece.ctypes.data, piece.nbytes, MADV_POPULATE_WRITE) == 0
 

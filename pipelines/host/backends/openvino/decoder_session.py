@@ -126,7 +126,7 @@ class OpenVINOSession:
     def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         if num_host_blocks:
             raise ValueError(NO_SWAP_SPACE)
-        self._place_cache(num_blocks).prefault_first()
+        self._place_cache(num_blocks).prefault()
         self._place_states(num_states)
 
     def _compile_frames(self, frames: FrameModel | None, device: str, properties: dict[str, Any]) -> None:
@@ -192,24 +192,21 @@ class OpenVINOSession:
         return logits.reshape(-1, self.vocab_size)
 
     def warm(self) -> bool:
-        """Map more pages of the cache, or run one more shape of steps; return whether more is left to do.
-
-        A step in unmapped memory takes a tenth longer, and one of a new shape some milliseconds.
-        """
+        """Run one more shape of steps, the first of which takes longer; return whether more are left."""
         assert self._memory is not None, "warm comes between allocate and close"
-        if self._memory.prefault_some():
-            return True
         if self._shapes_to_warm:
             self._time_step(*self._shapes_to_warm.pop(0))
         self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
         if not self._shapes_to_warm:
-            self._release_files()
+            self._release_memory()
         return bool(self._shapes_to_warm)
 
-    def _release_files(self) -> None:
-        """Release pages of weights: some processors want them packed anew for wide steps, and read them
-        again.
+    def _release_memory(self) -> None:
+        """Release what wide steps took: their intermediate values, and pages of weights, which some
+        processors want packed anew for them.
         """
+        assert self._compiled is not None
+        self._compiled.release_memory()
         for file in self._files:
             file.release_pages()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import openvino as ov
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.host_memory import PagePrefault
+from pipelines.host.backends.host_memory import prefault
 from pipelines.host.backends.openvino.input_tables import InputTables, TableLayout
 from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT
 
@@ -32,16 +32,7 @@ class OpenVINOCacheLayout(TableLayout):
 
 
 class OpenVINOCache(InputTables):
-    """The blocks of a cache; `prefault_first` and `prefault_some` map pages before their first write."""
+    """The blocks of a cache; `prefault` maps the pages of the first ones before their first write."""
 
-    def __init__(self, layout: OpenVINOCacheLayout, num_blocks: int) -> None:
-        super().__init__(layout, num_blocks)
-        self._unmapped = PagePrefault(list(self.bytes.values()))
-
-    def prefault_first(self) -> None:
-        """Map a first piece of every input: memory for the first blocks."""
-        self._unmapped.prefault_some(len(self.bytes))
-
-    def prefault_some(self) -> bool:
-        """Map some more pages; return whether more are left."""
-        return self._unmapped.prefault_some()
+    def prefault(self) -> None:
+        prefault(list(self.bytes.values()))

@@ -182,9 +182,8 @@ class OnnxCpuSession:
         self._adapters.drop(number)
 
     def warm(self) -> bool:
-        """Map more pages of the cache's memory; return whether more are left."""
-        assert self._cache is not None, "warm comes between allocate and close"
-        return self._cache.prefault_some()
+        """Has no effect: nothing is prepared for a shape."""
+        return False
 
     def describe(self) -> Mapping[str, str]:
         return self._facts

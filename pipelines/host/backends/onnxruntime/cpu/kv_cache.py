@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ops.cache_blocks import copy_blocks
 from pipelines.host.backends.block_bytes import joined, put_back
-from pipelines.host.backends.host_memory import PagePrefault, aligned_zeros
+from pipelines.host.backends.host_memory import aligned_zeros, prefault
 from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
 
@@ -42,11 +42,7 @@ class OnnxCpuCache:
             part: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
             for part, size in layout.bytes_of.items()
         }
-        self._unmapped = PagePrefault(list(self._blocks.values()))
-
-    def prefault_some(self) -> bool:
-        """Map some more pages; return whether more are left."""
-        return self._unmapped.prefault_some()
+        prefault(list(self._blocks.values()))
 
     def bind(self, binding: ort.IOBinding) -> None:
         """Bind the cache to the graph: each input and its output are the same memory."""
