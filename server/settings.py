@@ -28,6 +28,7 @@ from server.responses.replica_ids import NAME
 
 PREFIX = "BRAID_"
 MAX_ENGINES = 64
+DEVICE = r"cpu|cuda(:\d+)?"
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages: the checkout, or site-packages."""
 
@@ -55,10 +56,16 @@ def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
     return modules
 
 
+def _check_device(device: str) -> str:
+    if not re.fullmatch(DEVICE, device):
+        raise ValueError("expected cpu, cuda (the first GPU) or cuda:N")
+    return device
+
+
 def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
     if len(engines) == 1 and engines[0].isdecimal() and 1 <= int(engines[0]) <= MAX_ENGINES:
         return engines
-    if wrong := [device for device in engines if not re.fullmatch(r"cpu|cuda(:\d+)?", device)]:
+    if wrong := [device for device in engines if not re.fullmatch(DEVICE, device)]:
         raise ValueError(f"{wrong[0]}: expected devices, as cuda:0, or one number from 1 to {MAX_ENGINES}")
     if len({*engines}) < len(engines):
         raise ValueError("a device may be named once")
@@ -123,9 +130,8 @@ class Settings(BaseModel):
         description="model of requests that name none, where several can do what the path does; default: the "
         "first one that generates text, by name",
     )
-    device: str | None = Field(
+    device: Annotated[str, AfterValidator(_check_device)] | None = Field(
         default=None,
-        pattern=r"^(cpu|cuda(:\d+)?)$",
         description="cpu or cuda:0: runs every model on this device instead of the one in its graph",
     )
     workers: int = Field(
@@ -355,4 +361,5 @@ def _problem(name: str, error: Mapping[str, object]) -> str:
         allowed = [PREFIX + field.upper() for field in Settings.model_fields]
         nearest = get_close_matches(name, allowed, 1, 0.0)[0]
         return f"{name}: unknown setting; did you mean {nearest}?"
-    return f"{name}={error['input']}: {error['msg']}"
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{name}={error['input']}: {text}"

@@ -42,6 +42,14 @@ def test_every_wrong_value_is_named():
     assert "BRAID_LOG_LEVEL=loud" in message
 
 
+def test_a_wrong_device_is_answered_with_those_there_are():
+    with pytest.raises(
+        SettingsError, match="^BRAID_DEVICE=gpu: expected cpu, cuda .the first GPU. or cuda:N$"
+    ):
+        read_settings({"BRAID_DEVICE": "gpu"})
+    assert read_settings({"BRAID_DEVICE": "cuda:1"}).device == "cuda:1"
+
+
 def test_unknown_setting_names_the_nearest():
     with pytest.raises(SettingsError, match=r"BRAID_WORKER: .*did you mean BRAID_WORKERS"):
         read_settings({"BRAID_WORKER": "2"})

@@ -23,8 +23,8 @@ class SamplingSlots:
     `num_outputs[slot]` counts the output tokens so far: with the slot's key it is all that a random number
     depends on, so a sequence draws the same tokens in any batch, in any slot, and after a preemption.
     `edits[slot]` is None, or what changes single logits of the slot before a token is chosen; `guides[slot]`
-    is None, or restricts the next tokens (`guided`: whether there is one).  `plain[slot]`: the
-    likeliest token is chosen, of logits without edits, and no log-probability is wanted.
+    is None, or restricts the next tokens.  `plain[slot]`: the likeliest token is chosen, of logits without
+    edits, and no log-probability is wanted.
     Log-probabilities are those of logits / `logprob_temperature[slot]`, within the nucleus of
     `logprob_top_p[slot]` (both 1: of the model's own), with `logprob_ids[slot]`, if any, as alternatives.
     For the engine's thread only.
@@ -47,7 +47,6 @@ class SamplingSlots:
         self.edited = np.zeros(num_slots, np.bool_)
         self.plain = np.ones(num_slots, np.bool_)
         self.guides: list[Guide | None] = [None] * num_slots
-        self.guided = np.zeros(num_slots, np.bool_)
 
     def set(
         self,
@@ -75,7 +74,6 @@ class SamplingSlots:
         self.edits[slot] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
         self.plain[slot] = not needed and params.temperature == 0 and self.num_logprobs[slot] < 0
         self.guides[slot] = guide
-        self.guided[slot] = guide is not None
 
     def _set_logprobs(self, slot: int, params: SamplingParams) -> None:
         """Named ids replace the most likely ones; a greedy choice has no temperature to divide by."""
@@ -101,7 +99,6 @@ class SamplingSlots:
         self.edits[slot] = None
         self.plain[slot] = True
         self.guides[slot] = None
-        self.guided[slot] = False
 
 
 def random_key(seed: int, choice: int) -> np.uint64:

@@ -115,7 +115,7 @@ def sample(logits: Logits) -> Sampled:
     step, sampling, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots
     is_plain = logits.masks is None and step.draft_tokens is None and not step.num_scored
-    if is_plain and sampling.plain[at].all():
+    if is_plain and all(sampling.plain[at].tolist()):
         return Sampled(ops.likeliest(logits.values), [])
     values = ops.writable(logits.values)
     scores = score(ops, values, step)

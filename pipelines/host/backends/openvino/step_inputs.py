@@ -71,6 +71,8 @@ def flat_blocks(
     table: NDArray[np.int32], num_blocks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Block tables → all blocks in one row [sum(num_blocks)], each sequence's start in it [num_seqs + 1]."""
+    if len(num_blocks) == 1:
+        return table[0, : num_blocks[0]], np.array([0, num_blocks[0]], np.int32)
     begins = np.zeros(len(num_blocks) + 1, np.int32)
     np.cumsum(num_blocks, out=begins[1:])
     used = np.arange(table.shape[1]) < num_blocks[:, None]

@@ -120,8 +120,11 @@ class Grammar(Node):
 def _runs(context: StepContext) -> list[DraftRun]:
     """Those with guides, ascending; without draft tokens only where something is restricted."""
     step, sampling = context.step, context.sampling
-    guides, at = sampling.guides, step.logit_slots
-    rows = np.flatnonzero(sampling.guided[at])
+    guides, at = sampling.guides, step.logit_slots.tolist()
+    guided = [row for row, slot in enumerate(at) if guides[slot] is not None]
+    if not guided:
+        return []
+    rows = np.array(guided)
     draft_tokens: list[list[int]] = [[]] * len(rows)
     if step.draft_tokens is not None and step.draft_offset is not None:
         rows = rows[step.draft_offset[rows] == 0]
