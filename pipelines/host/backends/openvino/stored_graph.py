@@ -9,6 +9,7 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.backends.openvino.mapped_files import MappedFile
+from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT
 
 Notes = Mapping[str, Mapping[str, int]]
 """The numbers in the runtime information of nodes, by the nodes' names."""
@@ -30,8 +31,20 @@ def read_stored(graph: bytes, weights: MappedFile, notes: Notes) -> ov.Model:
             information[key] = value
         if node.get_type_name() == "Constant" and node.get_element_type().to_string() in FOUR_BITS:
             information[NOT_WIDENED] = 1
+    _free_cache_types(model)
     _widen_turns(model)
     return model
+
+
+def _free_cache_types(model: ov.Model) -> None:
+    """Let the device choose the type of the cache, as for a model's own files: what is a f16 input in the
+    export would be widened to f32 in each step, and the widened copy written to, on a processor that computes
+    in f32.
+    """
+    for parameter in model.get_parameters():
+        if any(CACHE_INPUT.fullmatch(name) for name in parameter.output(0).get_names()):
+            parameter.set_element_type(ov.Type.dynamic)
+    model.validate_nodes_and_infer_types()
 
 
 def numbers_of_nodes(model: ov.Model) -> dict[str, dict[str, int]]:
