@@ -33,6 +33,7 @@ def read_stored(graph: bytes, weights: MappedFile, notes: Notes) -> ov.Model:
             information[NOT_WIDENED] = 1
     _free_cache_types(model)
     _widen_turns(model)
+    model.validate_nodes_and_infer_types()
     return model
 
 
@@ -44,7 +45,6 @@ def _free_cache_types(model: ov.Model) -> None:
     for parameter in model.get_parameters():
         if any(CACHE_INPUT.fullmatch(name) for name in parameter.output(0).get_names()):
             parameter.set_element_type(ov.Type.dynamic)
-    model.validate_nodes_and_infer_types()
 
 
 def numbers_of_nodes(model: ov.Model) -> dict[str, dict[str, int]]:
@@ -75,4 +75,3 @@ def _widen_turns(model: ov.Model) -> None:
                 if half not in wide:
                     wide[half] = ops.concat([half, half], -1).output(0)
                 port.replace_source_output(wide[half])
-    model.validate_nodes_and_infer_types()

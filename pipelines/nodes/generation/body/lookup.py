@@ -93,8 +93,10 @@ class Lookup(Speculator):
         cost = speculation.cost
         if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
             return context
-        if len(slots) > FEW_SLOTS and not _may_pay(step, len(slots), cost):
-            speculation.rest(MOST_RESTS)
+        if len(slots) > FEW_SLOTS and not worth_speculating(
+            len(slots), step.num_tokens, step.num_sampled, cost
+        ):
+            speculation.rest(MOST_RESTS)  # not even if all of them were sure
             return context
         began_s = perf_counter()
         counts = self._search(step, slots, speculation)
@@ -171,8 +173,3 @@ class Lookup(Speculator):
 
 def _kind(matched: int) -> int:
     return min(matched, len(PRIOR)) - 1
-
-
-def _may_pay(step: Step, num_slots: int, cost: StepCost) -> bool:
-    """Whether draft tokens would pay if they were sure: then it is worth the time to look at many slots."""
-    return worth_speculating(num_slots, step.num_tokens, step.num_sampled, cost)
