@@ -198,15 +198,13 @@ class OpenVINOSession:
             self._time_step(*self._shapes_to_warm.pop(0))
         self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
         if not self._shapes_to_warm:
-            self._release_memory()
+            self._release_files()
         return bool(self._shapes_to_warm)
 
-    def _release_memory(self) -> None:
-        """Release what wide steps took: their intermediate values, and pages of weights, which some
-        processors want packed anew for them.
+    def _release_files(self) -> None:
+        """Release pages of weights: some processors want them packed anew for wide steps, and read them
+        again.
         """
-        assert self._compiled is not None
-        self._compiled.release_memory()
         for file in self._files:
             file.release_pages()
 

@@ -53,6 +53,16 @@ def test_warming_ends_and_leaves_the_cache_as_it_was(session):
     assert 0 <= session.shape_change_s < 0.5
 
 
+@pytest.mark.parametrize("num_tokens", [64, 40, 2, 1])
+def test_the_first_step_after_warming_may_have_any_shape(session, num_tokens):
+    """Also that of the last warm-up step: a prompt of as many tokens as a new server's first request has."""
+    first = step(np.resize(PROMPT, num_tokens), 0, [3, 4], [num_tokens - 1])
+    expected = session.run(first).copy()
+    while session.warm():
+        pass
+    np.testing.assert_array_equal(session.run(first), expected)
+
+
 def test_a_session_without_step_sizes_warms_nothing_but_memory():
     opened = OpenVINOSession(DEMO)
     opened.allocate(2)
