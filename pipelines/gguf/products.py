@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from pipelines.adapters.product_names import AND
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.onnx_writer import CONTRIB, OnnxWriter
 from pipelines.gguf.reader import GgufTensor
@@ -107,7 +108,7 @@ class Products:
             return [self.multiply(rows, tensor, each.name, each.order) for tensor, each in pairs]
         pairs = zip(tensors, operands, strict=True)
         blocks = joined([read_blocks(tensor, each.order) for tensor, each in pairs])
-        product = self._multiply_blocks(rows, blocks, f"{operands[0].name}.and")
+        product = self._multiply_blocks(rows, blocks, f"{operands[0].name}{AND}")
         return self._writer.split(product, *(each.rows for each in operands))
 
     def _biased(self, product: ir.Value, operand: Operand) -> ir.Value:

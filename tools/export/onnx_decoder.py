@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from tools.export.folder import Stage
+from tools.export.joined_products import join_products
 from tools.export.product_inputs import mean_squares
 from tools.export.quantizing import BITS, quantize
 from tools.export.tracing import prompts_of, trace, watch
@@ -31,6 +32,7 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
     if weights in BITS:
         stage(f"compressing weights to {weights}")
         graph = quantize(graph, weights, squares)
+    graph = join_products(graph)
     stage("writing the weights")
     model.config.save_pretrained(folder)
     model.generation_config.to_json_file(folder / "generation_config.json")  # saving would validate it

@@ -51,10 +51,15 @@ def quantize(model: ir.Model, weights: str, squares: Mapping[str, Floats] | None
             _quantize(model.graph, node, bits[node])
         elif node.op_type == "Gather" and _is_weight(node.inputs[0]):
             _halve(model.graph, node)
-    for name in [name for name, value in model.graph.initializers.items() if not value.uses()]:
-        model.graph.initializers.pop(name)
+    remove_unused(model.graph)
     model.opset_imports[DOMAIN] = 1
     return model
+
+
+def remove_unused(graph: ir.Graph) -> None:
+    """Remove the weights that no node reads."""
+    for name in [name for name, value in graph.initializers.items() if not value.uses()]:
+        graph.initializers.pop(name)
 
 
 def _worst(lost: Mapping[ir.Node, float]) -> Iterator[ir.Node]:

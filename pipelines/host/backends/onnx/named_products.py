@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import named_product, parts_of
+from pipelines.adapters.product_names import AND, PARTS, last_name, named_product, parts_of
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
 
@@ -98,25 +98,28 @@ def _above(node: ir.Node) -> Iterator[ir.Node]:
 def _named(node: ir.Node, weight: ir.Value, out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
     """The names of what the node computes, each with its value and size."""
     found = _GGUF.fullmatch(weight.name or "")
-    if found is not None:
-        return _gguf_named(found, out, size_out)
-    name = named_product(weight.name or "", node.name or "")
-    return [] if name is None else [(name, out, size_out)]
+    name = named_product(weight.name or "", node.name or "") if found is None else _gguf_name(found, out)
+    if name is None:
+        return []
+    return _parts(name.removesuffix(AND), out) if name.endswith(AND) else [(name, out, size_out)]
 
 
-def _gguf_named(found: re.Match[str], out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
-    """Those of a product that a converted GGUF file has; several that are one are found where it is split."""
+def _gguf_name(found: re.Match[str], out: ir.Value) -> str | None:
+    """The name of a product that a converted GGUF file has."""
     layer, last = f"layers.{found[1]}.", GGUF_NAMES.get(found[2])
     if last is None:
-        return []
-    splits = [user for user, _ in out.uses() if user.op_type == "Split"]
-    if not found[3]:
-        is_both = last == "mlp.up_proj" and bool(splits)
-        return [(layer + ("mlp.gate_up_proj" if is_both else last), out, size_out)]
-    sizes = constant(splits[0].inputs[1])
+        return None
+    if last == "mlp.up_proj" and not found[3] and any(user.op_type == "Split" for user, _ in out.uses()):
+        last = "mlp.gate_up_proj"
+    return f"{layer}{last}{found[3] or ''}"
+
+
+def _parts(first: str, out: ir.Value) -> list[tuple[str, ir.Value, int]]:
+    """Those of several products that are one, of which `first` is the first, where they are split."""
+    split = next(user for user, _ in out.uses() if user.op_type == "Split")
+    sizes = constant(split.inputs[1])
     assert sizes is not None
-    whole = "self_attn.qkv_proj" if last.startswith("self_attn") else "mlp.gate_up_proj"
-    parts = parts_of(layer + whole)
-    first = parts.index(layer + last)
-    of_parts = zip(parts[first:], splits[0].outputs, sizes.numpy().tolist(), strict=False)
+    whole = next(whole for whole, parts in PARTS.items() if last_name(first) in parts)
+    parts = parts_of(first.removesuffix(last_name(first)) + whole)
+    of_parts = zip(parts[parts.index(first) :], split.outputs, sizes.numpy().tolist(), strict=False)
     return [(name, part, int(size)) for name, part, size in of_parts]

@@ -1,0 +1,95 @@
+"""Joins products of the same rows: queries, keys and values of a layer, and gate and up of its MLP.
+
+One product reads the same weights in fewer calls, and an engine that rounds activations rounds them once.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.adapters.product_names import AND, PARTS, last_name, named_product
+from tools.export.parameters import parameter
+from tools.export.quantizing import DOMAIN, OPERATOR, remove_unused
+
+RANKS = {("", "MatMul"): 2, (DOMAIN, OPERATOR): 3}
+"""Operators of products → the rank of their weight."""
+
+
+def join_products(model: ir.Model) -> ir.Model:
+    """Join neighbours of those that are named in `PARTS` where they are alike: of one type, in equal blocks.
+
+    A joined weight is named after the first, with AND, so that adapters find the parts; `model` is changed.
+    """
+    products = {name: node for node in model.graph if (name := _name(node)) is not None}
+    for parts in PARTS.values():
+        for first in [name for name in products if last_name(name) == parts[0]]:
+            before = first.removesuffix(parts[0])
+            whole = [products[before + part] for part in parts if before + part in products]
+            for _, alike in groupby(whole, _kind):
+                _join(model.graph, list(alike))
+    remove_unused(model.graph)
+    return model
+
+
+def _name(node: ir.Node) -> str | None:
+    """The name of a product by weights that nothing else reads."""
+    rank = RANKS.get((node.domain, node.op_type))
+    weights = _weights(node)
+    if rank is None or len(weights[0].shape or ()) != rank:
+        return None
+    if not all(each.is_initializer() and len(each.uses()) == 1 for each in weights):
+        return None
+    return named_product(weights[0].name or "", "")
+
+
+def _weights(node: ir.Node) -> list[ir.Value]:
+    return [value for value in node.inputs[1:] if value is not None]
+
+
+def _kind(node: ir.Node) -> tuple[object, ...]:
+    """What products that can be one have in common."""
+    sizes = sorted((name, value.value) for name, value in node.attributes.items() if name != "N")
+    weights = [(each.dtype, _by_output(node, each).shape[1:]) for each in _weights(node)]
+    return (node.inputs[0], node.op_type, *sizes, *weights)
+
+
+def _by_output(node: ir.Node, weight: ir.Value) -> np.ndarray:
+    """[outer, ...]: the part of a weight that each of the product's outputs has."""
+    assert weight.const_value is not None
+    values = weight.const_value.numpy()
+    return values.T if node.op_type == "MatMul" else values
+
+
+def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
+    """Replace several products by one, which a Split takes apart again."""
+    if len(nodes) == 1:
+        return
+    first, old = nodes[0], [node.outputs[0] for node in nodes]
+    sizes = [len(_by_output(node, _weights(node)[0])) for node in nodes]
+    weights = []
+    for alike in zip(*map(_weights, nodes), strict=True):
+        rows = np.concatenate([_by_output(first, each) for each in alike])
+        values = np.ascontiguousarray(rows.T if first.op_type == "MatMul" else rows)
+        weights.append(parameter(graph, _and(alike[0].name), values))
+    attributes = {name: value.value for name, value in first.attributes.items()}
+    if "N" in attributes:
+        attributes["N"] = sum(sizes)
+    inputs = [first.inputs[0], *weights]
+    product = ir.node(first.op_type, inputs, attributes, domain=first.domain, name=_and(first.name))
+    (out,) = product.outputs
+    out.name, out.type = f"{product.name}.rows", old[0].type
+    lengths = parameter(graph, f"{product.name}.sizes", np.array(sizes, np.int64))
+    name = f"{product.name}.split"
+    split = ir.node("Split", [out, lengths], {"axis": -1}, num_outputs=len(nodes), name=name)
+    for part, each in zip(split.outputs, old, strict=True):
+        part.name, part.type, part.shape = each.name, each.type, each.shape
+    ir.convenience.replace_nodes_and_values(graph, first, nodes, [product, split], old, split.outputs)
+
+
+def _and(name: str | None) -> str:
+    """`layers.0.self_attn.q_proj.and.weight` of `layers.0.self_attn.q_proj.weight`."""
+    before, dot, behind = (name or "").partition(".weight")
+    return f"{before}{AND}{dot}{behind}"
