@@ -1,6 +1,6 @@
 """`python -m tools.bench.growth`: measures how cost grows with load, and draws `docs/growth.svg`.
 
-Each part writes `build/growth/PART.json`; the drawing has every part that was ever measured.
+Each part writes `docs/growth/PART.json`; the drawing has all of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from tools.bench.model import NAMES, Model
 from tools.bench.report import Row
 
 BUILD = Path("build")
-FIGURES = BUILD / "growth"
-DRAWING = Path("docs/growth.svg")
+FIGURES, DRAWING = Path("docs/growth"), Path("docs/growth.svg")
 PARTS = ("streams", "prompts", "models", "adapters")
 SWEEPS = {"streams": ("streams", generation.STREAMS), "prompts": ("prompt", generation.PROMPTS)}
 """Part → the name of its rows, and its points."""
@@ -53,7 +52,7 @@ def measure(part: str, name: str, sizes: tuple[int, ...], rounds: int) -> list[R
     if sizes and part not in SWEEPS:
         raise click.UsageError(f"--size is for {' and '.join(SWEEPS)}; say which with --part.")
     if part == "models":
-        return models.measure(FIGURES / "models", rounds, click.echo)
+        return models.measure(BUILD / "growth", rounds, click.echo)
     model = Model.within(BUILD / "bench", name, click.echo)
     if part == "adapters":
         rows = adapters.measure(model, numbers=NUM_ADAPTERS, rounds=rounds)

@@ -44,6 +44,7 @@ from pipelines.host.backends.openvino.onnx_weights import (
     rewrite_compressed_weights,
 )
 from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT, last_line
+from pipelines.host.backends.openvino.token_order import HEADS_LAST, read_in_order, write_in_order
 
 STEP_SHAPES: dict[str, list[str | int]] = {
     "past_lens": ["num_seqs"],
@@ -69,8 +70,6 @@ UNUSED: list[tuple[type, tuple[int, ...]]] = [
 
 LEAST_SUMMED = 1 << 20
 """Weights of a product from which on int8 sums save more time than the sums of blocks take."""
-
-HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]
 
 
 class PagedOnnx(NamedTuple):
@@ -110,6 +109,7 @@ def page_decoder(
     weights = detach_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())
     weights.attach(model)
+    _skip_transposes(model)
     _clear_names(model)
     attentions = _attentions_to_frames(model)
     frames = split_frames(model, attentions) if attentions else None
@@ -216,6 +216,28 @@ def _convert(graph: bytes) -> ov.Model:
             f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_error_summary(error)}. "
             "`engine: onnxruntime` may."
         ) from error
+
+
+def _skip_transposes(model: ov.Model) -> None:
+    """Let the attention nodes read and write rows of tokens without transposes."""
+    angles: dict[str, ov.Output] = {}
+    for attention in [node for node in model.get_ops() if node.get_type_name() == "PagedAttentionExtension"]:
+        for number in range(3):
+            read_in_order(_unconverted(attention.input_value(number)).get_node(), angles)
+        for port in attention.output(0).get_target_inputs():
+            write_in_order(*_rows_and_heads(port.get_node()))
+
+
+def _unconverted(value: ov.Output) -> ov.Output:
+    node = value.get_node()
+    return node.input_value(0) if node.get_type_name() == "Convert" else value
+
+
+def _rows_and_heads(converted: ov.Node) -> tuple[ov.Output, ov.Output]:
+    """[tokens, heads * size] and [1, heads, tokens, size] as `_split_heads` makes them of an attention."""
+    (split,) = (port.get_node() for port in converted.output(0).get_target_inputs())
+    (turned,) = (port.get_node() for port in split.output(0).get_target_inputs())
+    return converted.output(0), turned.output(0)
 
 
 def _clear_names(model: ov.Model) -> None:

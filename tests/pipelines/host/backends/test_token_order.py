@@ -1,0 +1,63 @@
+"""Between rotary embeddings and attention nothing is transposed, and the logits stay what they were."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+from gguf_files import CONTEXT, HEAD_SIZE, LAYERS, gate_in_up, write_llama_like
+from lone_steps import step
+
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.openvino import from_onnx
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+
+IDS = np.random.default_rng(5).integers(5, 100, 40)
+
+
+def half_turned(model):
+    model.writer.add_rope_dimension_count(HEAD_SIZE // 2)
+
+
+FAMILIES = {
+    "llama": ({}, 2 * LAYERS),
+    "qwen3": ({"architecture": "qwen3", "norms": True}, 2 * LAYERS),
+    "smollm3": ({"architecture": "smollm3", "layers": 4}, 2 * 3),  # the last of four layers turns nothing
+    "phi3": ({"architecture": "phi3", "fused": True, "feed": gate_in_up, "more": half_turned}, 2 * LAYERS),
+}
+"""What is written, and how many rotary embeddings it has."""
+PARTIAL = "phi3"
+"""It turns a part of each head: its transposes stay, or OpenVINO would compute it in many operators."""
+
+
+def operators(session):
+    ops = session._compiled.get_runtime_model().get_ops()
+    return Counter(node.get_rt_info()["layerType"].value for node in ops)
+
+
+def logits(session):
+    session.reserve(len(IDS), 2)
+    session.allocate(CONTEXT // session.block_tokens)
+    first = session.run(step(IDS[:23], 0, [0, 1], range(23))).copy()
+    rest = [session.run(step(IDS[at : at + 1], at, [0, 1], [0])).copy() for at in range(23, len(IDS))]
+    return np.concatenate([first, *rest])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nothing_is_transposed_and_the_logits_are_the_same(tmp_path, monkeypatch, family):
+    written, num_rotary = FAMILIES[family]
+    write_llama_like(tmp_path / "tiny.gguf", kind=Type.Q8_0, **written)
+    convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
+    path, settings = tmp_path / "model" / "model.onnx", OpenVINOSettings("cpu", "f32", "f32", 1)
+    ordered = OpenVINOSession(path, settings)
+    monkeypatch.setattr(from_onnx, "_skip_transposes", lambda model: None)
+    turned = OpenVINOSession(path, settings)
+    with_turns, without = operators(turned), operators(ordered)
+    assert with_turns["Transpose"] >= num_rotary
+    assert without["Transpose"] == (2 * num_rotary if family == PARTIAL else 0)
+    assert without["RoPE"] == with_turns["RoPE"] == num_rotary
+    assert without["Reshape"] <= with_turns["Reshape"]
+    np.testing.assert_array_equal(logits(ordered), logits(turned))
