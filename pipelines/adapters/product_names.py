@@ -31,9 +31,6 @@ PARTS = {
 }
 """Last part of the name of a product that some exports compute at once → those of which it consists."""
 
-AND = ".and"
-"""Behind the name of the first of several products that are one, and that a Split takes apart again."""
-
 
 def product_name(module: str) -> str | None:
     """The product that a module's name says, None where it says none of a layer of text.

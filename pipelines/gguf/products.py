@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import AND
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.onnx_writer import CONTRIB, OnnxWriter
 from pipelines.gguf.reader import GgufTensor
@@ -27,6 +26,7 @@ from pipelines.gguf.weights import (
     read_floats,
     view_floats,
 )
+from pipelines.host.backends.onnx.decoder_format import AND
 
 F32 = ir.DataType.FLOAT
 HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}

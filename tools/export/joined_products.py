@@ -10,7 +10,8 @@ from itertools import groupby
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import AND, PARTS, last_name, named_product
+from pipelines.adapters.product_names import PARTS, last_name, named_product
+from pipelines.host.backends.onnx.decoder_format import AND
 from tools.export.parameters import parameter
 from tools.export.quantizing import DOMAIN, OPERATOR, remove_unused
 

@@ -44,6 +44,8 @@ CALIBRATION = ("key_absmax", "value_absmax")
 
 INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS = "input_ids", "position_ids", "logits_indices", "logits"
 CONTEXT_FRAMES = "context_frames"
+AND = ".and"
+"""Behind the name of the first of several products that are one, and that a Split takes apart again."""
 OPSET = 23
 IR_VERSION = 10
 SIDES = ("key", "value")

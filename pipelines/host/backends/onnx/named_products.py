@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import AND, PARTS, last_name, named_product, parts_of
+from pipelines.adapters.product_names import PARTS, last_name, named_product, parts_of
 from pipelines.adapters.weights import ProductShape
+from pipelines.host.backends.onnx.decoder_format import AND
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
 
 PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
