@@ -134,11 +134,11 @@ def _is_single(value: ov.Output) -> bool:
 
 
 def _is_angle(value: ov.Output) -> bool:
-    """[1, 1, tokens, size]: the same for all heads."""
+    """[1, 1, tokens, size], the same for all heads; not what becomes of the one head that a model has."""
     shape = value.get_partial_shape()
-    return bool(
-        shape.rank == 4 and shape[0] == 1 and shape[1] == 1 and shape[2].is_dynamic and shape[3].is_static
-    )
+    if value.get_node().get_type_name() in ELEMENTWISE or shape.rank != 4:
+        return False
+    return bool(shape[0] == 1 and shape[1] == 1 and shape[2].is_dynamic and shape[3].is_static)
 
 
 def _unshaped(value: ov.Output) -> ov.Output:
