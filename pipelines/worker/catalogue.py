@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
+from pipelines.errors import BraidError
 from pipelines.garbage_collection import release_free_pages
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
@@ -83,6 +84,10 @@ class Catalogue:
     def status(self, name: str) -> ModelStatus:
         """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
         return self._table.status(name)
+
+    def unknown(self, name: str) -> BraidError:
+        """Why no model has a name, with the names there are; Unavailable while the engine is starting."""
+        return self._table.unknown(name)
 
     def built(self, name: str | None) -> BuiltPipeline:
         """What a model is served by, with its graph.  Raises as `get`."""

@@ -110,19 +110,23 @@ class ModelTable:
 
     def status(self, name: str) -> ModelStatus:
         """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
-        if not self.is_up:
-            raise Unavailable("the engine is starting; try again in a moment")
         model = self.models.get(name)
+        if not self.is_up or model is None:
+            raise self.unknown(name)
+        return model
+
+    def unknown(self, name: str) -> BraidError:
+        """Why no model has a name, with the names there are; Unavailable while the engine is starting."""
+        if not self.is_up:
+            return Unavailable("the engine is starting; try again in a moment")
         if name in self.adapters:
             base = self.adapters[name].model
-            raise ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
-        if model is None and not self.models:
-            raise ModelNotFound("This server has no models", field="model")
-        if model is None:
-            adapters = dict.fromkeys(found.adapter.name for found in self.adapters.values())
-            near = hint(name, [*self.own_names(), *adapters], "models")
-            raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
-        return model
+            return ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
+        if not self.models:
+            return ModelNotFound("This server has no models", field="model")
+        adapters = dict.fromkeys(found.adapter.name for found in self.adapters.values())
+        near = hint(name, [*self.own_names(), *adapters], "models")
+        return ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
 
     def pipeline(self, name: str) -> Pipeline:
         """What a name is served by: a model's pipeline, or that of a model with an adapter.

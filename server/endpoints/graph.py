@@ -8,7 +8,7 @@ import falcon
 import falcon.asgi
 
 from graphs.outline import NodeOutline, outline
-from server.endpoints.models import ready_card
+from server.endpoints.models import known_card
 from server.generation.replies.reply_models import Reply
 from server.services import Services
 
@@ -31,7 +31,7 @@ class ModelGraphEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = ready_card(self._services.catalogue.cards(), name)
+        card = known_card(self._services.catalogue, name)
         built = self._services.catalogue.built(card.name)
         shown = ModelGraph(model=card.name, source=built.text, **dict(outline(built.graph)))
         resp.content_type = falcon.MEDIA_JSON

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import falcon
 import falcon.asgi
 
-from graphs.errors import hint, shown
-from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.errors import Unavailable
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from server.generation.replies.reply_models import ModelInfo, ModelInfoStatus, ModelList, Permission
 from server.services import Services
@@ -39,32 +39,24 @@ class ModelEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        cards = self._services.catalogue.cards()
-        found = next((each for card in cards for each in adapters(card) if each.id == name), None)
+        catalogue = self._services.catalogue
+        named = (each for card in catalogue.cards() for each in adapters(card) if each.id == name)
+        found = next(named, None) or model(known_card(catalogue, name, ("ready", "unloaded")))
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = (found or model(known_card(cards, name))).model_dump_json().encode()
+        resp.data = found.model_dump_json().encode()
 
 
-def known_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
-    """The card of a model that is ready, or unloaded.  Raises NotFound, or Unavailable with the reason."""
-    known = {card.name: card for card in cards}
-    is_unloaded = name in known and known[name].state == "unloaded"
-    return known[name] if is_unloaded else ready_card(known.values(), name)
-
-
-def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
-    """The card of a model that is ready.  Raises NotFound, or Unavailable with the reason."""
-    known = {card.name: card for card in cards}
-    card = known.get(name)
+def known_card(catalogue: Catalogue, name: str, states: Sequence[str] = ("ready",)) -> ModelCard:
+    """The card of a model in one of `states`.  Raises NotFound, or Unavailable with the reason."""
+    card = next((each for each in catalogue.cards() if each.name == name), None)
     if card is None:
-        near = hint(name, known, "models")
-        raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
+        raise catalogue.unknown(name)
+    if card.state in states:
+        return card
     if card.state == "failed":
         problems = "; ".join(card.problems) or "it failed to load"
         raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
-    if card.state != "ready":
-        raise Unavailable(f"The model `{name}` is {card.state}")
-    return card
+    raise Unavailable(f"The model `{name}` is {card.state}")
 
 
 def adapters(card: ModelCard) -> Iterator[ModelInfo]:

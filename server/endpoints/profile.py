@@ -10,7 +10,7 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from pipelines.telemetry import deferred
-from server.endpoints.models import ready_card
+from server.endpoints.models import known_card
 from server.http.error_text import quoted
 from server.metric_values import MetricValues, NodeRuns
 from server.model_times import model_times
@@ -27,7 +27,7 @@ class ModelProfileEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = ready_card(self._services.catalogue.cards(), name)
+        card = known_card(self._services.catalogue, name)
         profiled = await self._services.client.profile(card.name, seconds(req))
         deferred.catch_up()
         ran = (await asyncio.to_thread(MetricValues)).node_runs(card.name)

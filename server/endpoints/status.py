@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 import falcon
 import falcon.asgi
 
-from graphs.errors import hint, shown
-from pipelines.errors import ModelNotFound
 from server.http.streaming import as_stream
 from server.services import Services
 from server.status.feed import Watcher
@@ -39,8 +37,7 @@ class StatusEndpoint:
         """Raise ModelNotFound; while the engine is away, nothing is known of models."""
         names = [card.name for card in self._services.catalogue.cards()]
         if model is not None and names and model not in names:
-            near = hint(model, names, "models")
-            raise ModelNotFound(f"The model `{shown(model)}` does not exist{near}", field="model")
+            raise self._services.catalogue.unknown(model)
 
 
 async def _events(watcher: Watcher) -> AsyncIterator[bytes]:

@@ -64,6 +64,17 @@ def test_adapters_are_listed_after_their_base(served, client):
     assert listed(served)["base"]["parent"] is None
 
 
+def test_an_unknown_model_is_told_of_models_and_adapters_on_every_path(served, client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        chat(client, "zzzz")
+    said = caught.value.body["message"]
+    assert said.startswith("The model `zzzz` does not exist; models: base, ")
+    assert {"named", "pirate", "poet"} <= {*said.partition("models: ")[2].split(", ")}
+    for path in ("models/zzzz", "models/zzzz/graph", "models/zzzz/profile", "status?model=zzzz"):
+        reply = httpx.get(f"{served.url}/v1/{path}", timeout=20)
+        assert (reply.status_code, reply.json()["error"]["message"]) == (404, said)
+
+
 def test_every_path_that_generates_takes_the_name_of_an_adapter(served, client):
     replies = {name: chat(client, name) for name in ("base", "poet", "pirate", "named")}
     texts = {name: reply.choices[0].message.content for name, reply in replies.items()}

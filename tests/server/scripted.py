@@ -11,7 +11,7 @@ from typing import Any
 from fake_decoder import byte_tokenizer
 
 from graphs.check import check
-from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.errors import BraidError, Unavailable
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
@@ -21,7 +21,7 @@ from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, T
 from pipelines.wire.messages import Inspected, Profiled
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
-from pipelines.worker.model_table import BuiltPipeline, ModelCard
+from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.request_checks import refuse_media
 from server.http.admission import Admission
 from server.services import Services
@@ -175,10 +175,13 @@ class ScriptedCatalogue:
 
     def get(self, name: str | None) -> Any:
         if name not in (None, *(card.name for card in self.models)):
-            raise ModelNotFound(f"The model `{name}` does not exist", field="model")
+            raise self.unknown(name)
         if name == "loading":
             raise Unavailable("The model `loading` is loading")
         return self.pipeline
+
+    def unknown(self, name: str) -> BraidError:
+        return ModelTable(True, dict.fromkeys(card.name for card in self.models)).unknown(name)
 
     def built(self, name: str | None) -> BuiltPipeline:
         return BuiltPipeline(self.get(name), 7, (), GRAPH, GRAPH_TEXT)

@@ -81,7 +81,7 @@ def test_other_dialects_have_no_words(make_rig):
     body = {"model": "tiny", "messages": HI, "stream": True, "max_tokens": 5}
     assert rig.post("/v3/chat/completions", body).events[-2]["error"]["code"] == 400
     assert rig.post("/v3/chat/completions", {**body, "model": "nope"}).json == {
-        "error": "The model `nope` does not exist"
+        "error": "The model `nope` does not exist; models: tiny"
     }
     assert "code" not in rig.post("/v1/messages", {**body, "model": "nope"}).error
 

@@ -113,7 +113,10 @@ def test_a_default_model_that_is_not_there_is_named(make_rig):
     rig = make_rig(default_model="gone")
     rig.services.catalogue.models.append(card("other", "ready"))
     answer = rig.post(CHAT, BODY)
-    assert (answer.status, answer.error["message"]) == (404, "The model `gone` does not exist")
+    assert (answer.status, answer.error["message"]) == (
+        404,
+        "The model `gone` does not exist; models: tiny, other",
+    )
 
 
 def test_what_the_default_model_cannot_do_is_asked_for_by_name(rig):

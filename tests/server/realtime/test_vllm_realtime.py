@@ -150,7 +150,7 @@ BAD = [
     (b"\x00", "invalid_event", None),
     ({"type": "session.update"}, "invalid_event", "Missing required field: model"),
     ({"type": "session.update", "model": 5}, "invalid_event", None),
-    (UPDATE | {"model": "other"}, "model_not_found", "The model `other` does not exist"),
+    (UPDATE | {"model": "other"}, "model_not_found", "The model `other` does not exist; models: tiny"),
     ({"type": "input_audio_buffer.append"}, "invalid_event", "Missing required field: audio"),
     ({"type": "input_audio_buffer.append", "audio": "?"}, "invalid_audio", "Invalid audio data"),
     (append(b""), "invalid_audio", "Invalid audio data"),
