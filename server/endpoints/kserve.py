@@ -14,7 +14,7 @@ from server.kserve.inference import encoded
 from server.kserve.messages import ModelNames, ModelReadiness
 from server.kserve.run import INFER, run_inference
 from server.kserve.served import EXTENSIONS, check_ready, find_served, metadata, server_metadata
-from server.kserve.triton import model_config, statistics
+from server.kserve.triton import model_config, model_statistics
 from server.model_lookup import find_pipeline
 from server.services import Services
 
@@ -82,9 +82,7 @@ class ModelStatsEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        served = find_served(self._services, name, version)
-        profiled = await self._services.client.profile(served.key)
-        resp.media = {"model_stats": [statistics(name, str(served.status.version), profiled)]}
+        resp.media = await model_statistics(self._services, name, version)
 
 
 class InferEndpoint(_ServedEndpoint):

@@ -12,15 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from graphs.keep_alive import keep_alive_s
 from pipelines.worker.model_table import ModelCard
 from server.http.request_body import joined, parse
+from server.kserve.triton import repository_index
 from server.services import Services
 
-TRITON_STATES = {
-    "ready": "READY",
-    "loading": "LOADING",
-    "unloading": "UNLOADING",
-    "unloaded": "UNAVAILABLE",
-    "failed": "UNAVAILABLE",
-}
 OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "AVAILABLE", "unloading": "AVAILABLE"}
 """State of a model → OpenVINO Model Server's word; any other is LOADING."""
 
@@ -109,9 +103,7 @@ class RepositoryIndexEndpoint(_LoadingEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         request = parse(IndexRequest, await _body(self._services, req))
-        cards = self._services.catalogue.cards()
-        entries = [_entry(card) for card in cards if card.state == "ready" or not request.ready]
-        resp.media = entries
+        resp.media = repository_index(self._services.catalogue.cards(), request.ready)
 
 
 class RepositoryModelEndpoint(_LoadingEndpoint):
@@ -156,15 +148,6 @@ class ReloadConfigEndpoint:
 async def _body(services: Services, req: falcon.asgi.Request) -> bytes:
     """An empty body is an object without fields; its type of content does not matter."""
     return await services.arriving.read(req, joined, any_content=True) or b"{}"
-
-
-def _entry(card: ModelCard) -> dict[str, str]:
-    return {
-        "name": card.name,
-        "version": str(card.version),
-        "state": TRITON_STATES[card.state],
-        "reason": "unloaded" if card.state == "unloaded" else "; ".join(card.problems),
-    }
 
 
 def _ovms_status(services: Services) -> bytes:

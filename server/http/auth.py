@@ -22,7 +22,12 @@ OPEN_PREFIX = "/status/"
 SESSION = "x-session-id"
 SUBPROTOCOL_KEY = "openai-insecure-api-key."
 """With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
-ADMIN_PATHS = frozenset({"/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"})
+ADMIN_PATHS = frozenset(
+    {
+        *("/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"),
+        "/inference.GRPCInferenceService/RepositoryIndex",
+    }
+)
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIX = "/v2/repository/models/"
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"

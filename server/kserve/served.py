@@ -22,7 +22,7 @@ PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 """Those of the protocol that this server has over HTTP."""
-GRPC_EXTENSIONS = ("binary_tensor_data",)
+GRPC_EXTENSIONS = ("binary_tensor_data", "model_configuration", "statistics")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pipelines.telemetry.step_profile import Steps
 from pipelines.wire.messages import Profiled
+from pipelines.worker.model_table import ModelCard
 from server.kserve.messages import ModelMetadata, TensorMetadata
+from server.kserve.served import find_served
+from server.services import Services
 
 BODY = "body"
 """How the phases of a model's own lines begin."""
 STRING, BYTES = "STRING", "BYTES"
 """Triton's word in a configuration, KServe's."""
+STATES = {
+    "ready": "READY",
+    "loading": "LOADING",
+    "unloading": "UNLOADING",
+    "unloaded": "UNAVAILABLE",
+    "failed": "UNAVAILABLE",
+}
 
 
 def model_config(model: ModelMetadata) -> dict[str, Any]:
@@ -23,6 +34,27 @@ def model_config(model: ModelMetadata) -> dict[str, Any]:
         "max_batch_size": 0,
         "input": list(map(_tensor, model.inputs)),
         "output": list(map(_tensor, model.outputs)),
+    }
+
+
+async def model_statistics(services: Services, name: str, version: str | None) -> dict[str, Any]:
+    """The counts of one version of a model that is loaded."""
+    served = find_served(services, name, version)
+    profiled = await services.client.profile(served.key)
+    return {"model_stats": [statistics(name, str(served.status.version), profiled)]}
+
+
+def repository_index(cards: Iterable[ModelCard], only_ready: bool) -> list[dict[str, str]]:
+    """Triton's list of models."""
+    return [_entry(card) for card in cards if card.state == "ready" or not only_ready]
+
+
+def _entry(card: ModelCard) -> dict[str, str]:
+    return {
+        "name": card.name,
+        "version": str(card.version),
+        "state": STATES[card.state],
+        "reason": "unloaded" if card.state == "unloaded" else "; ".join(card.problems),
     }
 
 

@@ -40,6 +40,37 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
         "inputs": (4, "repeated TensorMetadata"),
         "outputs": (5, "repeated TensorMetadata"),
     },
+    "ModelConfigRequest": OF_A_MODEL,
+    "ModelInput": {"name": (1, "string"), "data_type": (2, "DataType"), "dims": (4, "repeated int64")},
+    "ModelOutput": {"name": (1, "string"), "data_type": (2, "DataType"), "dims": (3, "repeated int64")},
+    "ModelConfig": {
+        "name": (1, "string"),
+        "platform": (2, "string"),
+        "max_batch_size": (4, "int32"),
+        "input": (5, "repeated ModelInput"),
+        "output": (6, "repeated ModelOutput"),
+        "backend": (17, "string"),
+    },
+    "ModelConfigResponse": {"config": (1, "ModelConfig")},
+    "ModelStatisticsRequest": OF_A_MODEL,
+    "StatisticDuration": {"count": (1, "uint64"), "ns": (2, "uint64")},
+    "InferStatistics": {"compute_infer": (5, "StatisticDuration")},
+    "ModelStatistics": {
+        "name": (1, "string"),
+        "version": (2, "string"),
+        "inference_count": (4, "uint64"),
+        "execution_count": (5, "uint64"),
+        "inference_stats": (6, "InferStatistics"),
+    },
+    "ModelStatisticsResponse": {"model_stats": (1, "repeated ModelStatistics")},
+    "RepositoryIndexRequest": {"repository_name": (1, "string"), "ready": (2, "bool")},
+    "ModelIndex": {
+        "name": (1, "string"),
+        "version": (2, "string"),
+        "state": (3, "string"),
+        "reason": (4, "string"),
+    },
+    "RepositoryIndexResponse": {"models": (1, "repeated ModelIndex")},
     "InferParameter": {
         "bool_param": (1, "oneof bool"),
         "int64_param": (2, "oneof int64"),
@@ -86,11 +117,19 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 
 `map` is one from texts to a message; fields that are `oneof` exclude each other.
 """
+DATA_TYPES = (
+    *("INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
+    *("FP16", "FP32", "FP64", "STRING", "BF16"),
+)
+"""Triton's, by their numbers."""
 Field = descriptor_pb2.FieldDescriptorProto
 
 
 def _types() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="braid_kserve.proto", package=PACKAGE, syntax="proto3")
+    words = file.enum_type.add(name="DataType")
+    for number, word in enumerate(DATA_TYPES):
+        words.value.add(name=f"TYPE_{word}", number=number)
     for name, fields in FIELDS.items():
         message = file.message_type.add(name=name)
         for field, (number, kind) in fields.items():
@@ -121,7 +160,8 @@ def _add(message: Any, name: str, number: int, kind: str) -> None:
     if kind.islower() or kind[-2:] in ("32", "64"):
         field.type = getattr(Field, f"TYPE_{kind.upper()}")
     else:
-        field.type, field.type_name = Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+        field.type = Field.TYPE_ENUM if kind == "DataType" else Field.TYPE_MESSAGE
+        field.type_name = f".{PACKAGE}.{kind}"
 
 
 TYPES = _types()

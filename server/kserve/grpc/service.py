@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from google.protobuf.json_format import ParseDict
 
 from pipelines.worker.pipeline import Pipeline
 from server.http.auth import Guard
@@ -26,6 +27,7 @@ from server.kserve.served import (
     metadata,
     server_metadata,
 )
+from server.kserve.triton import model_config, model_statistics, repository_index
 from server.model_lookup import find_pipeline
 from server.server_ready import is_ready
 from server.services import Services
@@ -48,7 +50,7 @@ class InferenceService:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._guard = Guard(services.settings.api_keys)
+        self._guard = Guard(services.settings.api_keys, services.settings.admin_keys)
 
     def handler(self) -> Any:
         """For grpc's server: the methods by name, each with the classes of its messages."""
@@ -58,6 +60,9 @@ class InferenceService:
             "ServerMetadata": self._server_metadata,
             "ModelReady": self._model_ready,
             "ModelMetadata": self._model_metadata,
+            "ModelConfig": self._model_config,
+            "ModelStatistics": self._model_statistics,
+            "RepositoryIndex": self._repository_index,
             "ModelInfer": self._model_infer,
         }
         methods = {
@@ -109,7 +114,8 @@ class InferenceService:
     def _admit(self, context: Any, exchange: Exchange) -> None:
         """Raises Unauthorized without a key, Overloaded where there is no place."""
         given = {name.lower(): value for name, value in context.invocation_metadata() or ()}
-        self._guard.note_tenant(exchange, given.get, context.peer().rpartition(":")[0])
+        address = context.peer().rpartition(":")[0]
+        self._guard.note_tenant(exchange, given.get, address, exchange.trace.path)
         exchange.at_end(self._services.admission.enter(exchange.tenant))
 
     async def _server_live(self, request: Any, exchange: Exchange) -> Any:
@@ -139,6 +145,18 @@ class InferenceService:
             inputs=[_tensor_metadata(each) for each in known.inputs],
             outputs=[_tensor_metadata(each) for each in known.outputs],
         )
+
+    async def _model_config(self, request: Any, exchange: Exchange) -> Any:
+        known = metadata(self._services, find_served(self._services, request.name, request.version))
+        return ParseDict({"config": model_config(known)}, TYPES["ModelConfigResponse"]())
+
+    async def _model_statistics(self, request: Any, exchange: Exchange) -> Any:
+        counts = await model_statistics(self._services, request.name, request.version)
+        return ParseDict(counts, TYPES["ModelStatisticsResponse"]())
+
+    async def _repository_index(self, request: Any, exchange: Exchange) -> Any:
+        entries = repository_index(self._services.catalogue.cards(), request.ready)
+        return ParseDict({"models": entries}, TYPES["RepositoryIndexResponse"]())
 
     async def _model_infer(self, request: Any, exchange: Exchange) -> Any:
         served, pipeline, inference = await self._read(request, exchange)

@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
+import tritonclient.http
 from cases import named, run
 from tensor_elements import IMAGE, TYPES, doubled_beside, elements
+from tritonclient.grpc.model_config_pb2 import DataType
 from tritonclient.utils import InferenceServerException
 
 client = triton.InferenceServerClient(sys.argv[2])
@@ -27,6 +29,26 @@ def what_there_is() -> None:
         client.is_model_ready("none")
     (given,) = client.get_model_metadata("detector").inputs
     assert (given.name, given.datatype, list(given.shape)) == ("image", "FP32", [-1, 4])
+
+
+def what_http_says() -> None:
+    http = tritonclient.http.InferenceServerClient(sys.argv[1].removeprefix("http://"))
+    client.infer("two", [tensor("image", "FP32", IMAGE)])
+    for model in ("detector", "same/BYTES"):
+        told, expected = client.get_model_config(model).config, http.get_model_config(model)
+        assert (told.name, told.platform, told.backend) == (model, expected["platform"], "braid")
+        for ours, theirs in ((told.input, expected["input"]), (told.output, expected["output"])):
+            found = [(each.name, DataType.Name(each.data_type), list(each.dims)) for each in ours]
+            assert found == [(each["name"], each["data_type"], each["dims"]) for each in theirs]
+    (ours,) = client.get_inference_statistics("two").model_stats
+    (theirs,) = http.get_inference_statistics("two")["model_stats"]
+    assert 0 < ours.inference_count == theirs["inference_count"]
+    assert 0 < ours.execution_count == theirs["execution_count"]
+    assert 0 < ours.inference_stats.compute_infer.ns == theirs["inference_stats"]["compute_infer"]["ns"]
+    index = [(each.name, each.version, each.state) for each in client.get_model_repository_index().models]
+    assert index == [
+        (each["name"], each["version"], each["state"]) for each in http.get_model_repository_index()
+    ]
 
 
 def same(datatype: str) -> None:
@@ -65,6 +87,7 @@ def refusals() -> None:
 run(
     [
         what_there_is,
+        what_http_says,
         *(named(f"{each}_there_and_back", same, each) for each in TYPES),
         two_models_give_what_numpy_computes,
         in_a_stream,

@@ -11,11 +11,12 @@ from patience import PATIENCE_S
 
 from server.app import create_app
 from server.kserve.datatypes import NAMES
+from server.kserve.served import GRPC_EXTENSIONS
 
 grpc = pytest.importorskip("grpc", reason="the extra grpc is not installed")
 
 from server.kserve.grpc.listener import GrpcListener  # noqa: E402
-from server.kserve.grpc.schema import SERVICE, TYPES  # noqa: E402
+from server.kserve.grpc.schema import DATA_TYPES, SERVICE, TYPES  # noqa: E402
 
 
 class Channel:
@@ -95,7 +96,7 @@ def test_every_method_and_every_refusal(listening):
         assert (await ask.ask("ServerLive", TYPES["ServerLiveRequest"]())).live
         assert (await ask.ask("ServerReady", TYPES["ServerReadyRequest"]())).ready
         server = await ask.ask("ServerMetadata", TYPES["ServerMetadataRequest"]())
-        assert (server.name, list(server.extensions)) == ("braid", ["binary_tensor_data"])
+        assert (server.name, list(server.extensions)) == ("braid", [*GRPC_EXTENSIONS])
         told = await ask.ask("ModelMetadata", TYPES["ModelMetadataRequest"](name="detector", version="1"))
         assert [(each.name, each.datatype, list(each.shape)) for each in told.inputs] == [
             ("image", "FP32", [-1, 4])
@@ -124,7 +125,7 @@ def test_every_method_and_every_refusal(listening):
         assert (await status_of(ask.infer(model_version="9")))[0] == "NOT_FOUND"
         assert (await status_of(ask.infer(array=IMAGE[:, :3])))[0] == "INVALID_ARGUMENT"
         assert (await status_of(ask.infer(datatype="FP8")))[0] == "INVALID_ARGUMENT"
-        assert (await status_of(ask.ask("ModelConfig", ready, of="ModelReady")))[0] == "UNIMPLEMENTED"
+        assert (await status_of(ask.ask("TraceSetting", ready, of="ModelReady")))[0] == "UNIMPLEMENTED"
         large = np.zeros((1 << 17, 4), np.float32)
         assert (await status_of(ask.infer(array=large)))[0] == "RESOURCE_EXHAUSTED"
 
@@ -147,6 +148,32 @@ def test_every_method_and_every_refusal(listening):
             assert (2 * (IMAGE + number)).astype(np.float32).tobytes() in list(reply.raw_output_contents)
 
     listening(scene, api_keys=("secret",), max_body_mb=1)
+
+
+def test_models_are_described_as_over_http(listening):
+    async def scene(channel, listener):
+        ask = Channel(channel, (("authorization", "Bearer secret"),))
+        of_types = TYPES["ModelConfigRequest"](name="types", version="1")
+        config = (await ask.ask("ModelConfig", of_types)).config
+        assert (config.name, config.platform, config.backend) == ("types", "braid_tensors", "braid")
+        assert {DATA_TYPES[each.data_type] for each in config.input} == {*NUMBERS}
+        assert {tuple(each.dims) for each in config.output} == {(-1,)}
+        for count in (1, 2):
+            await ask.infer()
+            of_detector = TYPES["ModelStatisticsRequest"](name="detector")
+            (told,) = (await ask.ask("ModelStatistics", of_detector)).model_stats
+            assert (told.name, told.version, told.inference_count) == ("detector", "1", count)
+            assert told.inference_stats.compute_infer.ns > 0
+        index = TYPES["RepositoryIndexRequest"](ready=True)
+        assert "a valid admin key" in (await status_of(ask.ask("RepositoryIndex", index)))[1]
+        admin = Channel(channel, (("x-api-key", "admin"),))
+        listed = (await admin.ask("RepositoryIndex", index)).models
+        assert {each.name: (each.version, each.state) for each in listed}["org/two"] == ("1", "READY")
+        assert (await status_of(ask.ask("ModelStatistics", TYPES["ModelStatisticsRequest"](name="nope"))))[
+            0
+        ] == "NOT_FOUND"
+
+    listening(scene, api_keys=("secret",), admin_keys=("admin",))
 
 
 def test_every_number_there_and_back(listening):
