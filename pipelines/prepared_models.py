@@ -13,7 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 class PreparedModels:
     """Entries of at most `max_bytes` in all; those that were used least recently are removed first.
 
-    `cache`: None is the user's own folder.  A folder that cannot be written to is not used.
+    `cache`: None is the user's own folder.  From a folder that cannot be written to entries are read.
     """
 
     max_bytes: int
@@ -49,14 +49,15 @@ class PreparedModels:
     def read(self, name: str) -> Entry | None:
         """The entry `name`, if there is one; one that is torn is removed.  Never raises OSError."""
         folder = self.folder / name
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # unlike Path.is_dir it never raises
             return None
         try:
             facts = _checked(folder)
-            os.utime(folder)
         except (OSError, ValueError) as error:
             self.remove(name, f"is torn: {error}")
             return None
+        with suppress(OSError):  # read-only, or another user's
+            os.utime(folder)
         return Entry(folder, facts)
 
     def store(self, name: str, facts: Mapping[str, Any], files: Mapping[str, bytes]) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
         entry = place / _state(source)
         if not entry.is_dir():
             _make(source, entry)
-            _sweep(entries, place, entry)
+            with suppress(OSError):  # another server may sweep, too
+                _sweep(entries, place, entry)
     except OSError as error:
         raise GgufError(
             f"{source.name} cannot be converted in {entries}: {error}; BRAID_CACHE names another folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -58,12 +59,26 @@ def test_facts_that_changed_are_not_believed(store, caplog):
     assert names(store) == []
 
 
-def test_a_folder_that_cannot_be_written_to_is_not_used(tmp_path, caplog):
+@pytest.mark.parametrize("name", ["file", 300 * "x"], ids=["written to", "looked into"])
+def test_a_folder_that_cannot_be_used_is_not(tmp_path, caplog, name):
     (tmp_path / "file").write_text("")
-    store = PreparedModels(1000, tmp_path / "file")
+    store = PreparedModels(1000, tmp_path / name)
     store.store("one", {}, {"graph": b"xml"})
     assert store.read("one") is None
     assert "cannot be stored" in caplog.text
+
+
+def test_entries_of_a_folder_that_cannot_be_written_to_are_read(store, monkeypatch, caplog):
+    """As in a container with a read-only file system, whose image holds the cache."""
+
+    def refused(*arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    store.store("one", {"a": 1}, {"graph": b"xml"})
+    for name in ("utime", "unlink", "rmdir", "mkdir"):
+        monkeypatch.setattr(os, name, refused)
+    assert store.read("one") == (store.folder / "one", {"a": 1})
+    assert not caplog.text
 
 
 def test_scratch_is_gone_after_use_and_not_given_without_space(store, caplog):

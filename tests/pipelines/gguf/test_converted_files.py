@@ -92,6 +92,13 @@ def test_what_killed_processes_left_is_removed(source, tmp_path):
     assert not left.exists()
 
 
+def test_what_cannot_be_removed_is_no_fault_of_the_file(source, tmp_path):
+    cache = tmp_path / "cache"
+    (cache / "gguf").mkdir(parents=True)
+    (cache / "gguf" / ".DS_Store").touch()
+    assert (converted(source, cache) / "model.onnx").exists()
+
+
 def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
     cache = tmp_path / "cache"
     source.write_bytes(source.read_bytes()[:5000])

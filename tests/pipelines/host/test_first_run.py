@@ -117,10 +117,12 @@ def test_a_graph_with_problems_starts_no_process(tmp_path, passed, no_process):
         build(tmp_path / "models", passed)
 
 
-def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog):
+@pytest.mark.parametrize("name", ["file", 300 * "x"], ids=["written to", "looked into"])
+def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog, name):
+    """In a cache that is no folder, or one whose entries the system refuses to look up."""
     write_engine_model(tmp_path / "models" / "fine")
     (tmp_path / "file").touch()
-    build(tmp_path / "models", PassedModels(tmp_path / "file")).close()
+    build(tmp_path / "models", PassedModels(tmp_path / name)).close()
     assert "cannot be noted" in caplog.text
 
 
