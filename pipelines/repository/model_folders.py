@@ -18,6 +18,7 @@ from pathlib import Path
 
 from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
+from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
 from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
@@ -73,8 +74,11 @@ class ModelFolder:
             return file.read_text()
         if (file := self.path / graph_file.FILE).exists():
             return graph_file.graph_text(file, f"{self.name}/{graph_file.FILE}", self.device)
+        config = triton_config.find_config(self.path)
+        if config is not None and recognise(self.path) is None:
+            raise GraphError([triton_config.refusal(config, self.name)])
         try:
-            return new_graph(self.path)
+            return (triton_config.note(config) if config else "") + new_graph(self.path)
         except ValueError as error:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
@@ -146,7 +150,7 @@ def _models(folder: Path, parts: tuple[str, ...]) -> Iterator[ModelFolder]:
             yield _gguf_model(child, "/".join([*parts, child.stem]))
         elif not child.is_dir():
             continue
-        elif find_model(child) or versions(child):
+        elif find_model(child) or versions(child) or (child / triton_config.FILE).is_file():
             yield open_folder(child, "/".join(name))
         elif len(name) < MAX_NAME_PARTS:
             yield from _models(child, name)

@@ -29,8 +29,12 @@ class Report:
         """The text of a graph of these lines, after the notes.  Raises GraphError with the problems."""
         if self.problems:
             raise GraphError(self.problems)
-        notes = [f"# note: {' '.join(note.split())}" for note in self.notes]
-        return "\n".join([*notes, "version: 1", *lines]) + "\n"
+        return "\n".join([*map(note_line, self.notes), "version: 1", *lines]) + "\n"
+
+
+def note_line(note: str) -> str:
+    """A note as a line in the text of a graph."""
+    return f"# note: {' '.join(note.split())}"
 
 
 def notes_of(text: str) -> list[str]:

@@ -3,7 +3,9 @@ import os
 import pytest
 from fake_decoder import write_fake_model
 
+from graphs.errors import GraphError
 from pipelines.repository.model_folders import fingerprint, scan
+from pipelines.repository.ovms.report import notes_of
 
 
 def exported(folder):
@@ -31,6 +33,51 @@ def test_a_version_without_a_model_does_not_count(tmp_path):
     write_fake_model(tmp_path / "tiny" / "1")
     (tmp_path / "tiny" / "2").mkdir()
     assert [model.version for model in scan(tmp_path)] == [1]
+
+
+TRITON = """
+name: "det"
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 4 ] } ]
+instance_group [ { count: 2 kind: KIND_CPU } ]
+dynamic_batching { }
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (TRITON, "file; without effect, unlike settings of a graph.yaml: max_batch_size, instance_group, "),
+        ('platform: "onnxruntime_onnx"', "inputs and outputs are those of the model's file"),
+        ("name {{", "cannot be read: line 1: "),
+    ],
+    ids=["settings", "none", "broken"],
+)
+def test_a_folder_of_tritons_says_what_is_not_used(tmp_path, config, said):
+    (tmp_path / "det" / "1").mkdir(parents=True)
+    (tmp_path / "det" / "1" / "model.onnx").write_bytes(b"")
+    (tmp_path / "det" / "config.pbtxt").write_text(config)
+    (model,) = scan(tmp_path)
+    text = model.graph_text()
+    (note,) = notes_of(text)
+    assert said in note
+    assert ("without effect" in note) == (config != 'platform: "onnxruntime_onnx"')
+    assert "path: model.onnx" in text
+    (model.path / "graph.yaml").write_text("version: 1")
+    assert notes_of(model.graph_text()) == []
+
+
+def test_a_folder_of_tritons_without_a_known_model_is_refused_by_name(tmp_path):
+    (tmp_path / "a" / "py" / "1").mkdir(parents=True)
+    (tmp_path / "a" / "py" / "1" / "model.py").write_text("")
+    (tmp_path / "a" / "py" / "config.pbtxt").write_text('backend: "python"')
+    (model,) = scan(tmp_path)
+    assert model.name == "a/py"
+    with pytest.raises(GraphError, match=r"a/py/config.pbtxt:1: .*`python`.* put it into a/py/1 as .*onnx"):
+        model.graph_text()
+    (tmp_path / "a" / "py" / "1" / "model.onnx").write_bytes(b"")
+    assert [each.path for each in scan(tmp_path)] == [tmp_path / "a" / "py" / "1"]
 
 
 def test_names_may_have_parts(tmp_path):
