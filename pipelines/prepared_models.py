@@ -54,7 +54,7 @@ class PreparedModels:
         try:
             facts = _checked(folder)
         except (OSError, ValueError) as error:
-            self.remove(name, f"is torn: {error}")
+            self.remove(name, f"is torn: {error}; it is made again")
             return None
         with suppress(OSError):  # read-only, or another user's
             os.utime(folder)
@@ -95,7 +95,7 @@ class PreparedModels:
 
     def remove(self, name: str, why: str) -> None:
         """Remove an entry that cannot be used."""
-        log.warning("%s %s; it is made again", self.folder / name, why)
+        log.warning("%s %s", self.folder / name, why)
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def _sweep(self) -> None:

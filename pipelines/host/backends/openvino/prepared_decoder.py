@@ -35,6 +35,8 @@ from pipelines.prepared_models import Entry, PreparedModels, digest
 log = logging.getLogger(__name__)
 
 GRAPH, CONSTANTS = "graph.xml", "constants.bin"
+REFUSED = "refused"
+"""Fact of an entry without files: what was stored of this model did not give what the model gives."""
 FUSED_NAMES = "fused_names"
 """Runtime attribute: names for profiles."""
 HALVES = ("f16", "bf16")
@@ -45,22 +47,25 @@ WHOLE_BYTES = 16 << 20
 def open_prepared(path: Path, settings: OpenVINOSettings, store: PreparedModels) -> OpenVINOSession:
     """A session from what is stored of the model, or else from its files, and then that is stored.
 
-    A stored graph is used only if its first step gives the very logits that were computed without it.
-    Raises `ModelError`.
+    A stored graph is used only if its first step gives the very logits that were computed without it; else
+    it would not the next time either, so that is noted instead.  Raises `ModelError`.
     """
     if not path.is_file() or not sys.platform.startswith("linux"):
         return OpenVINOSession(path, settings)
     name = _name(path, settings)
     entry = store.read(name)
-    if entry is not None:
+    is_refused = entry is not None and REFUSED in entry.facts
+    if entry is not None and not is_refused:
         session = _from_entry(entry, path, settings)
         if session is not None:
             return session
-        store.remove(name, "does not give what its model gives")
+        store.remove(name, "does not give what its model gives; from now on the model's own files are read")
+        store.store(name, {REFUSED: True}, {})
+        is_refused = True
     read = read_decoder(path, settings)
-    weights = _weights_beside(path, read)
+    weights = None if is_refused else _weights_beside(path, read)
     if weights is None or (path.suffix == ".onnx" and _has_halves(read)):
-        log.debug("%s: its graph is not stored, for the files or the types of its weights", path)
+        log.debug("%s: its graph is not stored: it was refused, or for the files or types of weights", path)
         return OpenVINOSession(path, settings, read)
     with store.scratch(2 * len(weights.bytes)) as folder:
         if folder is None:
