@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from server.http.close_delimited import CloseDelimitedCycle
 from server.http.exchange import LOSSES
-from server.http.one_write import OneWriteCycle
+from server.http.one_write import LateContinueCycle, OneWriteCycle
 
 MAX_HEAD_BYTES = 64 << 10
 """Of a request line and headers together, trailers included; of a chunk's size line; of blank lines."""
@@ -166,7 +166,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if version == "1.0":
             CloseDelimitedCycle.replace(self.cycle)
         else:
-            OneWriteCycle.replace(self.cycle)
+            (LateContinueCycle if self.expect_100_continue else OneWriteCycle).replace(self.cycle)
         if self._leaving:
             self.cycle.keep_alive = False
 

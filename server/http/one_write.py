@@ -53,3 +53,25 @@ class OneWriteCycle(RequestResponseCycle):
         self.transport = transport
         if held.head:  # nothing is written for a client that is gone
             transport.write(held.head)
+
+
+class LateContinueCycle(OneWriteCycle):
+    """One whose client waits for `100 Continue`, which it gets when the application reads the body.
+
+    Falcon asks for a first message before all else, and uvicorn would send it then: so that one is empty.
+    """
+
+    _has_begun = False
+
+    async def receive(self) -> Any:
+        if not self.more_body:
+            self.waiting_for_100_continue = False  # the body came all the same
+        elif not self._has_begun:
+            self._has_begun = True
+            return {"type": "http.request", "body": b"", "more_body": True}
+        return await super().receive()
+
+    async def send(self, message: Any) -> None:
+        if self.waiting_for_100_continue and self.more_body:
+            self.keep_alive = False  # the client may send the body all the same, or not
+        await super().send(message)

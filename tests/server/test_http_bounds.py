@@ -321,6 +321,34 @@ def test_an_old_clients_stream_ends_with_the_connection(server):
     assert stream.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.parametrize(
+    ("path", "settings", "length", "status"),
+    [
+        ("/v1/chat/completions", {}, (1 << 20) + 1, 413),
+        ("/v1/audio/transcriptions", {}, 1 << 40, 413),
+        ("/v1/files", {}, 1 << 40, 413),
+        ("/v1/chat/completions", {"api_keys": ("secret",)}, 100, 401),
+        ("/v1/chat/complete", {}, 100, 404),
+    ],
+    ids=["chat", "sound", "file", "key", "path"],
+)
+def test_a_request_that_is_refused_by_its_head_gets_no_continue(serve, path, settings, length, status):
+    server = serve(max_body_mb=1, **settings)
+    kind = JSON if "chat" in path else "Content-Type: multipart/form-data; boundary=x"
+    head = request(kind, "Expect: 100-continue", f"Content-Length: {length}", method="POST", path=path)
+    reply = server.talk(head)
+    assert status_of(reply) == status
+    assert reply.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in reply.lower()
+
+
+def test_a_body_that_came_without_waiting_leaves_the_connection_open(serve):
+    server = serve(max_body_mb=1)
+    expects = request(JSON, "Expect: 100-continue", method="POST", path="/v1/none", body=CHAT)
+    reply = server.talk(expects + request(CLOSE, path="/health"))
+    assert [int(each.split()[0]) for each in reply.split(b"HTTP/1.1")[1:]] == [404, 200]
+
+
 def test_a_client_that_waits_is_told_to_continue(server):
     with server.connect() as connection:
         expects = ["Expect: 100-continue", f"Content-Length: {len(CHAT)}"]
