@@ -112,9 +112,21 @@ def _weights_beside(path: Path, read: ReadDecoder) -> MappedFile | None:
 
 
 def _has_halves(read: ReadDecoder) -> bool:
-    """Whether weights are of 16 bits: from ONNX, a stored graph rounds them otherwise than its model does."""
+    """Whether products have weights of 16 bits: from ONNX, a stored graph rounds them otherwise than its
+    model does.  A table of which rows are looked up is not rounded.
+    """
     constants = [node for node in read.model.get_ops() if node.get_type_name() == "Constant"]
-    return any(node.get_element_type().to_string() in HALVES and node.get_byte_size() for node in constants)
+    halves = [node for node in constants if node.get_element_type().to_string() in HALVES]
+    return any(node.get_byte_size() and not _is_looked_up(node) for node in halves)
+
+
+def _is_looked_up(node: ov.Node) -> bool:
+    """Whether rows of it are gathered, perhaps after a conversion, and nothing else is done with it."""
+    readers = [port.get_node() for out in node.outputs() for port in out.get_target_inputs()]
+    return all(
+        each.get_type_name() == "Gather" or (each.get_type_name() == "Convert" and _is_looked_up(each))
+        for each in readers
+    )
 
 
 @cache

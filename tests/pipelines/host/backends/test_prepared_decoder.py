@@ -160,17 +160,24 @@ def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, r
     assert reads == [path, path]
 
 
-def test_weights_in_int8_stay_in_their_file(store, reads, exported, tmp_path):
+@pytest.mark.parametrize(
+    ("form", "weights", "file"),
+    [
+        ("openvino", "int8", "openvino_model.xml"),
+        *(("onnx", weights, "model.onnx") for weights in ("int8", "int4")),
+    ],
+)
+def test_weights_of_few_bits_stay_in_their_file(store, reads, exported, tmp_path, form, weights, file):
+    """Also beside a table of embeddings of 16 bits, which exports in ONNX have."""
     from tools.export.decoder import export_decoder
 
-    folder = tmp_path / "int8"
-    export_decoder(str(exported("qwen3")[0]), folder, "int8", form="openvino")
-    path, settings = folder / "openvino_model.xml", OpenVINOSettings()
-    first, second = (logits(open_prepared(path, settings, store)) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
+    path, settings = tmp_path / "model" / file, OpenVINOSettings()
+    expected = OpenVINOSession(path, settings)
+    check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
     assert reads == [path]
     (entry,) = store.folder.iterdir()
-    assert (entry / CONSTANTS).stat().st_size < path.with_suffix(".bin").stat().st_size / 4
+    assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 4
 
 
 def test_another_model_another_setting_another_version_are_read_again(llama, store, reads, monkeypatch):
