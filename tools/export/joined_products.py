@@ -52,16 +52,22 @@ def _weights(node: ir.Node) -> list[ir.Value]:
 
 def _kind(node: ir.Node) -> tuple[object, ...]:
     """What products that can be one have in common."""
-    sizes = sorted((name, value.value) for name, value in node.attributes.items() if name != "N")
-    weights = [(each.dtype, _by_output(node, each).shape[1:]) for each in _weights(node)]
-    return (node.inputs[0], node.op_type, *sizes, *weights)
+    settings = sorted((name, value.value) for name, value in node.attributes.items() if name != "N")
+    shapes = [list(_values(each).shape.numpy()) for each in _weights(node)]
+    for shape in shapes:
+        del shape[_outer(node)]
+    types = [each.dtype for each in _weights(node)]
+    return (node.inputs[0], node.op_type, settings, types, shapes)
 
 
-def _by_output(node: ir.Node, weight: ir.Value) -> np.ndarray:
-    """[outer, ...]: the part of a weight that each of the product's outputs has."""
-    assert weight.const_value is not None
-    values = weight.const_value.numpy()
-    return values.T if node.op_type == "MatMul" else values
+def _outer(node: ir.Node) -> int:
+    """The axis of its weights along which the product's outputs are."""
+    return 1 if node.op_type == "MatMul" else 0
+
+
+def _values(weight: ir.Value) -> ir.TensorProtocol:
+    assert weight.const_value is not None, "an initializer has a value"
+    return weight.const_value
 
 
 def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
@@ -69,11 +75,10 @@ def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
     if len(nodes) == 1:
         return
     first, old = nodes[0], [node.outputs[0] for node in nodes]
-    sizes = [len(_by_output(node, _weights(node)[0])) for node in nodes]
+    sizes = [_values(_weights(node)[0]).shape.numpy()[_outer(node)] for node in nodes]
     weights = []
     for alike in zip(*map(_weights, nodes), strict=True):
-        rows = np.concatenate([_by_output(first, each) for each in alike])
-        values = np.ascontiguousarray(rows.T if first.op_type == "MatMul" else rows)
+        values = np.concatenate([_values(each).numpy() for each in alike], axis=_outer(first))
         weights.append(parameter(graph, _and(alike[0].name), values))
     attributes = {name: value.value for name, value in first.attributes.items()}
     if "N" in attributes:

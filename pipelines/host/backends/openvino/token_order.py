@@ -15,7 +15,7 @@ from openvino import opset13 as ops
 
 HEADS_LAST = [0, 2, 1, 3]
 """The permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]."""
-ELEMENTWISE = frozenset({"Add", "Concat", "Multiply", "Negative", "Split", "Subtract", "VariadicSplit"})
+OPERATORS = frozenset({"Add", "Concat", "Multiply", "Negative", "Split", "Subtract", "VariadicSplit"})
 """Operators of a rotary embedding; those that join or split do so along the last axis."""
 
 
@@ -92,12 +92,12 @@ def _rotary(heads: ov.Output) -> list[ov.Node]:
     ):
         return []
     found: dict[str, ov.Node] = {}
-    left = [heads.get_node()]
+    left = [halves]
     while left:
         node = left.pop()
         if node.get_friendly_name() in found:
             continue
-        if node.get_type_name() not in ELEMENTWISE or not _is_along_last(node):
+        if node.get_type_name() not in OPERATORS or not _is_along_last(node):
             return []
         found[node.get_friendly_name()] = node
         for source in _values(node):
@@ -136,7 +136,7 @@ def _is_single(value: ov.Output) -> bool:
 def _is_angle(value: ov.Output) -> bool:
     """[1, 1, tokens, size], the same for all heads; not what becomes of the one head that a model has."""
     shape = value.get_partial_shape()
-    if value.get_node().get_type_name() in ELEMENTWISE or shape.rank != 4:
+    if value.get_node().get_type_name() in OPERATORS or shape.rank != 4:
         return False
     return bool(shape[0] == 1 and shape[1] == 1 and shape[2].is_dynamic and shape[3].is_static)
 
