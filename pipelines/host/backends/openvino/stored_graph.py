@@ -13,9 +13,9 @@ from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT
 
 Notes = Mapping[str, Mapping[str, int]]
 """The numbers in the runtime information of nodes, by the nodes' names."""
-NOT_WIDENED, FOUR_BITS = "keep_const_precision_0", ("u4", "i4")
-"""Runtime attribute of constants that are not widened to eight bits.  OpenVINO finds those of few bits by the
-nodes around them, which are one node in an exported graph.
+NOT_WIDENED, NARROW = "keep_const_precision_0", ("u4", "i4", "f16", "bf16")
+"""Runtime attribute of constants that stay in their type: four bits are not widened to eight, a table of halves
+not to f32.  OpenVINO finds them by the nodes around them, which are others in an exported graph.
 """
 ROTARY, ROTARY_SIZE = "RoPE", "config.rotary_ndims"
 
@@ -29,7 +29,7 @@ def read_stored(graph: bytes, weights: MappedFile, notes: Notes) -> ov.Model:
         information = node.get_rt_info()
         for key, value in notes.get(node.get_friendly_name(), {}).items():
             information[key] = value
-        if node.get_type_name() == "Constant" and node.get_element_type().to_string() in FOUR_BITS:
+        if node.get_type_name() == "Constant" and node.get_element_type().to_string() in NARROW:
             information[NOT_WIDENED] = 1
     _free_cache_types(model)
     _widen_turns(model)

@@ -168,16 +168,18 @@ def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, r
     ],
 )
 def test_weights_of_few_bits_stay_in_their_file(store, reads, exported, tmp_path, form, weights, file):
-    """Also beside a table of embeddings of 16 bits, which exports in ONNX have."""
+    """Also beside a table of embeddings of 16 bits, which exports in ONNX have, and on processors with bf16."""
     from tools.export.decoder import export_decoder
 
     export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
-    path, settings = tmp_path / "model" / file, OpenVINOSettings()
-    expected = OpenVINOSession(path, settings)
-    check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
-    assert reads == [path]
-    (entry,) = store.folder.iterdir()
-    assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 4
+    path = tmp_path / "model" / file
+    for settings in (OpenVINOSettings(), OpenVINOSettings(precision="bf16")):
+        expected = OpenVINOSession(path, settings)
+        check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
+        assert reads == [path]
+        reads.clear()
+    for entry in store.folder.iterdir():
+        assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 4
 
 
 def test_another_model_another_setting_another_version_are_read_again(llama, store, reads, monkeypatch):
