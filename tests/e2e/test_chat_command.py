@@ -76,65 +76,52 @@ def test_a_server_that_is_not_there():
 
 def test_a_conversation_at_a_terminal(chat, demo):
     with chat("--temperature", "0") as program:
-        program.until("> ")
-        program.type("My name is Anna.\n")
-        program.until("\n> ")
-        program.type("What is my name?\n")
-        assert "Anna" in program.until("\n> ").partition("What is my name?")[2]
-        program.type("/reset\n")
+        program.type("> ", "My name is Anna.\n")
+        program.type("\n> ", "What is my name?\n")
+        assert "Anna" in program.type("\n> ", "/reset\n").partition("What is my name?")[2]
         program.until("a new conversation")
-        program.until("> ")
-        program.type("What is my name?\n")
-        assert "Anna" not in program.until("\n> ").partition("What is my name?")[2]
-        program.type("/quit\n")
+        program.type("> ", "What is my name?\n")
+        assert "Anna" not in program.type("\n> ", "/quit\n").partition("What is my name?")[2]
         assert program.ended() == 0
 
 
 def test_commands_change_model_and_system_prompt(chat):
     with chat("--temperature", "0") as program:
-        program.until("> ")
-        program.type("/model\n")
+        program.type("> ", "/model\n")
         assert "braid-embed" in program.until("braid-topics")
-        program.type("/model french\n")
+        program.type("> ", "/model french\n")
         program.until("talking to french")
-        program.until("> ")
-        program.type("She has a small house.\n")
-        assert "maison" in program.until("\n> ").partition("house.")[2]
-        program.type("/system Answer in one word.\n")
+        program.type("> ", "She has a small house.\n")
+        assert "maison" in program.type("\n> ", "/system Answer in one word.\n").partition("house.")[2]
         program.until("system prompt set")
-        program.type("/nothing\n")
+        program.type("> ", "/nothing\n")
         program.until("/reset ")
-        program.type("\x04")  # Ctrl-D
+        program.type("> ", "\x04")  # Ctrl-D
         assert program.ended() == 0
 
 
 def test_ctrl_c_stops_the_reply_and_not_the_program(chat, demo):
     with chat(*ENDLESS) as program:
-        program.until("> ")
-        program.type("Hello\n")
+        program.type("> ", "Hello\n")
         program.until("Hello\r\n")
         demo.wait_for(lambda: demo.metric("vllm:num_requests_running", "braid-demo") == 1)
         program.until(" ")
         program.interrupt()
         program.until("[stopped]")
-        program.until("> ")
         demo.wait_for(lambda: demo.metric("vllm:num_requests_running", "braid-demo") == 0)
-        program.type("/quit\n")
+        program.type("> ", "/quit\n")
         assert program.ended() == 0
 
 
 def test_reasoning_is_dimmed_and_results_of_tools_are_asked_for(chat, tools_file):
     thinking = ("--field", 'chat_template_kwargs={"enable_thinking": true}', "--temperature", "0")
     with chat("--tools", tools_file, *thinking) as program:
-        program.until("> ")
-        program.type("What is the weather in Oslo?\n")
-        seen = program.until("result of get_weather> ")
+        program.type("> ", "What is the weather in Oslo?\n")
+        seen = program.type("result of get_weather> ", '{"temperature": 3}\n')
         assert DIM in seen
         assert f"{CYAN}→ get_weather " in seen
         assert "Oslo" in seen.partition("→")[2]
-        program.type('{"temperature": 3}\n')
-        assert "3" in program.until("\n> ").partition('{"temperature": 3}')[2]
-        program.type("/quit\n")
+        assert "3" in program.type("\n> ", "/quit\n").partition('{"temperature": 3}')[2]
         assert program.ended() == 0
 
 

@@ -38,12 +38,9 @@ def test_what_cannot_be_shown_is_said(demo, arguments, message):
 def test_keys_choose_the_model_and_end(demo):
     with TerminalProgram("top", "--url", demo.url) as program:
         program.until(f"{CHOSEN}")
-        program.until("q: end")
-        program.type("\t")
-        program.until("encoder")  # a node of braid-embed
-        program.type("\x1b[A")
-        program.until("chat_template")
-        program.type("q")
+        program.type("q: end", "\t")
+        program.type("encoder", "\x1b[A")  # a node of braid-embed
+        program.type("chat_template", "q")
         assert program.ended() == 0
 
 
