@@ -1,6 +1,7 @@
 """Unknown fields of a request: ignored, counted in the metrics, and reported where they are misspelt.
 
-One `UnknownFields` collects those of a request, whichever thread and module finds them.
+One `UnknownFields` collects those of a request, whichever thread and module finds them.  Keywords of tools'
+schemas that calls are not held to are reported beside them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import falcon.asgi
 
 from graphs.errors import nearest
 from pipelines.errors import RequestError
+from pipelines.grammars import unheld
 from pipelines.telemetry.http_requests import count_ignored_fields
 
 log = logging.getLogger("braid.server")
@@ -38,15 +40,16 @@ _logged: set[str] = set()
 class UnknownFields:
     """Those of one request: their number, and for the first names which known one each misspells, if any.
 
-    With `strict` they are refused.
+    With `strict` they are refused.  `unheld` has the keywords that calls are not held to, by tool.
     """
 
-    __slots__ = ("count", "found", "strict")
+    __slots__ = ("count", "found", "strict", "unheld")
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
         self.found: dict[str, str | None] = {}
+        self.unheld = unheld.collect()
 
     def add(self, name: str, known: Iterable[str]) -> None:
         if len(self.found) >= MAX_NAMES:
@@ -60,9 +63,17 @@ class UnknownFields:
 
     @property
     def header(self) -> str:
-        """The misspelt names as `name;nearest=known`, separated by commas; "" without any."""
+        """The misspelt names as `name;nearest=known` and the keywords that are not held as `name;tool=its`.
+
+        They are separated by commas; "" without any.
+        """
         found = [f"{name};nearest={known}" for name, known in self.found.items() if known is not None]
-        return ", ".join(found[:MAX_REPORTED])
+        loose = [
+            f"{_safe(name)};tool={_safe(tool)}"
+            for tool, names in self.unheld.items()
+            for name in sorted(names)
+        ]
+        return ", ".join(found[:MAX_REPORTED] + loose[:MAX_REPORTED])
 
 
 _current: ContextVar[UnknownFields | None] = ContextVar("unknown_fields", default=None)
@@ -118,9 +129,9 @@ class UnknownFieldsReport:
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: Any, succeeded: bool
     ) -> None:
         current = _current.get()
-        if current is None or not current.count:
+        if current is None:
             return
-        if req.uri_template is not None:
+        if current.count and req.uri_template is not None:
             count_ignored_fields(req.uri_template, current.count)
         if current.header:
             resp.set_header(HEADER, current.header)

@@ -11,11 +11,11 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from pipelines.grammars.formats import Format
 from pipelines.grammars.grammar_limits import check_schema, check_text
+from pipelines.grammars.normal_schema import normal_schema
+from pipelines.grammars.schema_keywords import SchemaError
 
 WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
 """Between the tokens of JSON: enough for indented text, but not for endless whitespace of a weak model."""
-OPEN_KEYWORDS = {"additionalProperties", "patternProperties"}
-"""Keywords of a schema that allow further properties."""
 EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
 LARK_RULE = re.compile(r"^\s*(%llguidance\b|\??start\s*:)", re.MULTILINE)
 LONG_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})")
@@ -34,9 +34,7 @@ def nested_grammar(node: Format) -> dict[str, Any]:
 
 
 def _json_schema(node: Format) -> dict[str, Any]:
-    schema = read_schema(node.get("json_schema"))
-    if node.get("disable_additional_properties"):
-        schema = closed(schema)
+    schema = read_schema(node.get("json_schema"), closes=bool(node.get("disable_additional_properties")))
     options = schema.get("x-guidance", {})
     return {
         "json_schema": {
@@ -58,8 +56,11 @@ def _spaces(node: Format) -> dict[str, Any]:
     return {"lenient": False, "whitespace_flexible": True, "whitespace_pattern": whitespace}
 
 
-def read_schema(value: Any) -> dict[str, Any]:
-    """A JSON Schema: an object, true or false, or JSON text of one of them."""
+def read_schema(value: Any, *, closes: bool = False) -> dict[str, Any]:
+    """The normal form of a JSON Schema: an object, true or false, or JSON text of one of them.
+
+    `closes`: objects with named properties take no others, unless they say so.
+    """
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -71,20 +72,12 @@ def read_schema(value: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise FormatError("a JSON schema must be an object, true or false")
-    check_schema(value)
-    return value
-
-
-def closed(schema: Any) -> Any:
-    """The schema with `additionalProperties: false` in objects with named properties, unless they set it."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {name: closed(value) for name, value in schema.items()}
-    if isinstance(found.get("properties"), dict) and not OPEN_KEYWORDS & found.keys():
-        found["additionalProperties"] = False
-    return found
+    try:
+        schema = normal_schema(value, closes=closes)
+    except SchemaError as error:
+        raise FormatError(str(error)) from error
+    check_schema(schema)
+    return schema
 
 
 def _grammar(node: Format) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pipelines.grammars.format_fields import nodes, string, strings
 from pipelines.grammars.formats import Format
@@ -21,14 +22,21 @@ MAX_REPEAT = 10_000
 def lark_grammar_of(root: Format, specials: Mapping[str, int]) -> str:
     """The grammar text.  Raises FormatError for an invalid tree."""
     if root.get("type") in LEAF_FORMATS:
-        return json.dumps({"grammars": [nested_grammar(root)]})
+        return _written([nested_grammar(root)])
     writer = LarkWriter(specials, NODES)
     if root.get("type") == "regex":
         lark = f"start: {_regex_text(root)}"
     else:
         start = writer.rule(writer.write(root, 0))
         lark = "\n".join([f"start: {start}", *writer.rules])
-    return json.dumps({"grammars": [{"name": "main", "lark_grammar": lark}, *writer.sides]})
+    return _written([{"name": "main", "lark_grammar": lark}, *writer.sides])
+
+
+def _written(grammars: list[dict[str, Any]]) -> str:
+    try:
+        return json.dumps({"grammars": grammars}, allow_nan=False)
+    except ValueError as error:
+        raise FormatError("numbers in a JSON schema must be finite") from error
 
 
 def _constant(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:

@@ -78,5 +78,5 @@ def _grammar(request: GenerationInput, plan: RequestPlan, write: GrammarWriter) 
     grammar = None
     if request.constraint is not None:
         grammar = write(format_of(request.constraint), request.constraint.where)
-    reply_format = None if plan.tool_calls is None else plan.tool_calls.reply_format(request)
-    return grammar if reply_format is None else write(reply_format, "tools")
+    of_calls = None if plan.tool_calls is None else plan.tool_calls.reply_grammar(request, write)
+    return grammar if of_calls is None else of_calls

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from pipelines.errors import RequestError
 from pipelines.grammars.formats import GrammarWriter, format_of
 from pipelines.nodes.text.parsers import TOOLS, ToolParser
 from pipelines.nodes.text.parsers.tools import forced, forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
+from pipelines.nodes.text.replies.held_tools import grammar_of_calls, with_parameters
 from pipelines.tasks import GenerationInput
 from pipelines.wire.sampling_params import HeldCalls
 
@@ -34,38 +36,36 @@ class ToolCallRule:
             return CallFinder(forced.PLAIN) if named is None else forced.ArgumentsOf(named)
         return TOOLS[self.family](request.tools)
 
-    def reply_format(self, request: GenerationInput) -> forms.Format | None:
+    def reply_grammar(self, request: GenerationInput, write: GrammarWriter) -> str | None:
         """What the whole reply must be because of its tools; None where that is nothing.
 
-        Where the reply is constrained anyway, it is what the constraint allows, or calls.
+        Where the reply is constrained anyway, it is what the constraint allows, or calls.  Raises
+        RequestError for a `strict` tool whose schema has no grammar.
         """
         form = forms.FORMS.get(self.family or "")
         if must_call(request):
-            return _forced(form, request)
+            return grammar_of_calls(_callable(request), partial(_forced, form, request), write)
         if form is None or request.constraint is None or not self.applies(request):
             return None
-        calls = forms.calls(form, request.tools, parallel=request.parallel_calls)
-        return {"type": "or", "elements": [format_of(request.constraint), calls]}
+        constraint = format_of(request.constraint)
+
+        def either(tools: Sequence[Tool]) -> forms.Format:
+            calls = forms.calls(form, tools, parallel=request.parallel_calls)
+            return {"type": "or", "elements": [constraint, calls]}
+
+        return grammar_of_calls(request.tools, either, write)
 
     def held_calls(self, request: GenerationInput, write: GrammarWriter) -> HeldCalls | None:
         """How the calls that a model may make in free text are held to the declared tools.
 
-        None where the family's form of calls has no grammar.  Of a tool that is not `strict` and whose schema
-        has no grammar, the names of the parameters are held.  Raises RequestError for one that is `strict`.
+        None where the family's form of calls has no grammar.  Raises RequestError as `reply_grammar`.
         """
         form = forms.FORMS.get(self.family or "")
         free = request.constraint is None and not must_call(request) and self.applies(request)
         if form is None or not form.trigger or not free:
             return None
-
-        def grammar(tools: forms.Tools) -> str:
-            return write(forms.after_trigger(form, tools, parallel=request.parallel_calls), "tools")
-
-        tools = [_open(tool) for tool in request.tools]
-        try:
-            text = grammar(tools)
-        except RequestError:
-            text = grammar([tool if _has_grammar(tool, write) else _by_names(tool) for tool in tools])
+        after = partial(forms.after_trigger, form, parallel=request.parallel_calls)
+        text = grammar_of_calls([_open(tool) for tool in request.tools], after, write)
         return HeldCalls(form.trigger, text, once=not request.parallel_calls)
 
 
@@ -79,37 +79,20 @@ def names_tool(request: GenerationInput) -> bool:
     return must_call(request) and request.tool_choice != REQUIRED
 
 
-def _forced(form: forms.CallForm | None, request: GenerationInput) -> forms.Format:
+def _callable(request: GenerationInput) -> Sequence[Tool]:
+    """The tools that a demanded call may be of."""
     if not names_tool(request):
-        return forms.calls(form or forms.PLAIN, request.tools, parallel=request.parallel_calls)
-    tools = [tool for tool in request.tools if tool["function"]["name"] == request.tool_choice]
-    if form is None:
-        return forms.arguments(tools[0]["function"])
-    return forms.calls(form, tools, parallel=False)
+        return request.tools
+    return [tool for tool in request.tools if tool["function"]["name"] == request.tool_choice]
+
+
+def _forced(form: forms.CallForm | None, request: GenerationInput, tools: Sequence[Tool]) -> forms.Format:
+    if not names_tool(request):
+        return forms.calls(form or forms.PLAIN, tools, parallel=request.parallel_calls)
+    return forms.arguments(tools[0]["function"]) if form is None else forms.calls(form, tools, parallel=False)
 
 
 def _open(tool: Tool) -> Tool:
     """A tool that is not `strict` and declares nothing takes any arguments."""
     function = tool["function"]
-    return tool if function.get("strict") or function.get("parameters") else _with(tool, {})
-
-
-def _has_grammar(tool: Tool, write: GrammarWriter) -> bool:
-    if tool["function"].get("strict"):
-        return True
-    try:
-        write(forms.arguments(tool["function"]), "tools")
-    except RequestError:
-        return False
-    return True
-
-
-def _by_names(tool: Tool) -> Tool:
-    """The tool with its parameters' names, and any values."""
-    properties = tool["function"]["parameters"].get("properties")
-    names: dict[str, Any] = {name: {} for name in properties} if isinstance(properties, dict) else {}
-    return _with(tool, {"properties": names} if names else {})
-
-
-def _with(tool: Tool, parameters: dict[str, Any]) -> Tool:
-    return {**tool, "function": {**tool["function"], "parameters": parameters}}
+    return tool if function.get("strict") or function.get("parameters") else with_parameters(tool, {})

@@ -119,12 +119,13 @@ def _without_trigger(form: CallForm, trigger: str) -> CallForm:
 
 
 def arguments(function: dict[str, Any]) -> Format:
-    """The arguments of one tool: by its declared parameters, and no others unless its schema says so."""
+    """The arguments of one tool: an object of its declared parameters, others where its schema says so."""
     parameters = function.get("parameters")
     if parameters is None:
         return {"type": "json_schema", "json_schema": NO_PARAMETERS}
+    parameters = {k: v for k, v in parameters.items() if v is not None and k != "nullable"}
     others = {"additionalProperties": False} if _declares_all(parameters) else {}
-    return {"type": "json_schema", "json_schema": {"type": "object", **others, **parameters}}
+    return {"type": "json_schema", "json_schema": {**others, **parameters, "type": "object"}}
 
 
 def _declares_all(parameters: dict[str, Any]) -> bool:
