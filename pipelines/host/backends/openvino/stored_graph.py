@@ -14,8 +14,8 @@ from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT
 Notes = Mapping[str, Mapping[str, int]]
 """The numbers in the runtime information of nodes, by the nodes' names."""
 NOT_WIDENED, NARROW = "keep_const_precision_0", ("u4", "i4", "f16", "bf16")
-"""Runtime attribute of constants that stay in their type: four bits are not widened to eight, a table of halves
-not to f32.  OpenVINO finds them by the nodes around them, which are others in an exported graph.
+"""Runtime attribute of constants that stay in their type: four bits are not widened to eight, a table of
+halves not to f32.  OpenVINO finds them by the nodes around them, which are others in an exported graph.
 """
 ROTARY, ROTARY_SIZE = "RoPE", "config.rotary_ndims"
 
