@@ -41,15 +41,15 @@ def constraining(schema: Schema) -> Schema:
     Null is taken for an absent keyword, as serializers write it.  Values of a wrong type stay, for the
     compiler to refuse.  Raises SchemaError for a number that is not finite.
     """
-    found = {name: _value(name, value) for name, value in given(schema).items() if name in KEYWORDS}
+    given = {name: value for name, value in schema.items() if value is not None or name == "const"}
+    found = _telling({name: _value(name, value) for name, value in given.items() if name in KEYWORDS})
     for change in CHANGES:
         change(found)
+    return _telling(found)
+
+
+def _telling(found: Schema) -> Schema:
     return {name: value for name, value in found.items() if not says_nothing(name, value)}
-
-
-def given(schema: Schema) -> Schema:
-    """The keywords that are not null."""
-    return {name: value for name, value in schema.items() if value is not None or name == "const"}
 
 
 def _value(name: str, value: Any) -> Any:

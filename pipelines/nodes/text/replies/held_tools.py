@@ -7,7 +7,9 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.grammars.formats import GrammarWriter
+from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.normal_schema import loose_schema
+from pipelines.grammars.schema_keywords import SchemaError
 from pipelines.grammars.unheld import note
 from pipelines.nodes.text.parsers.tools import forms
 
@@ -50,7 +52,7 @@ def _ever_looser(tool: Tool) -> Iterator[tuple[Tool, set[str]]]:
     try:
         loose, left_out = loose_schema(parameters)
         yield with_parameters(tool, loose), left_out
-    except ValueError:  # BoundError, SchemaError
+    except (BoundError, SchemaError):
         pass
     properties = parameters.get("properties")
     names: dict[str, Any] = {name: {} for name in properties} if isinstance(properties, dict) else {}
