@@ -49,7 +49,33 @@ def test_an_earlier_refusal_is_its_content(rig):
     assert rendered(rig, message)[0]["content"] == "no"
 
 
-@pytest.mark.parametrize("role", ["user", "system", "tool"])
+@pytest.mark.parametrize("message", [{"content": None}, {}])
+def test_a_result_may_be_nothing(rig, message):
+    result = {"role": "tool", "tool_call_id": "a", **message}
+    assert rendered(rig, result)[0]["content"] == ""
+
+
+THOUGHT = {"type": "thinking", "thinking": "It is north.", "signature": "x"}
+
+
+@pytest.mark.parametrize("thinking", ["It is north.", [{"type": "text", "text": "It is north."}]])
+def test_parts_of_reasoning_are_the_reasoning_of_an_assistant(rig, thinking):
+    parts = [{**THOUGHT, "thinking": thinking}, {"type": "text", "text": "Cold"}]
+    found = rendered(rig, {"role": "assistant", "content": parts})[0]
+    assert (found["reasoning"], found["reasoning_content"]) == ("It is north.", "It is north.")
+    assert found["content"] == [{"type": "text", "text": "Cold"}]
+    named = rendered(rig, {"role": "assistant", "content": parts, "reasoning": "South."})[0]
+    assert named["reasoning"] == "South."
+    assert rendered(rig, {"role": "assistant", "content": [parts[0]]})[0]["content"] == ""
+
+
+def test_only_an_assistant_reasons(rig):
+    param, text = refused(rig, {"role": "user", "content": [THOUGHT]})
+    assert param == "messages.0.content.0.type"
+    assert "in assistant messages thinking" in text
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
 def test_others_must_say_something(rig, role):
     for message in ({"role": role, "content": None}, {"role": role}):
         param, text = refused(rig, message)

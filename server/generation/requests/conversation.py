@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
+from pipelines.nodes.text.templates.chat_messages import text_of
 from pipelines.tasks import ImageInput, SoundInput
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
 from server.generation.requests.image_parts import IMAGE_PARTS, GivenImage, image_of
@@ -36,6 +37,10 @@ from server.generation.requests.sound_parts import (
 from server.http.error_text import quoted
 
 TEXT_PARTS = ("text", "input_text", "output_text")
+THINKING = "thinking"
+"""The type of a part of an assistant message that is reasoning."""
+SILENT_ROLES = ("assistant", "tool", "function")
+"""Roles of messages that may be without content."""
 MEDIA_PARTS = (
     *IMAGE_PARTS,
     "image_embeds",
@@ -55,6 +60,7 @@ class ContentPart(BaseModel):
     type: StrictStr = "text"
     text: StrictStr | None = None
     refusal: StrictStr | None = None
+    thinking: StrictStr | list[dict[str, Any]] | None = None
     image_url: GivenImage = None
     uuid: StrictStr | None = None
     audio_url: GivenSound = None
@@ -92,7 +98,7 @@ class ContentPart(BaseModel):
         if self.type not in (*TEXT_PARTS, "refusal"):
             raise RequestError(
                 f"`{where}.type`: unknown content part {quoted(self.type)}; allowed: "
-                f"{', '.join(TEXT_PARTS)}, refusal",
+                f"{', '.join(TEXT_PARTS)}, refusal, in assistant messages {THINKING}",
                 field=f"{where}.type",
             )
         if self.model_extra:
@@ -180,13 +186,14 @@ class Message(BaseModel):
         """The message for a chat template, with reasoning under both names.
 
         `content` is text, or a list of parts where the client sent one.  Its images are put into `images` and
-        its sounds into `sounds`; None refuses them.  Calls of deprecated functions become tool calls.  Raises
-        RequestError naming the place when content is missing or is not text.
+        its sounds into `sounds`; None refuses them.  Calls of deprecated functions become tool calls; parts
+        of an assistant's reasoning become its reasoning.  Raises RequestError naming the place when content
+        is missing or is not text.
         """
         if self.model_extra:
             known = type(self).model_fields
             check_fields(self.model_extra, known, ignored=IGNORED_IN_MESSAGES, where=f"{where}.")
-        if self.content is None and self.role != "assistant":
+        if self.content is None and self.role not in SILENT_ROLES:
             raise RequestError(
                 f"`{where}.content` is required in a message of role {quoted(self.role)}",
                 field=f"{where}.content",
@@ -195,7 +202,7 @@ class Message(BaseModel):
             "role": self.role,
             "content": self._plain_content(where, images, sounds),
         }
-        reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
+        reasoning = next((each for each in self._reasonings() if each is not None), None)
         if reasoning is not None:
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         calls = self.tool_calls or self._function_calls()
@@ -213,19 +220,33 @@ class Message(BaseModel):
             return []
         return [EarlierCall(id=_function_id(self.function_call.name), function=self.function_call)]
 
+    def _reasonings(self) -> tuple[str | None, ...]:
+        """What may be its reasoning; that of parts is text, or, as mistralai writes it, a list of texts."""
+        given = [part.thinking or "" for part in self._parts() if self._is_reasoning(part)]
+        parts = [each if isinstance(each, str) else text_of(each) for each in given]
+        return self.reasoning, self.reasoning_content, "\n".join(parts) if parts else None
+
+    def _parts(self) -> list[ContentPart]:
+        return self.content if isinstance(self.content, list) else []
+
+    def _is_reasoning(self, part: ContentPart) -> bool:
+        return part.type == THINKING and self.role == "assistant"
+
     @property
     def shows_images(self) -> bool:
         """Whether it shows images, or has sounds."""
-        parts = self.content if isinstance(self.content, list) else []
-        return any(part.type in (*IMAGE_PARTS, *SOUND_PARTS) for part in parts)
+        return any(part.type in (*IMAGE_PARTS, *SOUND_PARTS) for part in self._parts())
 
     def _plain_content(
         self, where: str, images: list[ImageInput] | None, sounds: list[SoundInput] | None
     ) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):
             return self.content
-        given = enumerate(self.content or [])
-        parts = [part.plain(f"{where}.content.{i}", images, sounds) for i, part in given]
+        parts = [
+            part.plain(f"{where}.content.{i}", images, sounds)
+            for i, part in enumerate(self._parts())
+            if not self._is_reasoning(part)
+        ]
         return parts or self.refusal or ""
 
 

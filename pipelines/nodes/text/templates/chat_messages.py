@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms, conform_calls
+
 STRING, OPENAI, BOTH = "string", "openai", "both"
 """Forms of a message's content: text, a list of parts, either as the client wrote it."""
 Content = str | list[dict[str, Any]] | None
@@ -20,7 +22,8 @@ class MessageForms:
 
     `content`: role → form of the content, `other_content` for all other roles; `without_content` is the
     content of a message that has only calls; `arguments_as_text`: the arguments of calls are JSON text, not
-    objects; `reads_thinking`: reasoning is read from `thinking`; `knows_developer`: there is such a role.
+    objects; `reads_thinking`: reasoning is read from `thinking`; `knows_developer` and `knows_system`: there
+    is such a role.
     """
 
     content: Mapping[str, str] = field(default_factory=dict)
@@ -29,16 +32,22 @@ class MessageForms:
     arguments_as_text: bool = False
     reads_thinking: bool = False
     knows_developer: bool = False
+    knows_system: bool = True
+    calls: CallForms = AS_GIVEN
 
 
 def conform(messages: list[Message], forms: MessageForms) -> list[Message]:
     """Copies of the messages in these forms.
 
-    Where the template has no developer role, developer messages become system messages.
+    Where the template has no developer role, developer messages become system messages; where it has no
+    system role, those stand in front of what the user says first.
     """
-    if not forms.knows_developer and any(message.get("role") == "developer" for message in messages):
+    roles = {message.get("role") for message in messages}
+    if not forms.knows_developer and "developer" in roles:
         messages = _one_system(messages)
-    return [_conformed(message, forms) for message in messages]
+    if not forms.knows_system and roles & {"system", "developer"} and "user" in roles:
+        messages = _in_front_of_user(_one_system(messages))
+    return [_conformed(message, forms) for message in conform_calls(messages, forms.calls)]
 
 
 def _conformed(message: Message, forms: MessageForms) -> Message:
@@ -61,6 +70,21 @@ def _one_system(messages: list[Message]) -> list[Message]:
     others = [each for each in messages if each.get("role") not in ("system", "developer")]
     texts = [text for each in systems if (text := text_of(each.get("content")))]
     return [{**systems[0], "role": "system", "content": BETWEEN_SYSTEMS.join(texts)}, *others]
+
+
+def _in_front_of_user(messages: list[Message]) -> list[Message]:
+    """The text of the first message, a system message, in front of the first user message."""
+    text, others = text_of(messages[0].get("content")), messages[1:]
+    at = next(i for i, each in enumerate(others) if each.get("role") == "user")
+    return [*others[:at], _with_text(text, others[at]), *others[at + 1 :]]
+
+
+def _with_text(text: str, message: Message) -> Message:
+    """The message with a text in front of its content."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return {**message, "content": [{"type": "text", "text": text}, *content]}
+    return {**message, "content": BETWEEN_SYSTEMS.join(filter(None, (text, content)))}
 
 
 def text_of(content: Content) -> str:

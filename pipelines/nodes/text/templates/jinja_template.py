@@ -20,14 +20,15 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pipelines.nodes.text.templates.chat_messages import Message, conform
-from pipelines.nodes.text.templates.message_forms import find_forms
+from pipelines.nodes.text.templates.message_forms import USER, find_forms
+from pipelines.nodes.text.templates.tool_forms import conform_tools, find_fills
 
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_PROMPT_CHARS = 16 << 20
 MAX_RENDER_S = 5.0
-"""The time limit for rendering a template, in seconds."""
+"""The time limit for rendering a template, in seconds of the thread's processor time."""
 FORMS_S = 2.0
-"""The time limit for finding out which forms of messages a template takes, which is about 20 renderings."""
+"""The time limit for finding out which forms of messages a template takes, which is about 40 renderings."""
 MAX_REPEATED = 1 << 20
 """Most characters or items of a product by `*`."""
 MAX_BITS = 4096
@@ -91,8 +92,8 @@ def _environment() -> Sandbox:
 class Template:
     """A compiled chat template.  Raises ChatTemplateError when the source does not compile.
 
-    `variables` are the names that it reads, `forms` the forms of messages that it takes; `content_format` is
-    that of every message's content, or auto.
+    `variables` are the names that it reads, `forms` the forms of messages that it takes, `fills` what it
+    needs of tools; `content_format` is that of every message's content, or auto.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str], content_format: str = "auto") -> None:
@@ -109,8 +110,9 @@ class Template:
         self.source = source
         self.special_tokens = dict(special_tokens)
         given = None if content_format == "auto" else content_format
-        self._forms_end_s = time.monotonic() + FORMS_S
+        self._forms_end_s = time.thread_time() + FORMS_S
         self.forms = find_forms(self._attempt, "developer" in source, given)
+        self.fills = find_fills(lambda tools: self._attempt([USER], tools))
 
     def render(
         self,
@@ -127,7 +129,8 @@ class Template:
         conformed = conform(messages, self.forms)
         final_text = _mark_final(conformed) if continue_final_message else None
         known = {name: value for name, value in kwargs.items() if name in self.variables}
-        text = self._prompt(conformed, tools, add_generation_prompt, known, time.monotonic() + MAX_RENDER_S)
+        shown, end_s = conform_tools(tools, self.fills), time.thread_time() + MAX_RENDER_S
+        text = self._prompt(conformed, shown, add_generation_prompt, known, end_s)
         return text if final_text is None else _cut_after_final(text, final_text)
 
     def _attempt(self, messages: list[Message], tools: list[dict[str, Any]] | None) -> str:
@@ -154,7 +157,7 @@ class Template:
             for piece in self._template.generate(variables):
                 pieces.append(piece)
                 size += len(piece)
-                if time.monotonic() > end_s:
+                if time.thread_time() > end_s:
                     raise ChatTemplateError(f"it took longer than {MAX_RENDER_S:g} s")
                 if size > MAX_PROMPT_CHARS:
                     raise ChatTemplateError(f"the prompt grew beyond {MAX_PROMPT_CHARS} characters")

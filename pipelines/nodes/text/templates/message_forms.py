@@ -21,6 +21,7 @@ from pipelines.nodes.text.templates.chat_messages import (
     MessageForms,
     conform,
 )
+from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms
 
 Tools = list[dict[str, Any]]
 Render = Callable[[list[Message], Tools | None], str]
@@ -39,25 +40,69 @@ CITY = {"type": "object", "properties": {"city": {"type": "string", "description
 TOOLS: Tools = [
     {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": CITY}}
 ]
-CALL_ID = "call00001"  # of Mistral's length
+CALL_ID, OTHER_ID = "call00001", "call00002"  # of Mistral's length
+LONG_ID = "call_Sx7dJh2kq9_0"
 USER: Message = {"role": "user", "content": "Hello"}
-CALL = {"id": CALL_ID, "type": "function", "function": {"name": "weather", "arguments": {"city": WORD}}}
-CALLING: Message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
-RESULT: Message = {"role": "tool", "name": "weather", "tool_call_id": CALL_ID, "content": "warm"}
+
+
+def _call(city: str, name: str | None = CALL_ID) -> dict[str, Any]:
+    function = {"name": "weather", "arguments": {"city": city}}
+    return {**({"id": name} if name else {}), "type": "function", "function": function}
+
+
+def _result(name: str | None = CALL_ID) -> Message:
+    return {"role": "tool", "name": "weather", **({"tool_call_id": name} if name else {}), "content": "warm"}
+
+
+CALLING: Message = {"role": "assistant", "content": None, "tool_calls": [_call(WORD)]}
+RESULT = _result()
 BEFORE = {"assistant": [USER], "tool": [USER, CALLING]}
 AFTER = {"system": [USER], "developer": [USER], "assistant": [USER]}
 """Role → the messages around one of that role."""
 
 
-def find_forms(render: Render, knows_developer: bool, content_format: str | None = None) -> MessageForms:
-    """The forms that a template takes; `content_format` is that of every content, None to find it."""
-    forms = MessageForms(other_content=content_format or STRING, knows_developer=knows_developer)
+def find_forms(render: Render, names_developer: bool, content_format: str | None = None) -> MessageForms:
+    """The forms that a template takes; `content_format` is that of every content, None to find it.
+
+    `names_developer`: the word is in its text, which alone does not say that there is such a role.
+    """
+    knows_developer = names_developer and _shows_role("developer", render)
+    knows_system = not render([USER], None) or _shows_role("system", render)
+    forms = MessageForms(
+        other_content=content_format or STRING, knows_developer=knows_developer, knows_system=knows_system
+    )
     roles = ["user", "system", *(["developer"] if knows_developer else []), "assistant"]
     for role in [] if content_format else roles:
         forms = _with_content(forms, role, render)
     forms = _with_calls(forms, render)
-    forms = replace(forms, reads_thinking=_reads_thinking(forms, render))
+    forms = replace(forms, reads_thinking=_reads_thinking(forms, render), calls=_calls(forms, render))
     return forms if content_format else _with_content(forms, "tool", render)
+
+
+def _shows_role(role: str, render: Render) -> bool:
+    """Whether a message of this role is taken, as text or in parts."""
+    given = ([{"role": role, "content": content}, USER] for content in (A_TEXT, SOME_PARTS))
+    return any(WORD in render(messages, tools) for messages in given for tools in (None, TOOLS))
+
+
+def _calls(forms: MessageForms, render: Render) -> CallForms:
+    """What a template needs of calls that it takes otherwise."""
+
+    def shows(*ids: str | None, **needed: bool) -> bool:
+        """Whether the prompt has a call with WORD, and a second one with SECOND."""
+        calls = [_call(word, each) for each, word in zip(ids, (WORD, SECOND), strict=False)]
+        given = [USER, {**CALLING, "tool_calls": calls}, *(_result(each) for each in ids)]
+        prompt = render(conform(given, replace(forms, calls=CallForms(**needed))), TOOLS)
+        return all(call["function"]["arguments"]["city"] in prompt for call in calls)
+
+    if not shows(CALL_ID):
+        return AS_GIVEN
+    both = (CALL_ID, OTHER_ID)
+    return CallForms(
+        needs_ids=not shows(None),
+        short_ids=not shows(LONG_ID) and shows(LONG_ID, short_ids=True),
+        one_by_one=not shows(*both) and shows(*both, one_by_one=True),
+    )
 
 
 def _with_content(forms: MessageForms, role: str, render: Render) -> MessageForms:

@@ -1,8 +1,9 @@
 """Public chat templates give the prompts that transformers' `apply_chat_template` gives.
 
 A client writes a conversation in OpenAI's form: arguments as JSON text, content as text or parts, null beside
-calls.  transformers passes messages on as they are, so its caller writes them as the template takes them: of
-these ways the expected prompt is of the first that loses the fewest words and writes the fewest Python values.
+calls.  transformers passes messages on as they are, so its caller writes them as the template takes them, one call
+after the other or with the system's text in the user's: of these ways the expected prompt is of the first that
+loses the fewest words and writes the fewest Python values.
 """
 
 from __future__ import annotations
@@ -132,6 +133,26 @@ def forms(messages):
         yield given
 
 
+def one_by_one(messages):
+    """Two calls of a message as two messages, each before its result."""
+    at = next((i for i, each in enumerate(messages) if len(each.get("tool_calls", [])) == 2), None)
+    if at is None:
+        return messages
+    first, second = ({**messages[at], "tool_calls": [each]} for each in messages[at]["tool_calls"])
+    given = [*messages[:at], first, messages[at + 1], second, messages[at + 2], *messages[at + 3 :]]
+    return [{**each, "content": each["content"] or ""} for each in given]
+
+
+def without_system(messages):
+    """What a first system message says in front of what the user says."""
+    if messages[0]["role"] != "system":
+        return messages
+    given = messages[0]["content"]
+    told = given if isinstance(given, str) else "\n".join(part["text"] for part in given)
+    text = f"{told}\n\n{messages[1]['content']}"
+    return [{**messages[1], "content": text}, *messages[2:]]
+
+
 def prompt_of_transformers(source, messages, tools, kwargs):
     try:
         prompts, _ = render_jinja_template(
@@ -161,7 +182,8 @@ def expected(source, messages, tools, kwargs):
         lost = sum(word not in prompt for word in words(messages))
         return (prompt == REFUSED, lost + len(PYTHON_VALUE.findall(prompt)))
 
-    ways = [*forms(messages)]
+    changed = [messages, one_by_one(messages), without_system(messages)]
+    ways = [way for i, given in enumerate(changed) if given not in changed[:i] for way in forms(given)]
     different = [given for i, given in enumerate(ways) if given not in ways[:i]]
     return min((prompt_of_transformers(source, given, tools, kwargs) for given in different), key=faults)
 
