@@ -11,12 +11,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
 from graphs import paths
 
+LARGEST = 1 << 53
+"""Of numbers in settings, in either direction."""
 Place = Literal["request", "engine", "step"]
 
 NOT_PORTS = frozenset({"self", "call"})
@@ -31,7 +40,15 @@ class NodeConfig(BaseModel):
 
     renamed: ClassVar[Mapping[str, str]] = {}
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_of_use(cls, value: Any) -> Any:
+        """A number that arithmetic in 64 bits holds exactly."""
+        if isinstance(value, int | float) and abs(value) > LARGEST:
+            raise PydanticCustomError("too_large", "a number may be {largest} at most", {"largest": LARGEST})
+        return value
 
 
 class GraphPath(str):

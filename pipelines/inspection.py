@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,17 +10,17 @@ from pathlib import Path
 
 from graphs import draw
 from graphs.compose import Graphs, GraphSource
-from graphs.errors import GraphError
 from graphs.graph import Graph
 from graphs.schema import schema
 from pipelines.adapters.adapter_config import read_adapter_config
 from pipelines.adapters.read_adapter import adapter_folders
 from pipelines.adapters.weights import AdapterError
-from pipelines.loading import Sources
+from pipelines.loading import BuildError, Sources, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import model_folders
 from pipelines.repository.model_folders import GRAPH_FILE, ModelFolder
 from pipelines.repository.ovms.report import notes_of
+from pipelines.request_lines import check_request_lines
 from pipelines.tasks import TASKS
 
 
@@ -52,17 +53,18 @@ class Finding:
         return self.graph
 
 
-def inspect(folder: Path, device: str | None = None) -> list[Finding]:
+def inspect(folder: Path, device: str | None = None, opens: bool = True) -> list[Finding]:
     """Every model of a repository, or the single model when `folder` is a model's folder.
 
-    `device` is what all models run on instead of their own.  Raises FileNotFoundError when `folder` is not a
-    folder, ValueError for an invalid config.json; [] for a repository without models.
+    `device` is what all models run on instead of their own.  `opens`: what workers open of a model is opened
+    too.  Raises FileNotFoundError when `folder` is not a folder, ValueError for an invalid config.json;
+    [] for a repository without models.
     """
     models = model_folders.scan(folder, device=device)
-    is_single = model_folders.is_model(folder)
+    is_single = folder.is_dir() and [model.path for model in models] == [folder]
     sources = _SiblingSources(folder) if is_single else Sources(models)
     graphs = Graphs(sources, VOCABULARY, TASKS)
-    return [_finding(model, graphs) for model in models]
+    return [_finding(model, graphs, opens) for model in models]
 
 
 def find(name: str, models: Path) -> Finding:
@@ -72,8 +74,9 @@ def find(name: str, models: Path) -> Finding:
     """
     folder = Path(name)
     if folder.is_dir() and model_folders.is_model(folder):
-        return inspect(folder)[0]
-    findings = {finding.name: finding for finding in inspect(models)} if models.is_dir() else {}
+        return inspect(folder, opens=False)[0]
+    found = inspect(models, opens=False) if models.is_dir() else []
+    findings = {finding.name: finding for finding in found}
     if name not in findings:
         names = ", ".join(findings) or "none"
         raise LookupError(f"{name} is neither a model's folder nor a model of {models}, which holds: {names}")
@@ -85,15 +88,18 @@ def schema_text() -> str:
     return json.dumps(schema(VOCABULARY, TASKS), indent=2, ensure_ascii=False) + "\n"
 
 
-def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
+def _finding(model: ModelFolder, graphs: Graphs, opens: bool) -> Finding:
     try:
-        graph = graphs(model.name)
-        notes = (*notes_of(model.opened().graph_text()), *_adapters(model))
+        graph = checked_graph(model, graphs)
+        opened = model.opened()
+        if opens:
+            check_request_lines(opened, graphs)
+        notes = (*notes_of(opened.graph_text()), *_adapters(model))
         return Finding(model.name, model.path, graph, (), notes, model.source)
-    except GraphError as error:
-        return Finding(model.name, model.path, None, tuple(map(str, error.problems)), (), model.source)
-    except (OSError, UnicodeDecodeError) as error:
-        return Finding(model.name, model.path, None, (f"{model.name}/{GRAPH_FILE}:1: not readable: {error}",))
+    except BuildError as error:
+        return Finding(model.name, model.path, None, tuple(error.problems), (), model.source)
+    except Exception as error:  # of files of any kind
+        return Finding(model.name, model.path, None, (f"{model.name}: {type(error).__name__}: {error}",))
 
 
 def _adapters(model: ModelFolder) -> Iterator[str]:
@@ -121,8 +127,9 @@ class _SiblingSources(Mapping[str, GraphSource]):
 
     def __iter__(self) -> Iterator[str]:
         for child in sorted(self._parent.iterdir()):
-            if child.is_dir() and model_folders.find_model(child):
-                yield child.name
+            with contextlib.suppress(Exception):  # a sibling of any kind
+                if child.is_dir() and model_folders.find_model(child):
+                    yield child.name
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -93,7 +93,9 @@ def checked_graph(model: ModelFolder, graphs: Graphs | None) -> Graph:
     except GraphError as error:
         raise BuildError([str(problem) for problem in error.problems]) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BuildError([f"{model.name}/{model.source}: not readable: {error}"]) from error
+        raise BuildError([f"{model.name}/{model.source}:1: not readable: {error}"]) from error
+    except RecursionError as error:  # of JSON
+        raise BuildError([f"{model.name}: a file is nested too deeply: {error}"]) from error
     if graph is None:
         raise BuildError([f"{model.path}: the folder is gone"])
     return graph

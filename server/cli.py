@@ -105,7 +105,7 @@ def serve(
         raise click.UsageError(f"name the models by an option: braid serve --models {gunicorn[0]}")
     if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
-    if models and models.is_file() and models.suffix not in FILES:
+    if models and models.is_file() and models.suffix.lower() not in FILES:
         raise click.UsageError(f"--models: {models} is no folder of models, GGUF file or config.json")
     if models and models.suffix == ".json":
         _check_config(models)
@@ -182,7 +182,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
         raise click.ClickException(f"the folder {folder} does not exist")
     try:
         findings = inspect(folder, _settings().device)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not findings:
         raise click.ClickException(

@@ -92,7 +92,7 @@ MAY_IMPORT = {
     # the engine host
     "pipelines.host": SHARED
     | {"ops", "pipelines.cache_folder", "pipelines.garbage_collection", "pipelines.host", "pipelines.loading"}
-    | {"pipelines.nodes", "pipelines.repository", "pipelines.telemetry"},
+    | {"pipelines.nodes", "pipelines.repository", "pipelines.request_lines", "pipelines.telemetry"},
     "pipelines.host.engine.tensor_engine": SHARED
     | {"pipelines.host.engine", "pipelines.host.backends.tensor_contract", "pipelines.telemetry"},
     "pipelines.host.engine": {"ops", "pipelines.adapters", "pipelines.errors", "pipelines.host.engine"}

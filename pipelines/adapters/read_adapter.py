@@ -31,7 +31,7 @@ Tensors = dict[str, NDArray[np.float32]]
 
 def adapter_folders(folder: Path) -> list[Path]:
     """The adapters below a folder, in order of their names."""
-    return sorted(file.parent for file in folder.glob(f"*/{CONFIG}"))
+    return sorted(file.parent for file in folder.glob(f"*/{CONFIG}") if file.is_file())
 
 
 def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:

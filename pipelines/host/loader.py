@@ -21,7 +21,6 @@ from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.garbage_collection import release_free_pages
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
-from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.lifecycle.residents import Terms
 from pipelines.host.model import HostModel
 from pipelines.host.model_terms import taken_bytes, terms_of
@@ -181,8 +180,11 @@ class Loader:
     def _look_for_adapters(self) -> None:
         """Report the adapters of all models."""
         fits = {name: known.fit for name, known in self._known.items() if known.fit is not None}
-        for found in self._adapters.look([known.folder for known in self._known.values()], fits):
-            self._notify(found)
+        try:
+            for found in self._adapters.look([known.folder for known in self._known.values()], fits):
+                self._notify(found)
+        except Exception:
+            log.exception("cannot look for adapters")
 
     def _has_settled(self, folder: ModelFolder, seen: Mapping[str, str]) -> bool:
         state = self._last_look[folder.name] = f"{folder.version} {folder.fingerprint}"
@@ -194,7 +196,7 @@ class Loader:
             for name in self._known.keys() - found.keys():
                 self._missing(name)
             due = [folder for folder in found.values() if is_due(folder)]
-            return [(self._note(folder), terms_of(folder)) for folder in due]
+            return [(self._note(folder), _terms(folder)) for folder in due]
         except (OSError, ValueError) as error:
             log.error("cannot scan the model repository: %s", error)
         except Exception:
@@ -248,7 +250,7 @@ class Loader:
             sources = self._sources(opened)
             memory = psutil.Process().memory_info().rss
             model, snapshot = self._loaded(folder, opened, sources)
-        except (Exception, DeviceLost) as error:
+        except BaseException as error:  # a lost device, a panic of a library: no fault ends this thread
             if isinstance(error.__cause__, GraphError) and not is_last_try:
                 self._commands.put(partial(self._load, known.folder, True))
                 return
@@ -286,6 +288,15 @@ class Loader:
         return Sources([*(known.folder for known in self._known.values()), folder], loaded)
 
 
+def _terms(folder: ModelFolder) -> Terms:
+    """What a folder asks for; one that cannot be read asks for nothing, and its load says why."""
+    try:
+        return terms_of(folder)
+    except Exception:
+        log.exception("cannot read what %s asks for", folder.name)
+        return Terms()
+
+
 def _same(one: ModelFolder, other: ModelFolder) -> bool:
     return (one.version, one.fingerprint) == (other.version, other.fingerprint)
 
@@ -302,8 +313,13 @@ def _problems(error: BaseException) -> list[str]:
     """The problems of a graph that does not check; anything else is unforeseen and logged whole."""
     problems = getattr(error, "problems", None)
     if problems:
-        return [str(problem) for problem in problems]
+        return [_sendable(str(problem)) for problem in problems]
     if isinstance(error, (OSError, UnicodeDecodeError)):
-        return [f"not readable: {error}"]
+        return [_sendable(f"not readable: {error}")]
     log.error("a model did not load", exc_info=error)
-    return [f"{type(error).__name__}: {error}"]
+    return [_sendable(f"{type(error).__name__}: {error}")]
+
+
+def _sendable(problem: str) -> str:
+    """A text that may hold the name of a file that is not UTF-8, with such bytes escaped."""
+    return problem.encode("utf-8", "backslashreplace").decode()

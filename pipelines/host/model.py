@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
-from graphs.node import FilePath, named_paths
 from pipelines.errors import RequestError
 from pipelines.host.adapters.found import AdapterFit
 from pipelines.host.body import LiveBody
@@ -23,7 +22,6 @@ from pipelines.loading import BuildError, Resources, checked_graph, live_nodes, 
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.body_interface import StartsEngine
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.repository.snapshot import why_left_out
 from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
@@ -168,8 +166,6 @@ def load_for_host(
     `prepared` is what engines made of models before.
     """
     graph = checked_graph(model, graphs)
-    for binding in graph.bindings:
-        _check_files(model, binding)
     host_model = HostModel(model.name, model.version, graph.task)
     try:
         for binding in graph.bindings:
@@ -185,14 +181,6 @@ def load_for_host(
         host_model.close()
         raise
     return host_model
-
-
-def _check_files(model: ModelFolder, binding: Binding) -> None:
-    """Raise BuildError where a node that runs in workers names a file that no snapshot holds."""
-    for path in named_paths(binding.config, FilePath):
-        reason = why_left_out(model.path / path)
-        if reason is not None:
-            raise BuildError([problem_of(binding, ValueError(f"workers cannot read {path}: {reason}"))])
 
 
 def _start(

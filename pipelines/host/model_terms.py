@@ -10,6 +10,7 @@ from typing import Any
 
 from graphs.errors import GraphError
 from graphs.keep_alive import keep_alive_s
+from graphs.node import LARGEST
 from graphs.read import read
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.lifecycle.residents import GB, Terms
@@ -47,11 +48,11 @@ def taken_bytes(folder: ModelFolder, cache_bytes: int, growth: int) -> int:
 
 def file_bytes(folder: ModelFolder) -> int:
     """The size of a model's files with weights."""
-    return sum(file.stat().st_size for file in folder.files() if file.suffix in WEIGHT_SUFFIXES)
+    return sum(file.stat().st_size for file in folder.files() if file.suffix.lower() in WEIGHT_SUFFIXES)
 
 
 def _graph(folder: ModelFolder) -> Mapping[str, Any]:
-    if folder.path.suffix == GGUF:
+    if folder.path.suffix.lower() == GGUF:
         return {"nodes": {"generated": {"type": "scheduler"}}}
     try:
         return read(folder.graph_text()).data or {}
@@ -70,6 +71,6 @@ def _cache_bytes(node: Mapping[str, Any]) -> int:
     """`cache.memory_gb`, or what a cache has without it."""
     cache = node.get("cache")
     memory_gb = cache.get("memory_gb") if isinstance(cache, Mapping) else None
-    if isinstance(memory_gb, int | float) and memory_gb > 0:
+    if isinstance(memory_gb, int | float) and 0 < memory_gb <= LARGEST:
         return int(memory_gb * GB)
     return default_cache_bytes()

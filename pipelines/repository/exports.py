@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from os.path import lexists
 from pathlib import Path
 from typing import Any
+
+from pipelines.repository.regular_files import read_regular
 
 MODEL_FILES = {
     "openvino_model.xml": "openvino",
@@ -63,8 +66,11 @@ def find_export(folder: Path) -> Export | None:
 
 
 def export_in(where: Path, prefix: str) -> Export | None:
-    """The text model in one folder, whose files a graph names with `prefix`; None when there is none."""
-    if not (where / TOKENIZER).is_file() or not any((where / name).is_file() for name in CONFIGS):
+    """The text model in one folder, whose files a graph names with `prefix`; None when there is none.
+
+    What has the name of a file and is none is found when the graph is checked.
+    """
+    if not lexists(where / TOKENIZER) or not any(lexists(where / name) for name in CONFIGS):
         return None
     found = next((each for each in MODEL_FILES.items() if (where / each[0]).is_file()), None)
     return Export(found[1], found[0], where, prefix) if found else None
@@ -96,8 +102,8 @@ def architectures(config: dict[str, Any]) -> list[str]:
 def read_json(file: Path) -> Any:
     """The JSON value in a file; None when it is missing or invalid."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return json.loads(read_regular(file))
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -12,6 +12,7 @@ model_repo/
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,18 +21,22 @@ from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
 from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
+from pipelines.repository.exports import find_export
 from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_config
 from pipelines.repository.ovms.servable import Servable
+from pipelines.repository.regular_files import is_regular, read_regular
 
 GRAPH_FILE = "graph.yaml"
 GGUF = ".gguf"
 PROJECTOR = "mmproj"
 """What begins the names of GGUF files that hold no language model but belong to one."""
+SETTINGS_SUFFIXES = frozenset({".json", ".jinja", ".pbtxt", ".txt", ".yaml"})
 MAX_NAME_PARTS = 3
-FIRST_VERSION = 1
+FIRST_VERSION, MAX_DIGITS = 1, 18
+"""Of versions: one of 18 digits fits in the 64 bits that protocols have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,7 @@ class ModelFolder:
     `graph`, when given, is the text of the graph, read before: the file is not read again.  `cache` is where
     GGUF files are converted; None is the user's own folder.  `device` is what all models run on instead of
     their own.  Models of one `group` are loaded together.  `servable` is what a config.json says of it.
+    `problem` says why the folder could not be looked into: it is not served, and no other is troubled by it.
     """
 
     name: str
@@ -52,6 +58,7 @@ class ModelFolder:
     device: str | None = None
     group: str | None = None
     servable: Servable | None = None
+    problem: str | None = None
 
     @property
     def source(self) -> str:
@@ -66,12 +73,14 @@ class ModelFolder:
 
         Raises GraphError where that would refuse the folder; OSError and UnicodeDecodeError.
         """
+        if self.problem is not None:
+            raise GraphError([Problem(1, self.problem, self.name)])
         if self.graph is not None:
             return self.graph
         if self.servable is not None:
             return self.servable.graph_text(self.device)
-        if (file := self.path / GRAPH_FILE).exists():
-            return file.read_text()
+        if os.path.lexists(file := self.path / GRAPH_FILE):
+            return read_regular(file)
         if (file := self.path / graph_file.FILE).exists():
             return graph_file.graph_text(file, f"{self.name}/{graph_file.FILE}", self.device)
         config = triton_config.find_config(self.path)
@@ -87,7 +96,7 @@ class ModelFolder:
 
         Raises GraphError where it cannot be served.
         """
-        if not _is_gguf(self.path):
+        if self.problem is not None or not _is_gguf(self.path):
             return self
         try:
             return replace(self, path=converted(self.path, self.cache))
@@ -96,16 +105,21 @@ class ModelFolder:
 
     def refreshed(self) -> ModelFolder:
         """The same folder with the fingerprint that it has now."""
-        return replace(self, fingerprint=fingerprint(self.path, self.servable))
+        return self if self.problem else replace(self, fingerprint=fingerprint(self.path, self.servable))
 
     def files(self) -> Iterator[Path]:
         """Every file that belongs to the model."""
-        return files_of(self.path, self.servable)
+        return iter(()) if self.problem else files_of(self.path, self.servable)
+
+    def no_files(self) -> list[Path]:
+        """What has the name of a file with settings and is none: a folder, a FIFO, a link to nowhere."""
+        found = _entries(self.path, self.servable)
+        return [path for path in found if path.suffix in SETTINGS_SUFFIXES and not is_regular(path)]
 
     @property
     def adapters_folder(self) -> Path | None:
         """Where its adapters are, which come and go without the model; None where its graph has none."""
-        return None if self.servable else _adapters_folder(self.path)
+        return None if self.servable or self.problem else _adapters_folder(self.path)
 
     @property
     def is_incomplete(self) -> bool:
@@ -115,7 +129,7 @@ class ModelFolder:
     @property
     def home(self) -> Path:
         """The folder of all versions; where there are none, the model's own folder or file."""
-        names = (last := self.name.rpartition("/")[2], last + GGUF)
+        names = (last := self.name.rpartition("/")[2], last + self.path.suffix)
         places = (self.path, self.path.parent, self.path.parent.parent)
         return next((place for place in places if place.name in names), self.path.parent)
 
@@ -136,24 +150,52 @@ def _scan(repository: Path) -> list[ModelFolder]:
         return [_gguf_model(repository, repository.stem)]
     if not repository.is_dir():
         raise FileNotFoundError(f"{repository} is not a folder of models")
-    if is_model(repository):
-        return [open_folder(repository, repository.resolve().name)]
+    if (single := _only_model(repository)) is not None:
+        return [single]
     return sorted(_models(repository, ()), key=lambda model: model.name)
 
 
+def _only_model(folder: Path) -> ModelFolder | None:
+    """The model that a folder is itself; None for a folder of models."""
+    name = folder.resolve().name
+    try:
+        return open_folder(folder, name) if is_model(folder) else None
+    except Exception as error:  # of files of any kind
+        return unreadable(name, folder, error)
+
+
 def _models(folder: Path, parts: tuple[str, ...]) -> Iterator[ModelFolder]:
+    """What is below a folder; what cannot be looked into is a model with a problem."""
     for child in sorted(folder.iterdir()):
-        name = (*parts, child.name)
         if child.name.startswith((".", "_")):
             continue
-        if _is_gguf(child):
-            yield _gguf_model(child, "/".join([*parts, child.stem]))
-        elif not child.is_dir():
-            continue
-        elif find_model(child) or versions(child) or (child / triton_config.FILE).is_file():
-            yield open_folder(child, "/".join(name))
-        elif len(name) < MAX_NAME_PARTS:
-            yield from _models(child, name)
+        try:
+            yield from _models_at(child, parts)
+        except Exception as error:  # of files of any kind
+            yield unreadable("/".join([*parts, child.name]), child, error)
+
+
+def _models_at(child: Path, parts: tuple[str, ...]) -> list[ModelFolder]:
+    """What an entry of a repository is, or holds.  Raises errors of all kinds."""
+    name = [*parts, child.name]
+    child.name.encode()  # raises: a name of other bytes cannot be sent
+    if child.is_symlink() and not child.exists():
+        raise OSError(f"a link that leads nowhere: {os.readlink(child)}")
+    if _is_gguf(child):
+        return [_gguf_model(child, "/".join([*parts, child.stem]))]
+    if not child.is_dir():
+        return []
+    if find_model(child) or versions(child) or (child / triton_config.FILE).is_file():
+        return [open_folder(child, "/".join(name))]
+    return list(_models(child, tuple(name))) if len(name) < MAX_NAME_PARTS else []
+
+
+def unreadable(name: str, path: Path, error: Exception) -> ModelFolder:
+    """The model of a name that could not be looked into."""
+    what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    problem = f"cannot be looked into: {what}"
+    safe_name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return ModelFolder(safe_name, FIRST_VERSION, path, problem, problem=problem)
 
 
 def open_folder(folder: Path, name: str) -> ModelFolder:
@@ -176,7 +218,9 @@ def open_versions(
 
 def is_model(folder: Path) -> bool:
     """Whether a folder itself holds a model with a graph, or one that a graph is written for."""
-    return (folder / GRAPH_FILE).is_file() or recognise(folder) is not None
+    if os.path.lexists(folder / GRAPH_FILE):
+        return True
+    return recognise(folder) is not None or find_export(folder) is not None
 
 
 def find_model(folder: Path) -> Path | None:
@@ -188,7 +232,7 @@ def find_model(folder: Path) -> Path | None:
 
 
 def _is_gguf(path: Path) -> bool:
-    return path.suffix == GGUF and not path.name.startswith(PROJECTOR) and path.is_file()
+    return path.suffix.lower() == GGUF and not path.name.lower().startswith(PROJECTOR) and is_regular(path)
 
 
 def _gguf_model(file: Path, name: str) -> ModelFolder:
@@ -197,7 +241,10 @@ def _gguf_model(file: Path, name: str) -> ModelFolder:
 
 def versions(folder: Path) -> dict[int, Path]:
     """Version number → folder or GGUF file, for the integer subfolders that hold a model."""
-    children = (child for child in folder.iterdir() if child.is_dir() and child.name.isdecimal())
+    numbered = (
+        child for child in folder.iterdir() if child.name.isdecimal() and len(child.name) <= MAX_DIGITS
+    )
+    children = (child for child in numbered if child.is_dir())
     return {int(child.name): model for child in children if (model := find_model(child))}
 
 
@@ -210,15 +257,20 @@ def _listed(servable: Servable) -> ModelFolder:
 
 def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
     """Every file in a folder but its adapters', or a file itself; of a servable those that belong to it."""
+    return filter(is_regular, _entries(folder, servable))
+
+
+def _entries(folder: Path, servable: Servable | None) -> Iterator[Path]:
+    """The same with what is no file."""
     found = servable.files() if servable else [folder, *folder.rglob("*")]
     adapters = None if servable else _adapters_folder(folder)
-    return (path for path in found if path.is_file() and adapters not in path.parents)
+    return (path for path in found if adapters not in path.parents)
 
 
 def _adapters_folder(folder: Path) -> Path | None:
     """Where adapters are that come and go without the model."""
     try:
-        return adapters_folder(folder, (folder / GRAPH_FILE).read_text())
+        return adapters_folder(folder, read_regular(folder / GRAPH_FILE))
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -232,7 +284,8 @@ def fingerprint(folder: Path, servable: Servable | None = None) -> str:
     for file in sorted(files_of(folder, servable)):
         try:
             stat = file.stat()
-        except FileNotFoundError:
+        except OSError:
             continue  # removed meanwhile: the next scan finds another digest
-        digest.update(f"{file.relative_to(folder)}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+        name = os.fsencode(file.relative_to(folder))
+        digest.update(name + f"\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()

@@ -5,6 +5,7 @@ Uses the architectures of config.json, and the files of sentence-transformers.
 
 from __future__ import annotations
 
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def find_tensor_model(folder: Path) -> str | None:
 
     A text model without its tokenizer is not a tensor model: a file is missing.
     """
-    if (folder / TOKENIZER).is_file() or find_task(folder) is not None:
+    if lexists(folder / TOKENIZER) or find_task(folder) is not None:
         return None
     return next((name for name in TENSOR_FILES if (folder / name).is_file()), None)
 

@@ -7,6 +7,7 @@ Weights are not copied: only the engine host reads them.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def digest(path: Path) -> str:
     found = hashlib.blake2b(digest_size=16)
     for file in sorted(file for file in path.rglob("*") if file.is_file()):
         content = file.read_bytes()
-        found.update(f"\0{file.relative_to(path).as_posix()}\0{len(content)}\0".encode())
+        found.update(b"\0%b\0%d\0" % (os.fsencode(file.relative_to(path)), len(content)))
         found.update(content)
     return found.hexdigest()
 

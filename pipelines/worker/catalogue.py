@@ -61,7 +61,7 @@ class Catalogue:
         self._work = asyncio.create_task(self._follow(), name="catalogue")
 
     async def caught_up(self, timeout_s: float) -> None:
-        """Wait until all that the host has ready is live here or the host goes, at most `timeout_s`."""
+        """Wait until all that the host has ready is live or failed here, or it goes; at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first_status.wait(), min(FIRST_STATUS_S, timeout_s))
         if self._first_status.is_set() or self._client.connected:
@@ -171,7 +171,7 @@ class Catalogue:
             self._changed.clear()
             if (status := self._client.status) is not None:
                 await self._catch_up(status)
-                if not self._changed.is_set() and not self._table.problems:
+                if not self._changed.is_set():
                     self._caught_up.set()
 
     async def _catch_up(self, status: Status) -> None:
@@ -190,7 +190,9 @@ class Catalogue:
         """Swap in a new pipeline; where it cannot be built, the old one stays."""
         try:
             self._table.built[model.name] = await asyncio.to_thread(self._build, model)
-        except Exception as error:  # the other models are built all the same
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the other models are built all the same
             problems = getattr(error, "problems", None) or [f"{type(error).__name__}: {error}"]
             if self._table.problems.get(model.name) != problems:
                 log.error("model %s cannot be built in this worker", model.name, exc_info=error)

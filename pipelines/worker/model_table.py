@@ -18,6 +18,7 @@ from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.used_adapter import UsedAdapter
 
 FAILED_RETRY_AFTER_S = 30
+WORST_FIRST = ("failed", "loading", "unloading", "unloaded")
 
 
 class AdapterName(NamedTuple):
@@ -214,17 +215,16 @@ class ModelTable:
         built, adapters = self.served(model.name), tuple(one for one in model.adapters if not one.problem)
         refused = [f"adapter {one.name}: {one.problem}" for one in model.adapters if one.problem]
         if built is None:
-            state = "loading" if model.state == "ready" else model.state
             problems = model.problems or self._why_not_live(model)
             return ModelCard(
                 model.name,
                 model.version,
                 int(time.time()),
                 model.max_context,
-                state,
+                self._state(model),
                 problems,
                 model.task or None,
-                model.on_request,
+                self._is_on_request(model),
                 adapters,
             )
         pipeline = built.pipeline
@@ -241,24 +241,52 @@ class ModelTable:
 
     def _why_not_live(self, model: ModelStatus) -> list[str]:
         """Why a model that the host has ready is not served here; [] while it is only built."""
-        built = self.built.get(model.name)
-        missing = [other for other in (built.named if built else ()) if self.served(other) is None]
         return self.problems.get(model.name) or [
-            f"its graph names `{other}`, which is not ready" for other in missing
+            f"its graph names `{other}`, which is not ready" + self._reason(other)
+            for other in self._missing(model)
         ]
+
+    def _reason(self, name: str) -> str:
+        model = self.models.get(name)
+        problems = (model.problems or self._why_not_live(model)) if model else []
+        return f": {problems[0]}" if problems else ""
+
+    def _missing(self, model: ModelStatus) -> list[str]:
+        """What its graph names and is not served."""
+        return [other for other in self._named(model.name) if self.served(other) is None]
+
+    def _state(self, model: ModelStatus) -> str:
+        """Of a model that is not served here.
+
+        One that the host has ready is "failed" where this worker cannot build it; where what its graph names
+        is missing, its state is theirs.
+        """
+        if model.state != "ready":
+            return model.state
+        if model.name in self.problems:
+            return "failed"
+        others = [
+            self._state(self.models[each]) if each in self.models else "failed"
+            for each in self._missing(model)
+        ]
+        return next((state for state in WORST_FIRST if state in others), "loading")
+
+    def _is_on_request(self, model: ModelStatus) -> bool:
+        """Whether a request for it loads it, or what its graph names."""
+        named = (self.models[each] for each in self._missing(model) if each in self.models)
+        return model.on_request or any(map(self._is_on_request, named))
 
     def absent(self, model: ModelStatus) -> BraidError:
         """The error for a request for a model that is not served."""
-        if model.state == "failed":
-            problem = model.problems[0] if model.problems else "it failed to load"
+        state, problems = self._state(model), model.problems or self._why_not_live(model)
+        if state == "failed":
+            problem = problems[0] if problems else "it failed to load"
             return Unavailable(
                 f"The model `{model.name}` could not be loaded: {problem} (run: braid check)",
                 FAILED_RETRY_AFTER_S,
             )
         if model.state == "unloaded":
             return unloaded_by_hand(model.name)
-        problems = self._why_not_live(model) if model.state == "ready" else []
-        state = "unloading" if model.state == "unloading" else "loading"
         return Unavailable(f"The model `{model.name}` is {state}" + (f": {problems[0]}" if problems else ""))
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fake_decoder import byte_tokenizer
 from peft_adapters import write_adapted_model, write_adapter
 
 from pipelines.inspection import find, inspect, schema_text
@@ -13,8 +14,8 @@ from pipelines.inspection import find, inspect, schema_text
 
 def export(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    for name in ("openvino_model.xml", "tokenizer.json"):
-        (folder / name).touch()
+    (folder / "openvino_model.xml").touch()
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text("{}")
     return folder
 

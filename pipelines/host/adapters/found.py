@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,8 +117,8 @@ def found_adapter(name: str, path: Path, fit: AdapterFit | None, home: Path | No
         if fit is not None:
             read_adapter(path, fit.products, fit.max_rank)
         return FoundAdapter(name, path, adapter_digest(path))
-    except (AdapterError, OSError) as error:
-        return FoundAdapter(name, path, "", str(error))
+    except Exception as error:  # of files of any kind
+        return FoundAdapter(name, path, "", os.fsencode(str(error)).decode("utf-8", "backslashreplace"))
 
 
 def _is_below(home: Path, path: Path) -> bool:

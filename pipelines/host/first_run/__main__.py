@@ -1,7 +1,7 @@
 """The process in which a new model is loaded and run once: `python -m pipelines.host.first_run`.
 
-Reads a pickled `NewModel` from stdin; writes lines of JSON to stdout: RUNNING once it is loaded, and at the
-end its problems, [] for none.  What engines print goes to stderr.
+Reads a pickled `NewModel` from stdin; writes lines of JSON to stdout: OPENED, RUNNING once it is loaded, and
+at the end its problems, [] for none.  What engines print goes to stderr.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from pipelines.host.backends.device_errors import DeviceLost
-from pipelines.host.first_run.new_models import RUNNING, NewModel
+from graphs.compose import Graphs
+from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
 from pipelines.host.model import build_for_host
 from pipelines.host.process_death import die_with_parent
 from pipelines.loading import BuildError
+from pipelines.nodes import VOCABULARY
+from pipelines.request_lines import check_request_lines
+from pipelines.tasks import TASKS
 
 OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
@@ -41,13 +44,17 @@ def main() -> None:
 
 def _problems(new: NewModel, reply: TextIO) -> list[str]:
     try:
+        faulthandler.dump_traceback_later(new.open_s, exit=True)
+        check_request_lines(new.folder, Graphs(new.sources, VOCABULARY, TASKS))
+        faulthandler.cancel_dump_traceback_later()
+        _write(reply, OPENED)
         model = build_for_host(new.folder, new.sources, new.device, prepared=new.prepared)
         _write(reply, RUNNING)
         faulthandler.dump_traceback_later(new.limit_s, exit=True)
         run_once(model)
     except BuildError as error:
         return error.problems
-    except (Exception, DeviceLost) as error:
+    except BaseException as error:  # libraries in other languages raise those too
         return [f"{type(error).__name__}: {error}"]
     return []
 

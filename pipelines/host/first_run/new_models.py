@@ -1,7 +1,8 @@
 """Loads a model that is new in a process of its own first: one that ends its process ends that one alone.
 
 A segmentation fault, an abort, a run without end or a lack of memory there is a problem of that model; the
-engine host and the other models live.
+engine host and the other models live.  So is what is wrong with the files that only workers read: the process
+opens them too, and a model that it cannot open is never announced to a worker.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,14 +30,18 @@ from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.prepared_models import PreparedModels
 from pipelines.repository.model_folders import ModelFolder
+from pipelines.request_lines import check_request_lines
 from pipelines.tasks import TASKS
 
-ENGINE_FILES = frozenset({".onnx", ".xml"})
-"""Files that a library in another language opens."""
-RUNNING = "running"
+OPENED, RUNNING = "opened", "running"
+"""What the process says when it has opened what workers open, and when it has loaded the model."""
 RUN_S = 60
 """Seconds that the first run of a loaded model may take."""
+OPEN_S = 60
+"""Seconds that opening what workers open may take."""
 ROOT = Path(__file__).parents[3]
+DOING = {None: "opened what workers open of it", OPENED: "loaded it", RUNNING: "ran it"}
+"""What the process did after it wrote a stage."""
 ADVICE = "The engine host did not load it and serves the other models; the log has more."
 OF_SIGNALS = {int(each): each.name for each in signal.Signals} | {
     int(signal.SIGKILL): "SIGKILL, as when memory runs out,"
@@ -51,6 +56,7 @@ class NewModel:
     sources: Mapping[str, GraphSource]
     device: str | None
     limit_s: float
+    open_s: float
     parent: int
     prepared: PreparedModels | None = None
 
@@ -62,6 +68,7 @@ class FirstRun:
     passed: PassedModels
     device: str | None = None
     limit_s: float = RUN_S
+    open_s: float = OPEN_S
     prefix_files: PrefixFiles | None = None
     prepared: PreparedModels | None = None
 
@@ -76,12 +83,12 @@ class FirstRun:
         Files that change during the run have not passed: what is noted is the state before it.
         """
         graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
-        bodies = [binding for binding in graph.bindings if binding.body]
-        if not any(Path(file).suffix in ENGINE_FILES for file in _files(bodies)):
+        if not any(_names_a_file(binding) for binding in graph.bindings):
             return
         name, state = folder.path.name, digest(folder.path, self.device)
         if not self.passed.holds(name, state):
-            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid(), self.prepared))
+            limits_s = self.limit_s, self.open_s
+            _try(NewModel(folder, sources, self.device, *limits_s, os.getpid(), self.prepared))
             self.passed.add(name, state)
 
 
@@ -99,13 +106,18 @@ def builder(
     prepared = PreparedModels(prepared_mb << 20, cache) if prepared_mb else None
     if with_first_run:
         return FirstRun(PassedModels(cache), device, prefix_files=prefix_files, prepared=prepared)
-    return partial(build_for_host, device=device, prefix_files=prefix_files, prepared=prepared)
+    return partial(build_at_once, device=device, prefix_files=prefix_files, prepared=prepared)
 
 
-def _files(engines: list[Binding]) -> Iterator[Any]:
-    for engine in engines:
-        for line in engine.body:
-            yield from named_paths(line.config, FilePath)
+def build_at_once(folder: ModelFolder, sources: Mapping[str, GraphSource], **settings: Any) -> HostModel:
+    """A model without a first run: what workers open is opened in this process.  Raises BuildError."""
+    check_request_lines(folder, Graphs(sources, VOCABULARY, TASKS))
+    return build_for_host(folder, sources, **settings)
+
+
+def _names_a_file(binding: Binding) -> bool:
+    """Whether a line names one, or a line of its body does."""
+    return any(any(named_paths(line.config, FilePath)) for line in (binding, *binding.body))
 
 
 def _try(new: NewModel) -> None:
@@ -118,13 +130,16 @@ def _try(new: NewModel) -> None:
     if done.returncode == 0 and isinstance(last, list):
         problems = last
     else:
-        problems = [f"{new.folder.name}: {_how_it_ended(new, done.returncode, last == RUNNING)} {ADVICE}"]
+        problems = [f"{new.folder.name}: {_how_it_ended(new, done.returncode, last)} {ADVICE}"]
     if problems:
         raise BuildError(problems)
 
 
-def _how_it_ended(new: NewModel, code: int, was_loaded: bool) -> str:
-    if code == 1 and was_loaded:
+def _how_it_ended(new: NewModel, code: int, stage: str | None) -> str:
+    """`stage` is the last that it wrote."""
+    if code == 1 and stage == RUNNING:
         return f"its first run, in a process of its own, did not end within {new.limit_s:g} s."
+    if code == 1 and stage is None:
+        return f"a process of its own did not open what workers open of it within {new.open_s:g} s."
     how = OF_SIGNALS.get(-code) or (f"exit code {code}" if code >= 0 else f"signal {-code}")
-    return f"a process of its own ended with {how} {'when it ran it' if was_loaded else 'when it loaded it'}."
+    return f"a process of its own ended with {how} when it {DOING[stage]}."

@@ -1,6 +1,6 @@
 """Which models have passed their first run: an empty file for each in the cache folder, and the shipped ones.
 
-CACHE/passed/NAME-1f0c…       by the content of the model's files, the device, and the engines' versions
+CACHE/passed/NAME-1f0c…       by the content of the model's files, the device, and the libraries' versions
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from pipelines.cache_folder import default_cache
 
 log = logging.getLogger("braid.host")
 
-ENGINES = ("openvino", "onnxruntime", "onnxruntime-gpu")
+LIBRARIES = (
+    "openvino",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "tokenizers",
+    "llguidance",
+    "jinja2",
+    "pillow",
+    "av",
+)
+"""Packages that open files of models, in the engine host and in workers."""
 WHOLE_BYTES = 16 << 20
 """Files up to this size are compared by their content, longer ones by size and time."""
 DOCUMENTS = ".md"
@@ -54,8 +64,8 @@ class PassedModels:
             )
 
     def _entry(self, name: str, state: str) -> Path:
-        with_engines = hashlib.blake2b(f"{state} {_engines()}".encode(), digest_size=12)
-        return self._folder / f"{name}-{with_engines.hexdigest()}"
+        with_libraries = hashlib.blake2b(f"{state} {_libraries()}".encode(), digest_size=12)
+        return self._folder / f"{name}-{with_libraries.hexdigest()}"
 
 
 def digest(model: Path, device: str | None = None) -> str:
@@ -67,7 +77,7 @@ def digest(model: Path, device: str | None = None) -> str:
         stat = file.stat()
         is_short = stat.st_size <= WHOLE_BYTES
         content = hashlib.blake2b(file.read_bytes()).digest() if is_short else str(stat.st_mtime_ns).encode()
-        found.update(f"\0{file.relative_to(model).as_posix()}\0{stat.st_size}\0".encode() + content)
+        found.update(b"\0%b\0%d\0" % (os.fsencode(file.relative_to(model)), stat.st_size) + content)
     return found.hexdigest()
 
 
@@ -75,8 +85,8 @@ def _counts(file: Path) -> bool:
     return file.suffix != DOCUMENTS and not file.name.startswith(".")
 
 
-def _engines() -> str:
-    return " ".join(f"{name} {_version(name)}" for name in ENGINES)
+def _libraries() -> str:
+    return " ".join(f"{name} {_version(name)}" for name in LIBRARIES)
 
 
 def _version(package: str) -> str | None:

@@ -14,7 +14,7 @@ def find_model(given: Given, name: str, folder: Path, report: Report) -> Export 
     path, line = given[name], given.line(name)
     if path is None:
         return None
-    if path.endswith(".gguf"):
+    if path.lower().endswith(".gguf"):
         report.problem(
             line, f"`{name}` names a GGUF file: put the file alone into the folder, without graph.pbtxt"
         )

@@ -12,6 +12,7 @@ from pipelines.repository.new_graph import HEADER, inference_lines, new_graph
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.devices import device
 from pipelines.repository.ovms.tensor_graph import ServedFile
+from pipelines.repository.regular_files import read_regular
 
 GRAPH_YAML = "graph.yaml"
 
@@ -65,7 +66,7 @@ class Servable:
             lines = inference_lines(self.file, {"device": where, **self.settings}, self.max_runs)
             return "\n".join([f"{notes}version: 1", *lines]) + "\n"
         if (self.folder / GRAPH_YAML).is_file():
-            return (self.folder / GRAPH_YAML).read_text()
+            return read_regular(self.folder / GRAPH_YAML)
         try:
             return notes + new_graph(self.folder).removeprefix(HEADER)
         except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from fake_decoder import write_engine_model
+from fake_decoder import write_engine_model, write_fake_model
 from tensor_models import write_one
 
 from pipelines.host.first_run.new_models import FirstRun
@@ -27,10 +27,10 @@ FIRST_ROW = """first_row (float[n, 4] x) => (float[m, 4] y) {
 }"""
 
 
-def build(models, passed, limit_s=60.0):
+def build(models, passed, limit_s=60.0, open_s=60.0):
     """The only model of a repository, built as a host does."""
     (folder,) = scan(models)
-    return FirstRun(passed, limit_s=limit_s)(folder, Sources([folder]))
+    return FirstRun(passed, limit_s=limit_s, open_s=open_s)(folder, Sources([folder]))
 
 
 @pytest.fixture
@@ -129,3 +129,25 @@ def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, cap
 def test_the_device_counts(tmp_path):
     write_one(tmp_path / "sums")
     assert digest(tmp_path / "sums") != digest(tmp_path / "sums", "cuda:0")
+
+
+def test_what_workers_open_is_opened_there_before_the_model_is_loaded(tmp_path, passed, no_process):
+    model = write_engine_model(tmp_path / "models" / "odd", deadly=7)
+    (model / "chat_template.jinja").write_text("{% for message in messages %}")
+    with pytest.raises(BuildError, match=r"graph\.yaml:4: prompt \(chat_template\): it does not compile"):
+        build(tmp_path / "models", passed)
+
+
+def test_a_template_that_never_ends_is_given_up(tmp_path, passed):
+    model = write_engine_model(tmp_path / "models" / "endless")
+    turns = "{% for i in range(99999) %}" * 3
+    (model / "chat_template.jinja").write_text(turns + "{% endfor %}" * 3 + "end")
+    with pytest.raises(BuildError, match=r"did not open what workers open of it within 3 s"):
+        build(tmp_path / "models", passed, open_s=3)
+
+
+def test_a_graph_without_an_engine_is_opened_too(tmp_path, passed):
+    """Once: it is noted as any other."""
+    write_fake_model(tmp_path / "models" / "fake")
+    build(tmp_path / "models", passed).close()
+    assert passed.holds("fake", digest(tmp_path / "models" / "fake"))

@@ -37,7 +37,7 @@ def read_templates(path: Path, content_format: str = "auto") -> dict[str, Templa
     """
     config = tokenizer_config(path)
     sources = _sources(path, config)
-    if DEFAULT not in sources:
+    if not sources.get(DEFAULT, "").strip():
         raise ValueError(f"{path.name} holds no chat template")
     default = Template(sources[DEFAULT], special_tokens(config), content_format)
     tool_use = sources.get(TOOL_USE)
