@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from fake_decoder import byte_tokenizer
 
 from server import cli
 
@@ -26,8 +27,8 @@ def run(monkeypatch, tmp_path):
 def model(tmp_path) -> Path:
     folder = tmp_path / "small"
     folder.mkdir()
-    for name in ("openvino_model.xml", "tokenizer.json"):
-        (folder / name).touch()
+    (folder / "openvino_model.xml").touch()
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text("{}")
     return folder
 
@@ -164,6 +165,16 @@ def test_check_tells_every_problem(run, model, tmp_path):
     assert "bad/graph.yaml:1: version 2 is unknown" in result.output
     assert "bad/graph.yaml:3: unknown node type `tokenise`; did you mean `tokenize`?" in result.output
     assert result.output.endswith("2 checked, 1 with problems\n")
+
+
+def test_check_of_what_is_no_model_says_so(run, tmp_path):
+    """A file in capitals, or of another kind: a sentence, and no traceback."""
+    for name in ("FILE.GGUF", "notes.txt"):
+        (tmp_path / name).write_bytes(b"GGUF")
+        result = run("check", tmp_path / name)
+        assert result.exit_code == 1
+        assert isinstance(result.exception, SystemExit)
+        assert name in result.output
 
 
 @pytest.mark.parametrize("kind", ["lookup", "draft"])
