@@ -1,4 +1,4 @@
-"""Entries of model folders may be anything: a FIFO is never read, which would wait for ever."""
+"""Entries of model folders may be anything: a FIFO is never read, which would block."""
 
 from __future__ import annotations
 
