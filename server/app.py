@@ -23,6 +23,7 @@ from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.socket_exchange import SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
+from server.responses.foreground import NOT_STORED
 from server.services import Services, connect
 from server.settings import Settings, read_settings
 from server.unknown_fields import HEADER, UnknownFieldsReport
@@ -164,7 +165,7 @@ def create_app(services: Services) -> App:
 def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
     kind = falcon.CORSMiddleware if origins == "*" else ListedOrigins
-    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After", HEADER])
+    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After", HEADER, NOT_STORED])
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from server.status.feed import StatusFeed
 from server.status.snapshot import StatusSnapshots
 from server.traces.sender import TraceSender, trace_sender
+
+log = logging.getLogger("braid.server")
 
 CATCH_UP_S = 30.0
 """A worker listens after this time at the latest, whatever is not live in it yet."""
@@ -86,8 +89,7 @@ class Services:
         A worker that joins a server which serves already waits until it serves the same models, so that it
         refuses no request that another worker takes; it does not wait for models that the host still loads.
         """
-        await self.response_store.open()
-        await self.offline.start()
+        await self._open_stores()
         self.client.on_mismatch(process.state.set_mismatched_host)
         await self.client.start()
         await self.catalogue.start()
@@ -98,6 +100,14 @@ class Services:
         process.drain.at_start(self.feed.end)
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(self._count(), name="counting")
+
+    async def _open_stores(self) -> None:
+        """One that cannot be opened answers 503 on its own paths, until a later use opens it."""
+        for opening in (self.response_store.open, self.offline.start):
+            try:
+                await opening()
+            except RuntimeError as error:
+                log.error("%s; models are served without that", error)
 
     async def admit(self, req: falcon.asgi.Request, any_content: bool = False) -> bytes:
         """The body of a request, which holds a permit of its tenant from then on until its exchange ends.

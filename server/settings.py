@@ -294,6 +294,12 @@ class Settings(BaseModel):
     batches_per_key: int = Field(
         default=32, ge=1, description="batches of one API key that have not ended; more are a 429"
     )
+    disk_reserve_mb: int = Field(
+        default=256,
+        ge=0,
+        description="MB of the disk that stored responses, files and results of batches leave free, at most "
+        "a twentieth of the disk; what would take more is a 507, or is not stored",
+    )
     replica: str | None = Field(
         default=None,
         pattern=rf"^{NAME}$",

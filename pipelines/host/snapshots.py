@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import shutil
 import tempfile
@@ -13,7 +15,11 @@ import psutil
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot, take_snapshot
 
+log = logging.getLogger("braid.host")
+
 PREFIX = "braid-models-"
+MEMORY = Path("/dev/shm")
+"""Where a snapshot is stored that the disk has no room for."""
 
 
 class Snapshots:
@@ -22,25 +28,41 @@ class Snapshots:
     def __init__(self, parent: Path | None = None) -> None:
         """They are stored in a new folder in `parent`, or in the system's folder for temporary files."""
         self._parent = parent
-        self._folder: Path | None = None
+        self._folders: dict[Path | None, Path] = {}
         self._numbers = count(1)
 
     def take(self, folder: ModelFolder) -> Snapshot:
         """Copy the small files of a folder.  Raises SnapshotError and OSError."""
-        if self._folder is None:
-            self._folder = self._make_folder()
-        return take_snapshot(folder.path, self._folder / str(next(self._numbers)), folder.files())
+        try:
+            return self._take(folder, self._parent)
+        except OSError as error:
+            if not _is_of_disk(error) or not MEMORY.is_dir():
+                raise
+            log.warning("the snapshot of %s is taken in %s: %s", folder.name, MEMORY, error)
+            return self._take(folder, MEMORY)
+
+    def _take(self, folder: ModelFolder, parent: Path | None) -> Snapshot:
+        if parent not in self._folders:
+            self._folders[parent] = _make_folder(parent)
+        place = self._folders[parent] / str(next(self._numbers))
+        return take_snapshot(folder.path, place, folder.files())
 
     def close(self) -> None:
         """Remove every snapshot."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in list(self._folders.values()):
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _make_folder(self) -> Path:
-        """Removes what earlier hosts that were killed have left in `parent`."""
-        if self._parent is not None:
-            self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for left in self._parent.glob(f"{PREFIX}*"):
-                if not psutil.pid_exists(int(left.name.split("-")[2])):
-                    shutil.rmtree(left, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=self._parent))
+
+def _is_of_disk(error: OSError) -> bool:
+    """Whether a disk takes nothing more, be it full or read-only."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def _make_folder(parent: Path | None) -> Path:
+    """Removes what earlier hosts that were killed have left in `parent`, unless other servers use it too."""
+    if parent is not None and parent != MEMORY:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in parent.glob(f"{PREFIX}*"):
+            if not psutil.pid_exists(int(left.name.split("-")[2])):
+                shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))

@@ -82,6 +82,9 @@ def _registry() -> CollectorRegistry:
 def _metric(name: str) -> Any:
     import prometheus_client as library
 
+    from pipelines.telemetry import metric_files
+
+    metric_files.install()
     spec = METRICS[name]
     shared: dict[str, Any] = {"labelnames": spec.labels, "registry": _registry()}
     if spec.kind == "gauge":

@@ -66,6 +66,7 @@ async def run_alone(
     services = connect(settings)
     try:
         await services.start(WorkerProcess(WorkerState()))
+        await services.offline.open()
         while not is_ready(services):
             await asyncio.sleep(LOOK_S)
             engines.poll()

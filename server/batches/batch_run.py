@@ -195,6 +195,7 @@ class BatchRun:
         counts.ended(results)
         if await self._store.run(OfflineDatabase.is_full):
             self.stop("failed")
+        self._store.check_disk()
 
     async def _expire_rest(self) -> None:
         done = await self._store.run(OfflineDatabase.done_lines, self._number)

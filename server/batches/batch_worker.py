@@ -58,10 +58,10 @@ class BatchWorker:
         expired_s = -EXPIRE_S
         while True:
             try:
-                await self._store.opened.wait()
+                await self._store.in_use.wait()
                 if time.monotonic() - expired_s > EXPIRE_S:
-                    expired_s = time.monotonic()
                     await self._store.expire()
+                    expired_s = time.monotonic()
                 await self._follow_clients()
                 await self._claim()
             except (BraidError, OSError) as error:  # a failing database was logged
@@ -82,7 +82,7 @@ class BatchWorker:
                 run.stop("cancelled")
 
     async def _claim(self) -> None:
-        while len(self._runs) < MAX_RUNS:
+        while len(self._runs) < MAX_RUNS and self._store.has_room():
             stored = await self._store.run(OfflineDatabase.claim, self._owner)
             if stored is None:
                 return
@@ -95,8 +95,8 @@ class BatchWorker:
             await run.run()
         except Lost:
             log.warning("another worker took over the batch %s", stored.batch.id)
-        except (BraidError, OSError):
-            log.exception("the batch %s was interrupted", stored.batch.id)
+        except (BraidError, OSError) as fault:
+            log.warning("the batch %s was interrupted and goes on later: %s", stored.batch.id, fault)
             await asyncio.sleep(AFTER_FAILURE_S)
             await self._release(stored)
         except Exception:

@@ -91,12 +91,16 @@ class OfflineDatabase:
         """Raises RequestError for an unknown `after`."""
         return _found(self._files.page(account, page, self._now()))
 
-    def delete_file(self, file_id: str, account: str) -> None:
+    def check_deletable(self, file_id: str, account: str) -> None:
         """Raises NoFile, and RequestError for the input of a batch that has not ended."""
+        self.file(file_id, account)
+        if self._batches.is_input(file_id):
+            raise RequestError("a batch that has not ended reads this file; cancel it first", field="id")
+
+    def delete_file(self, file_id: str, account: str) -> None:
+        """Raises what `check_deletable` raises."""
         with transaction(self._db):
-            self.file(file_id, account)
-            if self._batches.is_input(file_id):
-                raise RequestError("a batch that has not ended reads this file; cancel it first", field="id")
+            self.check_deletable(file_id, account)
             self._files.remove(file_id)
 
     def expire(self) -> tuple[list[str], set[str]]:

@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from server.batches.database import OfflineDatabase, OfflineLimits
 from server.batches.input_lines import LineLimits
+from server.disk_space import DiskReserve
 from server.files.content_folder import ContentFolder
 from server.settings import Settings
 from server.sqlite.off_loop import OffLoop
@@ -30,32 +31,37 @@ class OfflineStore:
         self.changed = asyncio.Event()
         """Set when a client made or cancelled a batch in this worker."""
 
-        self.opened = asyncio.Event()
+        self.in_use = asyncio.Event()
+        """Set where there may be files and batches: from the first use on, or from the start."""
 
         self._path = settings.files
-        self._off_loop: OffLoop[OfflineDatabase] = OffLoop("store of files and batches")
+        self._reserve = DiskReserve(settings.disk_reserve_mb << 20)
+        self._off_loop = OffLoop("store of files and batches", self._make)
         self._folder: ContentFolder | None = None
-        self._opening = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
-        return self._folder is not None
+        return self._off_loop.is_open
 
     async def start(self) -> None:
-        """Raises RuntimeError when the folder cannot be used."""
-        self.opened, self.changed, self._opening = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        """Raises RuntimeError when the folder cannot be used; each use tries it again."""
+        self.in_use, self.changed = asyncio.Event(), asyncio.Event()
+        self._off_loop.start()
         if self._path is not None:
-            await self._open()
+            self.in_use.set()
+            await self.open()
 
-    async def _open(self) -> None:
+    async def open(self) -> None:
+        """Raises RuntimeError when the folder cannot be used."""
         try:
-            folder = ContentFolder(self._path)
-            folder.open()
-            await self._off_loop.open(lambda: OfflineDatabase(folder.database, self.limits))
-            self._folder = folder
-            self.opened.set()
+            await self._off_loop.open()
         except (OSError, sqlite3.Error) as error:
             raise RuntimeError(f"files cannot be stored in {self._path}: {error}") from error
+
+    def _make(self) -> OfflineDatabase:
+        self._folder = self._folder or ContentFolder(self._path)
+        self._folder.open()
+        return OfflineDatabase(self._folder.database, self.limits)
 
     async def close(self) -> None:
         await self._off_loop.close()
@@ -75,10 +81,25 @@ class OfflineStore:
 
         Raises its BraidError, and Unavailable when the database fails.
         """
-        async with self._opening:
-            if not self.is_open:
-                await self._open()
+        self.in_use.set()
         return await self._off_loop.run(function, *args, **kwargs)
+
+    def has_room(self, num_bytes: int = 0) -> bool:
+        """Whether so many bytes more leave the disk its reserve."""
+        return self._folder is None or self._reserve.has_room(self._folder.path, num_bytes)
+
+    def check_disk(self, num_bytes: int = 0) -> None:
+        """Raise StorageFull where they do not."""
+        self._reserve.check(self.folder.path, num_bytes)
+
+    async def delete(self, file_id: str, account: str) -> None:
+        """Delete a file of an account: the content first, so that a full disk has room to note it.
+
+        Raises NoFile, and RequestError for the input of a batch that has not ended.
+        """
+        await self.run(OfflineDatabase.check_deletable, file_id, account)
+        await asyncio.to_thread(self.folder.remove, file_id)
+        await self.run(OfflineDatabase.delete_file, file_id, account)
 
     async def expire(self) -> None:
         """Remove files that have expired, and what processes that were killed left on the disk."""

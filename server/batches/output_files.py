@@ -20,7 +20,7 @@ KINDS = {True: "output", False: "error"}
 async def write_files(store: OfflineStore, stored: StoredBatch, owner: str) -> bool:
     """Write the results of a batch into its files and end it; False where `owner` lost it.
 
-    A file without lines is left out.  Raises OSError where the disk is full.
+    A file without lines is left out.  Raises StorageFull where the disk is full.
     """
     ids = {succeeded: new_file_id() for succeeded in KINDS}
     sizes = dict.fromkeys(KINDS, 0)
@@ -31,6 +31,7 @@ async def write_files(store: OfflineStore, stored: StoredBatch, owner: str) -> b
             line = results[-1].line
             for succeeded, file in files.items():
                 data = b"".join(each.data + b"\n" for each in results if each.succeeded == succeeded)
+                store.check_disk(len(data))
                 sizes[succeeded] += await asyncio.to_thread(file.write, data)
         await asyncio.to_thread(stack.close)
     made = {each: _row(store, stored, ids[each], KINDS[each], sizes[each]) for each in KINDS if sizes[each]}

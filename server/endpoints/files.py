@@ -69,7 +69,8 @@ class FilesEndpoint(_FilesEndpoint):
         if num_bytes > store.max_file_bytes + MAX_FORM_BYTES:
             raise BodyTooLarge(f"a file may have {store.max_file_bytes} bytes at most (BRAID_FILE_MB)")
         await store.run(OfflineDatabase.check_room, max(0, num_bytes - MAX_FORM_BYTES))
-        sink = UploadSink(store.folder, file_id, store.max_file_bytes)
+        store.check_disk(max(0, num_bytes - MAX_FORM_BYTES))
+        sink = UploadSink(store.folder, file_id, store.max_file_bytes, store.check_disk)
         reader: FormReader[Upload] = FormReader(req.content_type or "", sink.take)
         try:
             form = await stream_body(req, reader.read)
@@ -106,8 +107,7 @@ class FileEndpoint(_FilesEndpoint):
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, file_id: str) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
-        await self._store.run(OfflineDatabase.delete_file, file_id, exchange.account)
-        await asyncio.to_thread(self._store.folder.remove, file_id)
+        await self._store.delete(file_id, exchange.account)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = DeletedFile(id=file_id).model_dump_json().encode()
 
@@ -118,7 +118,7 @@ class FileContentEndpoint(_FilesEndpoint):
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, file_id: str) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
         stored = await self._store.run(OfflineDatabase.file, file_id, exchange.account)
-        file = await asyncio.to_thread(self._store.folder.file(file_id).open, "rb")
+        file = await asyncio.to_thread(self._store.folder.read, file_id)
         exchange.at_end(file.close)
         resp.content_type = "application/jsonl"
         resp.content_length = stored.size

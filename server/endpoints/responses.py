@@ -22,7 +22,7 @@ from server.model_lookup import TEXT, find_pipeline
 from server.responses.background import BackgroundRun
 from server.responses.database import ResponseDatabase
 from server.responses.events import ResponseEvents
-from server.responses.foreground import ForegroundResponse, id_in_use
+from server.responses.foreground import NOT_STORED, ForegroundResponse, id_in_use
 from server.responses.prepared_request import PreparedRequest, prepare_request
 from server.responses.replica_ids import with_replica
 from server.responses.reply import initial_response
@@ -100,6 +100,8 @@ class ResponsesEndpoint(_ResponsesEndpoint):
         else:
             resp.content_type = falcon.MEDIA_JSON
             resp.data = await foreground.whole()
+            if foreground.not_stored:
+                resp.set_header(NOT_STORED, foreground.not_stored)
 
     async def _check_id(self, response_id: str | None) -> None:
         """Raise RequestError when a stored response has the id that the client chose."""

@@ -7,9 +7,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from server.disk_space import storage_errors
 
 PART = ".part"
 """The ending of a file that is being written."""
@@ -45,20 +47,32 @@ class ContentFolder:
 
     @contextmanager
     def writing(self, file_id: str) -> Iterator[BinaryIO]:
-        """A new file, durable under its id when the block ends; nothing is left of a block that fails."""
+        """A new file, durable under its id when the block ends; nothing is left of a block that fails.
+
+        Raises StorageFull where the disk is full, Unavailable where it fails.
+        """
         part = self._content / (file_id + PART)
         try:
-            with open(part, "wb", opener=_for_this_user) as file:
+            with storage_errors("the file"), open(part, "wb", opener=_for_this_user) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            part.rename(self.file(file_id))
-            self._sync()
+            with storage_errors("the file"):
+                part.rename(self.file(file_id))
+                self._sync()
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+    def read(self, file_id: str) -> BinaryIO:
+        """Raises Unavailable where its content cannot be read."""
+        with storage_errors("the file"):
+            return self.file(file_id).open("rb")
 
     def remove(self, file_id: str) -> None:
-        self.file(file_id).unlink(missing_ok=True)
+        """Remove the content.  A disk that fails leaves it, for `sweep`."""
+        with suppress(OSError):
+            self.file(file_id).unlink(missing_ok=True)
 
     def sweep(self, known: set[str]) -> None:
         """Remove what processes that were killed left behind: all that is old and not `known`."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from falcon.asgi.multipart import BodyPart
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -52,14 +53,18 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class UploadSink:
-    """Writes the file of one form as `file_id`; call it once."""
+    """Writes the file of one form as `file_id`; call it once.
+
+    `check_disk` raises StorageFull where the disk has no room for so many bytes.
+    """
 
     folder: ContentFolder
     file_id: str
     max_bytes: int
+    check_disk: Callable[[int], None]
 
     async def take(self, part: BodyPart) -> Upload:
-        """Raises BodyTooLarge as soon as the file is, and RequestError for a second file."""
+        """Raises BodyTooLarge as soon as the file is, RequestError for a second file, and StorageFull."""
         if part.name != "file":
             raise RequestError(f"`{part.name}` must not be a file; the file is the field `file`", part.name)
         size, waiting = 0, bytearray()
@@ -73,11 +78,15 @@ class UploadSink:
                     )
                 waiting += piece
                 if len(waiting) >= WRITE_BYTES:
-                    await asyncio.to_thread(file.write, waiting)
+                    await asyncio.to_thread(self._write, file, waiting)
                     waiting = bytearray()
-            file.write(waiting)
+            await asyncio.to_thread(self._write, file, waiting)
             await asyncio.to_thread(stack.close)
         return Upload((part.filename or "upload")[:MAX_FILENAME_CHARS], size)
+
+    def _write(self, file: BinaryIO, piece: bytes | bytearray) -> None:
+        self.check_disk(len(piece))
+        file.write(piece)
 
 
 def stored_file(

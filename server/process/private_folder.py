@@ -13,6 +13,8 @@ MARKER = ".braid-server"
 """A file in every private folder: no other folder is ever removed."""
 FALLBACK = "/tmp"
 """Where the folder is made if the path of the system's folder for temporary files is too long."""
+MEMORY = "/dev/shm"
+"""The folder for temporary files where every disk is full."""
 MAX_SOCKET_PATH_BYTES = 100
 """A unix socket's path may have 107 bytes on Linux and 103 elsewhere."""
 
@@ -40,8 +42,22 @@ def remove_left_over() -> list[Path]:
     return [folder for folder in _candidates() if _remove_if_unlocked(folder)]
 
 
+def find_place() -> None:
+    """Have a folder for temporary files, in this process and those that it starts.
+
+    Raises FileNotFoundError where nothing can be written at all.
+    """
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:  # the library has written to none of its folders
+        if not os.access(MEMORY, os.W_OK):
+            raise
+        tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
+
+
 def _make() -> Path:
     """With a path that is short enough for a socket in it."""
+    find_place()
     folder = tempfile.mkdtemp(prefix=PREFIX)
     if len(os.fsencode(f"{folder}/engine.sock")) > MAX_SOCKET_PATH_BYTES:
         os.rmdir(folder)
@@ -50,7 +66,8 @@ def _make() -> Path:
 
 
 def _candidates() -> list[Path]:
-    places = {Path(tempfile.gettempdir()), Path(FALLBACK)}
+    find_place()
+    places = {Path(tempfile.gettempdir()), Path(FALLBACK), Path(MEMORY)}
     return [folder for place in places for folder in place.glob(f"{PREFIX}*") if (folder / MARKER).is_file()]
 
 

@@ -102,7 +102,7 @@ class BackgroundResponses:
         `at_end` is called once when the run has ended for any reason; `item_ids` are those of its own input.
         """
         stored = replace(run.to_stored(self._owner), item_ids=item_ids)
-        if not await self._store.run(ResponseDatabase.add, stored):
+        if not await self._store.add(stored):
             return False
         self._runs[run.id] = run
         task = asyncio.create_task(self._compute(run), name=f"response-{run.id}")

@@ -12,7 +12,6 @@ from pipelines.worker.call import Call
 from server.http.errors import public_error
 from server.http.exchange import ClientGone, Exchange
 from server.http.streaming import as_stream, first_piece, kept_alive, next_piece
-from server.responses.database import ResponseDatabase
 from server.responses.event_encoding import encode_events
 from server.responses.events import ResponseEvents
 from server.responses.output_items import Event
@@ -20,9 +19,15 @@ from server.responses.prepared_request import PreparedRequest
 from server.responses.sqlite_tables import StoredResponse
 from server.responses.store import ResponseStore, encode_response
 
+NOT_STORED = "X-Braid-Not-Stored"
+"""The header of a reply that was to be stored and is not: why."""
+
 
 class ForegroundResponse:
-    """Runs one response whose client waits, and stores it when it has ended."""
+    """Runs one response whose client waits, and stores it when it has ended.
+
+    `not_stored` is why that failed; the reply has `store` false then.
+    """
 
     def __init__(
         self,
@@ -37,6 +42,7 @@ class ForegroundResponse:
         self._response_events = response_events
         self._call = call
         self._prepared = prepared
+        self.not_stored = ""
 
     async def whole(self) -> bytes:
         """The body of the complete response.  Raises ClientGone when the call ended without a result."""
@@ -90,9 +96,9 @@ class ForegroundResponse:
         account = self._exchange.account
         stored = StoredResponse(response.id, response.status, body, items, item_ids=ids, account=account)
         try:
-            response.store = await self._store.run(ResponseDatabase.add, stored)
-        except Unavailable:  # logged by the store
-            response.store = False
+            response.store = await self._store.add(stored)
+        except Unavailable as error:  # logged by the store
+            response.store, self.not_stored = False, error.message
 
 
 def id_in_use(response_id: str) -> RequestError:

@@ -13,6 +13,7 @@ import msgspec
 
 from graphs.errors import shown
 from pipelines.errors import BraidError, EngineError
+from server.disk_space import DiskReserve
 from server.responses.database import ResponseDatabase, StoreLimits
 from server.responses.event_encoding import encode_event
 from server.responses.events import failure_events
@@ -59,13 +60,15 @@ class ResponseStore:
         self._limits = StoreLimits(
             settings.responses_count, settings.responses_mb << 20, settings.responses_hours * 3600
         )
-        self._off_loop: OffLoop[ResponseDatabase] = OffLoop("response store")
+        self._reserve = DiskReserve(settings.disk_reserve_mb << 20)
+        self._off_loop = OffLoop("response store", lambda: ResponseDatabase(self._path, self._limits))
 
     async def open(self) -> None:
-        """Open the database.  Raises RuntimeError when the file cannot be used."""
+        """Open the database.  Raises RuntimeError when the file cannot be used; each use tries it again."""
         if self.enabled:
+            self._off_loop.start()
             try:
-                await self._off_loop.open(lambda: ResponseDatabase(self._path, self._limits))
+                await self._off_loop.open()
             except (OSError, sqlite3.Error) as error:
                 raise RuntimeError(f"responses cannot be stored in {self._path}: {error}") from error
 
@@ -77,6 +80,18 @@ class ResponseStore:
     ) -> T:
         """`function(database, *args, **kwargs)` in the store's thread.  Raises Unavailable when it fails."""
         return await self._off_loop.run(function, *args, **kwargs)
+
+    async def add(self, stored: StoredResponse) -> bool:
+        """Store a new response; False when its id is in use.
+
+        Raises Unavailable, and StorageFull where the disk, or the store for one response, is too small.
+        """
+        return await self.run(self._add, stored)
+
+    def _add(self, database: ResponseDatabase, stored: StoredResponse) -> bool:
+        if self._path is not None:
+            self._reserve.check(self._path.parent, len(stored.body) + len(stored.items))
+        return database.add(stored)
 
     async def get(self, response_id: str, account: str, field: str = "response_id") -> StoredResponse:
         """A stored response that `account` may read.

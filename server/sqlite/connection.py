@@ -10,6 +10,8 @@ from pathlib import Path
 
 BUSY_S = 5.0
 """How long a transaction waits for the lock of another worker."""
+MAX_LOG_BYTES = 4 << 20
+"""What the write-ahead log is cut to after a larger transaction, once its pages are in the file."""
 
 
 def connect(
@@ -23,16 +25,27 @@ def connect(
     if path is not None:
         path.touch(mode=0o600)
     db = sqlite3.connect(path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(db, version, tables, older)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepare(
+    db: sqlite3.Connection, version: int, tables: Callable[[int], str], older: tuple[int, ...]
+) -> None:
     _use_wal(db)
     db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}")
     (found,) = db.execute("PRAGMA user_version").fetchone()
     if found not in (0, *older, version):
-        db.close()
         raise sqlite3.DatabaseError(
             f"its schema version is {found}, not {version}: another version of Braid made it"
         )
-    _make_tables(db, version, tables)
-    return db
+    if found != version:
+        _make_tables(db, version, tables)
 
 
 @contextmanager
@@ -41,10 +54,11 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
+        db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # SQLite itself has ended some that found no room on the disk
+            db.execute("ROLLBACK")
         raise
-    db.execute("COMMIT")
 
 
 def _make_tables(db: sqlite3.Connection, version: int, tables: Callable[[int], str]) -> None:
@@ -73,7 +87,8 @@ def _use_wal(db: sqlite3.Connection) -> None:
         try:
             db.execute("PRAGMA journal_mode = WAL")
             return
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline_s:
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not is_busy or time.monotonic() > deadline_s:
                 raise
             time.sleep(0.02)

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from gunicorn.config import Config
 
-from server.process import startup
+from server.process import private_folder, startup
+from server.process.private_folder import PrivateFolder
 from server.settings import read_settings
 
 
@@ -64,3 +65,14 @@ def test_a_start_removes_what_a_killed_server_left(start, tmp_path):
     assert not left.path.exists()
     (living,) = tmp_path.iterdir()
     assert (living / "metrics").is_dir()
+
+
+def test_a_server_starts_where_every_disk_is_full(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", list)
+    monkeypatch.setattr(private_folder, "MEMORY", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", "/full")
+    folder = PrivateFolder()
+    assert folder.path.parent == tmp_path
+    assert os.environ["TMPDIR"] == str(tmp_path)
+    folder.remove()
