@@ -14,11 +14,11 @@ from pipelines.errors import Unavailable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 MOST_OF_A_DISK = 20
-"""At most one part in so many of a disk is left free, so that small ones can be used."""
+"""at most one part in MOST of a disk is left free, so that small ones can be used."""
 
 
 class StorageFull(Unavailable):
-    """The disk has no room for what a client sent or asked to be stored; nothing else suffers."""
+    """The disk has no room for what a client sent or asked to be stored."""
 
     status, kind = 507, "InsufficientStorageError"
 
@@ -53,7 +53,7 @@ class DiskReserve:
     num_bytes: int
 
     def check(self, folder: Path, num_bytes: int = 0) -> None:
-        """Raise StorageFull where the disk of `folder` has no room for so many bytes beside the reserve."""
+        """Raise StorageFull where the disk of `folder` has no room for these bytes beside the reserve."""
         if not self.has_room(folder, num_bytes):
             raise StorageFull(
                 "the disk of the server has no room but its reserve (BRAID_DISK_RESERVE_MB); delete files"

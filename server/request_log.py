@@ -93,9 +93,11 @@ def _ended(ended_s: float, trace: RequestTrace) -> EndedRequest:
         output_tokens=sum(timing.num_output_tokens for timing in timings),
         stream=trace.streams,
         spans=trace.spans(ended_s),
+        account=trace.account,
     )
     errors = [
-        ErrorRecord(trace.id, one.at, one.status, path, model, _shown(one.message)) for one in trace.failures
+        ErrorRecord(trace.id, one.at, one.status, path, model, _shown(one.message), trace.account)
+        for one in trace.failures
     ]
     sampling = None if first is None else first.sampling
     return EndedRequest(record, errors, at - seconds, trace.traceparent, sampling, finishes)

@@ -143,7 +143,8 @@ class Settings(BaseModel):
     admin_keys: ValueList = Field(
         default=(),
         description="keys for the paths that load and unload models and cancel requests, which then take no "
-        "other key; empty: every client that may send requests may do so",
+        "other key; they see all requests in `/v1/status`; empty: every client that may send requests may "
+        "load and unload. Of several `api_keys` each sees and cancels its own requests",
     )
     max_loaded_gb: float | None = Field(
         default=None,

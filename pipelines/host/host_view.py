@@ -128,7 +128,7 @@ def _not_entered(call: InFlightCall) -> SequenceView:
     identity = call.identity
     return SequenceView(
         *(identity.name, 0, "waiting", call.prompt_tokens, 0, 0, 0, call.max_tokens, 0),
-        *(identity.age_s, identity.adapter),
+        *identity[1:],
     )
 
 

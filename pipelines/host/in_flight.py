@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pipelines.host.adapters.registry import RegisteredAdapter
 from pipelines.host.engine.engine_contract import Engine, Identity
 from pipelines.host.instances import ModelInstance
+from pipelines.wire.engine_view import is_own
 from pipelines.wire.listener import Peer
 
 Key = tuple[Peer, int]
@@ -39,6 +40,7 @@ class InFlightCall:
     adapter: RegisteredAdapter | None = None
     at_end: Callable[[], None] = lambda: None
     name: str = ""
+    tenant: str = ""
     prompt_tokens: int = 0
     max_tokens: int = 0
     has_entered: bool = False
@@ -53,7 +55,7 @@ class InFlightCall:
     def identity(self) -> Identity:
         """What is shown of it beside its progress."""
         adapter = None if self.adapter is None else self.adapter.name
-        return Identity(self.name, monotonic() - self.began_s, adapter)
+        return Identity(self.name, monotonic() - self.began_s, adapter, self.tenant)
 
 
 class Calls:
@@ -100,9 +102,13 @@ class Calls:
             call.engine.cancel(key, choice)
         self.ended(key, call, choice)
 
-    def named(self, name: str) -> list[Key]:
-        """The calls of an HTTP request whose results are not there yet; of no name there are none."""
-        return [key for key, call in self._calls.items() if name and call.name == name and not call.held]
+    def named(self, name: str, account: str | None = None) -> list[Key]:
+        """The calls of an HTTP request whose results are not there yet; of no name there are none.
+
+        With an `account` only its own.
+        """
+        found = [(key, call) for key, call in self._calls.items() if name and call.name == name]
+        return [key for key, call in found if not call.held and is_own(call.tenant, account)]
 
     def preparing(self, engine: Engine[Any]) -> Iterator[InFlightCall]:
         """The calls of an engine that have not entered it yet."""

@@ -139,6 +139,7 @@ class Requests:
         """The call of a request, with the adapter that it names.  Raises BraidError."""
         instance, node = self._take(message), message.node
         call = InFlightCall(instance, instance.model.engines[node], {0}, name=message.name)
+        call.tenant = message.tenant
         if isinstance(message, Submit):
             call.open.update(range(len(message.prompts) * message.n))
             call.prompt_tokens, call.max_tokens = sum(map(len, message.prompts)), message.params.max_tokens
@@ -294,7 +295,7 @@ class Requests:
 
     def _cancel(self, peer: Peer, message: CancelRequest) -> None:
         """End what other clients have sent, of any worker: each of those is sent its end."""
-        keys = self._calls.named(message.name)
+        keys = self._calls.named(message.name, message.account)
         ends = [(key[0], self._cancelled(key)) for key in keys]
         self._listener.send([*ends, (peer, Cancelled(message.request_id, len(keys)))])
         self._publisher.note_change()

@@ -37,6 +37,7 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     """One HTTP request that has ended: `at` in Unix seconds, after `seconds`.
 
     `model` and `finish` are None where it had none: it did not get that far, or its reply has no end reason.
+    `account` is whose it was: a digest of its key, "" where none is needed.
     """
 
     id: str
@@ -51,10 +52,11 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     output_tokens: int = 0
     stream: bool = False
     spans: list[NodeSpan] = []
+    account: str = ""
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One HTTP request that failed, `at` Unix seconds, and what its client was answered."""
+    """One HTTP request of `account` that failed, `at` Unix seconds, and what its client was answered."""
 
     id: str
     at: float
@@ -62,3 +64,4 @@ class ErrorRecord(msgspec.Struct, frozen=True, array_like=True):
     path: str
     model: str | None
     message: str
+    account: str = ""

@@ -73,6 +73,7 @@ class RequestTrace:
     def __init__(self, request_id: str, started_s: float) -> None:
         self.id = request_id
         self.started_s = started_s
+        self.account = ""  # whose it is: a digest of the key, "" where none is needed
         self.path = ""
         self.status = 0
         self.streams = False

@@ -41,8 +41,9 @@ Series = Literal[
 class SequenceView(msgspec.Struct, frozen=True, array_like=True):
     """A request in flight in an engine node: a choice of it, where it is generated (of a beam search a beam).
 
-    `name` is the id of the HTTP request.  `prompt_done` of `prompt_tokens` are computed now; `cached_tokens`
-    of them were found in the prefix cache.  Of texts to be embedded the tokens are those of all of them.
+    `name` is the id of the HTTP request, `tenant` whose it is.  `prompt_done` of `prompt_tokens` are computed
+    now; `cached_tokens` of them were found in the prefix cache.  Of texts to be embedded the tokens are those
+    of all of them.
     """
 
     name: str
@@ -56,6 +57,15 @@ class SequenceView(msgspec.Struct, frozen=True, array_like=True):
     blocks: int
     age_s: float
     adapter: str | None = None
+    tenant: str = ""
+
+
+def is_own(tenant: str, account: str | None) -> bool:
+    """Whether what a tenant asked for is an account's; None: that sees all.
+
+    The tenant of a key's batches ends with the account of that key.
+    """
+    return account is None or tenant.endswith(account)
 
 
 class BlockCounts(msgspec.Struct, frozen=True, array_like=True):

@@ -225,12 +225,15 @@ class Inspected(msgspec.Struct, frozen=True, array_like=True, tag="inspected"):
 class CancelRequest(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
     """Worker to host: end all that is in flight of the HTTP requests of this `name`; `Cancelled` replies.
 
+    `account`: only of those that are its own; None: of all.
+
     Their choices end with `finish` "abort", requests for vectors and tensors with an error, each at the
     worker that submitted it.  `request_id` is from the same numbers as that of Submit.
     """
 
     request_id: int
     name: str
+    account: str | None = None
 
 
 class Cancelled(msgspec.Struct, frozen=True, array_like=True, tag="cancelled"):

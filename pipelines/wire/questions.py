@@ -67,12 +67,14 @@ class HostQuestions(HostConnection):
         request = Inspect(next(self._ids), model)
         return [cast(Inspected, await self._reply_to(request, REPLY_S, self._known_link()))]
 
-    async def cancel(self, name: str) -> int:
+    async def cancel(self, name: str, account: str | None = None) -> int:
         """End what is in flight of the HTTP requests of this id, of any worker: how many submissions it was.
+
+        With an `account` only its own.
 
         Raises Unavailable when no host listens or it does not reply within REPLY_S.
         """
-        request = CancelRequest(next(self._ids), name)
+        request = CancelRequest(next(self._ids), name, account)
         return cast(Cancelled, await self._reply_to(request, REPLY_S, self._known_link())).num_cancelled
 
     async def reset_prefix_cache(self) -> None:

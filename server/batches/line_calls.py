@@ -71,6 +71,7 @@ class LineCalls:
         reply = _Reply()
         exchange = Exchange(receive, reply.send, self._work, self._error_words)
         exchange.account, exchange.tenant = account, TENANT + account
+        exchange.trace.account = account
         try:
             await self._app(_scope(path, len(body), exchange), exchange.receive, reply.send)
         finally:

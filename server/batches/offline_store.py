@@ -85,7 +85,7 @@ class OfflineStore:
         return await self._off_loop.run(function, *args, **kwargs)
 
     def has_room(self, num_bytes: int = 0) -> bool:
-        """Whether so many bytes more leave the disk its reserve."""
+        """Whether `num_bytes` more leave the disk its reserve."""
         return self._folder is None or self._reserve.has_room(self._folder.path, num_bytes)
 
     def check_disk(self, num_bytes: int = 0) -> None:

@@ -1,4 +1,7 @@
-"""POST requests/{request_id}/cancel: ends a request in flight, whichever worker and client it is of."""
+"""POST requests/{request_id}/cancel: ends a request in flight, whichever worker and client it is of.
+
+One of several keys ends its own requests alone, unless it is an admin key.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import falcon.asgi
 from graphs.errors import shown
 from pipelines.errors import NotFound
 from server.generation.replies.reply_models import Reply
+from server.http.exchange import Exchange
 from server.services import Services
 
 
@@ -23,7 +27,8 @@ class CancelRequestEndpoint:
         self._services = services
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, request_id: str) -> None:
-        if not await self._services.client.cancel(request_id):
+        exchange: Exchange = req.scope["braid.exchange"]
+        if not await self._services.client.cancel(request_id, exchange.sees):
             raise NotFound(f"No request `{shown(request_id)}` is in flight")
         resp.content_type = falcon.MEDIA_JSON
         resp.data = CancelledRequest(id=request_id, cancelled=True).to_json()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import falcon
 import falcon.asgi
 
+from server.http.exchange import Exchange
 from server.http.streaming import as_stream
 from server.services import Services
 from server.status.feed import Watcher
@@ -22,14 +23,15 @@ class StatusEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         feed, model = self._services.feed, req.get_param("model") or None
+        exchange: Exchange = req.scope["braid.exchange"]
         self._check(model)
         if EVENTS in req.accept or req.get_param_as_bool("stream"):
-            exchange, watcher = req.scope["braid.exchange"], feed.watch(model)
+            watcher = feed.watch(model, exchange.sees)
             exchange.at_end(watcher.close)
             exchange.when_gone(watcher.close)
             as_stream(resp, _events(watcher))
             return
-        _, resp.data = await feed.latest(model)
+        _, resp.data = await feed.latest(model, exchange.sees)
         resp.content_type = falcon.MEDIA_JSON
         resp.set_header("Cache-Control", "no-cache")
 

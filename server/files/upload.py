@@ -55,7 +55,7 @@ class Upload:
 class UploadSink:
     """Writes the file of one form as `file_id`; call it once.
 
-    `check_disk` raises StorageFull where the disk has no room for so many bytes.
+    `check_disk` raises StorageFull where the disk has no room for that number of bytes.
     """
 
     folder: ContentFolder

@@ -30,6 +30,8 @@ ADMIN_PATHS = frozenset(
 )
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIX = "/v2/repository/models/"
+STATUS_ENDING = "/status"
+"""Of the path that shows requests: an admin key opens it too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
 """Where models are loaded and unloaded, and requests ended: an admin key opens it, if there is one."""
 
@@ -40,8 +42,8 @@ class Keys:
     def __init__(self, keys: Iterable[str]) -> None:
         self._tenants = {_digest(key.encode()): _tenant(key) for key in keys}
 
-    def __bool__(self) -> bool:
-        return bool(self._tenants)
+    def __len__(self) -> int:
+        return len(self._tenants)
 
     def tenant(
         self, authorization: str | None, api_key: str | None = None, subprotocols: str | None = None
@@ -117,13 +119,22 @@ class Guard:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
         subprotocols = header("sec-websocket-protocol") if is_socket else None
-        tenant = keys.tenant(header("authorization"), header("x-api-key"), subprotocols)
+        sent = header("authorization"), header("x-api-key"), subprotocols
+        tenant = keys.tenant(*sent)
+        if tenant is None and path.endswith(STATUS_ENDING):
+            tenant = self._admin_keys.tenant(*sent)
         if tenant is None:
             kind = "API key" if keys is self._keys else "admin key, which this path needs,"
             raise Unauthorized(
                 f"Unauthorized: send a valid {kind} as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
-        exchange.tenant = exchange.account = tenant
+        exchange.tenant = exchange.account = exchange.trace.account = tenant
+        exchange.sees = self._seen_by(tenant, sent)
+
+    def _seen_by(self, tenant: str, sent: tuple[str | None, ...]) -> str | None:
+        """Several keys see their own requests, unless they are admin keys."""
+        is_admin = self._admin_keys and self._admin_keys.tenant(*sent) is not None
+        return None if is_admin or len(self._keys) < 2 else tenant
 
 
 def is_open(path: str) -> bool:

@@ -57,6 +57,7 @@ class Exchange:
         self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
+        self.sees: str | None = None  # the account whose requests alone it may see and cancel; None: of all
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.error_words = error_words  # whether errors have OpenAI's words as codes
         self.is_gone = False  # whether `receive` has returned a disconnect

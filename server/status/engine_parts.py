@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -18,6 +19,8 @@ from server.status.reply_models import (
     RequestPart,
     SpanPart,
 )
+
+NOT_SHOWN = ("name", "tenant", "account")
 
 
 def engine_parts(num_engines: int, inspected: Sequence[Inspected]) -> list[EnginePart]:
@@ -48,7 +51,7 @@ def queue_parts(model: str, inspected: Sequence[Inspected]) -> tuple[list[QueueP
                     engine=host.engine,
                     node=view.node,
                     model=model,
-                    **{name: value for name, value in asdict(one).items() if name != "name"},
+                    **{name: value for name, value in asdict(one).items() if name not in NOT_SHOWN},
                 )
                 for one in view.sequences[:room]
             ]
@@ -87,8 +90,12 @@ def summed_totals(inspected: Sequence[Inspected]) -> ModelTotals:
 
 def recent_part(record: RequestRecord) -> RecentPart:
     spans = [SpanPart(**asdict(span)) for span in record.spans]
-    return RecentPart(**asdict(record) | {"spans": spans})
+    return RecentPart(**_shown(record) | {"spans": spans})
 
 
 def error_part(record: ErrorRecord) -> ErrorPart:
-    return ErrorPart(**asdict(record))
+    return ErrorPart(**_shown(record))
+
+
+def _shown(record: RequestRecord | ErrorRecord) -> dict[str, Any]:
+    return {name: value for name, value in asdict(record).items() if name not in NOT_SHOWN}

@@ -15,19 +15,23 @@ PERIOD_S = 1.0
 
 
 class StatusFeed:
-    """The newest snapshot of each model that is watched.  Belongs to the event loop."""
+    """The newest snapshot of each model that is watched, for each account that sees its own requests alone.
 
-    def __init__(self, make: Callable[[str | None], Awaitable[bytes]]) -> None:
+    Belongs to the event loop.
+    """
+
+    def __init__(self, make: Callable[[str | None, str | None], Awaitable[bytes]]) -> None:
+        """`make(model, account)` makes a snapshot; account None: of all requests."""
         self._make = make
-        self._newest: dict[str | None, asyncio.Task[tuple[float, bytes]]] = {}
+        self._newest: dict[tuple[str | None, str | None], asyncio.Task[tuple[float, bytes]]] = {}
         self._watchers: set[Watcher] = set()
         self._ended = False
 
-    def watch(self, model: str | None) -> Watcher:
+    def watch(self, model: str | None, account: str | None = None) -> Watcher:
         """A new watcher of a model, of the default one with None; close it.  Raises Overloaded."""
         if len(self._watchers) >= MAX_WATCHERS:
             raise Overloaded(f"this worker already has {MAX_WATCHERS} watchers of its status; try again soon")
-        watcher = Watcher(self, model)
+        watcher = Watcher(self, model, account)
         if self._ended:
             watcher.close()
         self._watchers.add(watcher)
@@ -42,20 +46,20 @@ class StatusFeed:
         for watcher in list(self._watchers):
             watcher.close()
 
-    async def latest(self, model: str | None) -> tuple[float, bytes]:
+    async def latest(self, model: str | None, account: str | None = None) -> tuple[float, bytes]:
         """A snapshot that is at most PERIOD_S old, and when it was made by the monotonic clock."""
-        newest = self._newest.get(model)
+        newest = self._newest.get((model, account))
         if newest is None or (newest.done() and _is_old(newest)):
-            newest = asyncio.create_task(self._snapshot(model), name="status")
+            newest = asyncio.create_task(self._snapshot(model, account), name="status")
             self._newest = {
-                name: one for name, one in self._newest.items() if not one.done() or not _is_old(one)
+                key: one for key, one in self._newest.items() if not one.done() or not _is_old(one)
             }
-            self._newest[model] = newest
+            self._newest[model, account] = newest
         return await asyncio.shield(newest)
 
-    async def _snapshot(self, model: str | None) -> tuple[float, bytes]:
+    async def _snapshot(self, model: str | None, account: str | None) -> tuple[float, bytes]:
         started_s = time.monotonic()
-        return started_s, await self._make(model)
+        return started_s, await self._make(model, account)
 
 
 def _is_old(task: asyncio.Task[tuple[float, bytes]]) -> bool:
@@ -67,9 +71,10 @@ def _is_old(task: asyncio.Task[tuple[float, bytes]]) -> bool:
 class Watcher:
     """One client that reads snapshots until it leaves or the worker ends."""
 
-    def __init__(self, feed: StatusFeed, model: str | None) -> None:
+    def __init__(self, feed: StatusFeed, model: str | None, account: str | None) -> None:
         self._feed = feed
         self._model = model
+        self._account = account
         self._left = asyncio.Event()
 
     def close(self) -> None:
@@ -80,7 +85,7 @@ class Watcher:
         """The newest snapshot, and each that follows."""
         last_s = -math.inf
         while not self._left.is_set():
-            made_s, data = await self._feed.latest(self._model)
+            made_s, data = await self._feed.latest(self._model, self._account)
             if made_s > last_s:
                 yield data
             last_s = made_s

@@ -26,6 +26,7 @@ from server.status.engine_parts import (
 )
 from server.status.history import history_part
 from server.status.node_times import WorkerTimes, engine_times, node_parts, phase_parts
+from server.status.own_requests import own_records, own_requests
 from server.status.reply_models import (
     AdapterPart,
     ModelPart,
@@ -66,14 +67,17 @@ class StatusSnapshots:
         self._last = LastRequests()
         self._times: dict[str, WorkerTimes] = {}
 
-    async def make(self, model: str | None) -> bytes:
-        """A `StatusReply` as JSON; `model` is shown in detail, None: the default one.  Raises nothing."""
+    async def make(self, model: str | None, account: str | None = None) -> bytes:
+        """A `StatusReply` as JSON; `model` is shown in detail, None: the default one.  Raises nothing.
+
+        With an `account` it has no requests of others.
+        """
         deferred.catch_up()
         known = await self._known(model)
         for host in known.inspected:
             self._last.add(host.requests, host.errors)
         self._cards = known.cards
-        return await asyncio.to_thread(self._json, known)
+        return await asyncio.to_thread(self._json, known, account)
 
     async def _known(self, model: str | None) -> Known:
         cards = self._catalogue.cards() or [replace(card, state="down") for card in self._cards]
@@ -88,9 +92,9 @@ class StatusSnapshots:
             graph = None
         return Known(name, cards, graph, inspected)
 
-    def _json(self, known: Known) -> bytes:
+    def _json(self, known: Known, account: str | None) -> bytes:
         values, settings, inspected = MetricValues(), self._settings, known.inspected
-        queues, requests = queue_parts(known.name or "", inspected)
+        queues, requests = queue_parts(known.name or "", [own_requests(host, account) for host in inspected])
         views = [view for host in inspected for view in host.nodes]
         reply = StatusReply(
             created=time.time(),
@@ -111,8 +115,8 @@ class StatusSnapshots:
             requests=requests,
             history=history_part([one.history for one in inspected if one.history is not None]),
             totals=_totals(known.name or "", inspected, values),
-            errors=[error_part(one) for one in self._last.errors],
-            recent=[recent_part(one) for one in self._last.requests],
+            errors=[error_part(one) for one in own_records(self._last.errors, account)],
+            recent=[recent_part(one) for one in own_records(self._last.requests, account)],
         )
         return reply.model_dump_json().encode()
 

@@ -201,6 +201,7 @@ class ScriptedClient:
         self.inspected: Any = []
         self.num_inspected = 0
         self.cancelled: list[str] = []
+        self.cancelled_of: list[str | None] = []
         self.num_in_flight = 0
         self.requests: list[RequestRecord] = []
         self.errors: list[ErrorRecord] = []
@@ -227,8 +228,9 @@ class ScriptedClient:
             raise self.inspected
         return self.inspected
 
-    async def cancel(self, name: str) -> int:
+    async def cancel(self, name: str, account: str | None = None) -> int:
         self.cancelled.append(name)
+        self.cancelled_of.append(account)
         return self.num_in_flight
 
     def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:

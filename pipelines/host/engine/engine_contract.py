@@ -71,11 +71,12 @@ class TensorRequest:
 
 
 class Identity(NamedTuple):
-    """Whose a request is, to be shown: the id of its HTTP request, its age, its adapter."""
+    """Whose a request is, to be shown: the id of its HTTP request, its age, its adapter, its tenant."""
 
     name: str = ""
     age_s: float = 0.0
     adapter: str | None = None
+    tenant: str = ""
 
 
 class EngineView(NamedTuple):

@@ -32,6 +32,7 @@ def view_of(sequence: Sequence, identity: Identity) -> SequenceView:
         len(sequence.blocks) + len(sequence.frame_blocks),
         identity.age_s,
         identity.adapter,
+        identity.tenant,
     )
 
 

@@ -141,7 +141,7 @@ class TensorEngine(JoiningEngine[TensorWork]):
 
     def _view_of(self, work: TensorWork, identity: Identity) -> SequenceView:
         state: RequestState = "waiting" if work in self._queue else "running"
-        return SequenceView(identity.name, 0, state, 0, 0, 0, 0, 0, 0, identity.age_s, identity.adapter)
+        return SequenceView(identity.name, 0, state, 0, 0, 0, 0, 0, 0, *identity[1:])
 
 
 def check_joinable(inputs: Mapping[str, TensorPort], outputs: Mapping[str, TensorPort]) -> None:

@@ -113,9 +113,9 @@ class Engines:
             raise errors[0]
         return [replace(one, engine=str(engine)) for engine, each in replies.items() for one in each]
 
-    async def cancel(self, name: str) -> int:
+    async def cancel(self, name: str, account: str | None = None) -> int:
         """As `EngineClient.cancel`, in all hosts."""
-        replies, errors = await self._at_known(lambda link: link.cancel(name))
+        replies, errors = await self._at_known(lambda link: link.cancel(name, account))
         if errors and not any(replies.values()):
             raise errors[0]
         return sum(replies.values())

@@ -59,3 +59,18 @@ def test_nothing_in_flight_is_nothing_cancelled(running_host):
         return [await client.cancel(name) for name in ("mine", "other", "")]
 
     assert over(running_host, scene) == [0, 0, 0]
+
+
+def test_an_account_cancels_its_own_alone(running_host):
+    """Two accounts may choose one id; the requests of an account's batches are its own too."""
+
+    async def scene(client):
+        tenants = "ann", "batch ann", "ben"
+        queues = [submit(client, max_tokens=10**9, name="mine", tenant=tenant)[1] for tenant in tenants]
+        await queues[0].get()
+        counts = [await client.cancel("mine", account) for account in ("cid", "ann", None)]
+        return counts, [(await read(queue))[1] for queue in queues]
+
+    counts, finishes = over(running_host, scene)
+    assert counts == [0, 2, 1]
+    assert finishes == [{0: "abort"}] * 3

@@ -188,4 +188,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         waits = self._waiting.num_left(texts) >= texts.remaining
         state: RequestState = "waiting" if waits else "running"
         tokens = len(texts.ids), texts.num_done
-        return SequenceView(identity.name, 0, state, *tokens, 0, 0, 0, 0, identity.age_s, identity.adapter)
+        return SequenceView(
+            *(identity.name, 0, state, *tokens, 0, 0, 0, 0),
+            *(identity.age_s, identity.adapter, identity.tenant),
+        )
