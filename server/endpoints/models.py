@@ -10,12 +10,25 @@ import falcon.asgi
 from pipelines.errors import Unavailable
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
-from server.generation.replies.reply_models import ModelInfo, ModelInfoStatus, ModelList, Permission
+from server.generation.replies.reply_models import (
+    ModelCapabilities,
+    ModelInfo,
+    ModelInfoStatus,
+    ModelList,
+    Permission,
+)
 from server.services import Services
 
 FAILED_RETRY_S = 30
 STATUS = {"ready": "loaded"}
 """llama.cpp's words for states, where they are not the same."""
+CAPABILITIES = {
+    "completion_chat": "chat",
+    "classification": "classify",
+    "audio_transcription": "transcribe",
+    "audio_speech": "speak",
+}
+"""Mistral's word for what a model can do → the task of its graph."""
 
 
 class ModelsEndpoint:
@@ -82,4 +95,5 @@ def model(card: ModelCard) -> ModelInfo:
         max_model_len=card.max_context,
         permission=[permission],
         status=ModelInfoStatus(value=STATUS.get(card.state, card.state)),
+        capabilities=ModelCapabilities(**{name: card.task == task for name, task in CAPABILITIES.items()}),
     )

@@ -49,6 +49,18 @@ def test_an_echo_with_logprobs_begins_with_null(rig):
     assert rig.pipeline.asked.sampling["prompt_logprobs"] == 1
 
 
+def test_an_echo_of_a_chat_scores_its_prompt_with_and_without_logprobs(rig):
+    rig.pipeline.batches = script(said("d", "stop", logprobs=[logprob("d")], prompt_logprobs=PROMPT))
+    ids = [[*entry] if entry else None for entry in rig.chat(echo=True).json["prompt_logprobs"]]
+    assert ids[0] is None
+    assert len(ids) == len(ABC)
+    assert rig.pipeline.asked.sampling["prompt_logprobs"] == 0
+    assert rig.chat(echo=True, logprobs=True, top_logprobs=2).status == 200
+    assert rig.pipeline.asked.sampling["prompt_logprobs"] == 2
+    assert rig.chat(echo=True, stream=True).status == 200
+    assert rig.pipeline.asked.sampling.get("prompt_logprobs") is None
+
+
 def test_nothing_is_generated_when_only_the_prompt_is_wanted(rig):
     rig.pipeline.batches = script(
         said("d", "stop", logprobs=[logprob("d")], prompt_logprobs=PROMPT, token_ids=[9])
@@ -125,6 +137,9 @@ def test_token_ids_come_back_when_asked_for(rig):
     reply = rig.chat(return_token_ids=True, return_prompt_text=True).json
     assert (reply["prompt_token_ids"], reply["prompt_text"]) == (ABC, "<user>hi")
     assert reply["choices"][0]["token_ids"] == [5, 6, 7]
+    message = reply["choices"][0]["message"]
+    assert (message["prompt_token_ids"], message["completion_token_ids"]) == (ABC, [5, 6, 7])  # FastDeploy's
+    assert "prompt_token_ids" not in choice(rig.chat())["message"]
     assert choice(rig.complete(return_token_ids=True))["token_ids"] == [5, 6, 7]
     assert choice(rig.complete())["token_ids"] is None
 
@@ -135,6 +150,9 @@ def test_token_ids_are_streamed_with_their_pieces(rig):
     opening = answer.events[0]
     assert (opening["prompt_token_ids"], opening["prompt_text"]) == (ABC, "<user>hi")
     assert [chunk.get("token_ids") for chunk in chunks(answer)] == [None, [4], [5], []]
+    deltas = [chunk["delta"] for chunk in chunks(answer)]
+    assert [delta.get("prompt_token_ids") for delta in deltas] == [ABC, None, None, None]
+    assert [delta.get("completion_token_ids") for delta in deltas] == [None, [4], [5], []]
     found = chunks(rig.complete(return_token_ids=True, stream=True))
     assert [chunk["token_ids"] for chunk in found] == [[4], [5], []]
     assert [chunk["prompt_token_ids"] for chunk in found] == [ABC, None, None]

@@ -24,6 +24,7 @@ from tools.export.__main__ import main
 from tools.export.folder import ExportError
 from tools.export.speech.ctranslate2_file import read_ctranslate2
 from tools.export.speech.frames_check import check_frames
+from tools.export.speech.token_files import generation_fields, token_ids
 from tools.export.speech.whisper_folder import is_whisper, read_whisper
 
 HEADS = SIZES["encoder_attention_heads"]
@@ -215,3 +216,14 @@ def test_optimums_folder_is_refused_with_what_to_do(tmp_path):
         new_graph(tmp_path)
     with pytest.raises(ExportError, match=r"cannot be paged; export the Hugging Face folder"):
         read_whisper(tmp_path)
+
+
+def test_the_tokenizer_says_whether_a_model_knows_several_languages():
+    """Not the size of its vocabulary, which may be padded."""
+    several = token_ids(whisper_tokenizer())
+    assert several["<|endoftext|>"] == 50257
+    found = generation_fields(several)
+    assert (found["is_multilingual"], "<|de|>" in found["lang_to_id"]) == (True, True)
+    english = {name: token_id - 1 for name, token_id in several.items()}
+    assert generation_fields(english)["is_multilingual"] is False
+    assert "lang_to_id" not in generation_fields(english)

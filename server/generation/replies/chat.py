@@ -91,4 +91,7 @@ def _message(context: TextReplyContext, choice: ChoiceBuilder) -> ReplyMessage:
         message.tool_calls = calls
     if shown_reasoning is not None:
         message.reasoning_content = shown_reasoning
+    if context.token_ids:
+        message.prompt_token_ids = context.prompts[0].ids if context.prompts else None
+        message.completion_token_ids = choice.piece.token_ids
     return message

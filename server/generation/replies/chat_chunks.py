@@ -90,6 +90,8 @@ class ChatChunks:
         token_ids = piece.token_ids if self.context.token_ids else None
         if piece.finish is None and not last.model_fields_set and not logprobs and not token_ids:
             return b""
+        if token_ids is not None:
+            last.completion_token_ids = token_ids
         ended = {} if piece.finish is None else {"stop_reason": piece.stop_reason}
         finish = None if piece.finish is None else self.context.finish(piece.finish)
         final = _choice(choice, last, logprobs, finish, token_ids, **ended)
@@ -117,7 +119,7 @@ class ChatChunks:
         opened = ChatChunkChoice(index=choice, delta=delta, logprobs=None, finish_reason=None)
         chunk = ChatChunk(**self._shared(), choices=[opened], prompt_token_ids=None, prompt_text=None)
         if self.context.prompts and self.context.token_ids:
-            chunk.prompt_token_ids = self.context.prompts[0].ids
+            chunk.prompt_token_ids = delta.prompt_token_ids = self.context.prompts[0].ids
         if self.context.prompts and self.context.prompt_text:
             chunk.prompt_text = self.context.prompts[0].text
         if self.context.continuous_usage:

@@ -120,6 +120,8 @@ class ReplyMessage(Reply):
     tool_calls: list[ToolCallReply] = []
     reasoning: str | None
     reasoning_content: str | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChoice(Reply):
@@ -159,6 +161,8 @@ class Delta(Reply):
     reasoning_content: str | None = None
     tool_calls: list[ToolCallDelta] = []
     function_call: FunctionDelta | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChunkChoice(Reply):
@@ -231,7 +235,18 @@ class ModelInfoStatus(Reply):
     value: str
 
 
+class ModelCapabilities(Reply):
+    """What a model can do, in Mistral's words."""
+
+    completion_chat: bool
+    classification: bool
+    audio_transcription: bool
+    audio_speech: bool
+
+
 class ModelInfo(Reply):
+    """vLLM's fields; then llama.cpp's `status`, and what mistralai needs to read the list."""
+
     id: str
     object: Literal["model"] = "model"
     created: int
@@ -241,6 +256,8 @@ class ModelInfo(Reply):
     max_model_len: int | None
     permission: list[Permission]
     status: ModelInfoStatus
+    type: Literal["base"] = "base"
+    capabilities: ModelCapabilities
 
 
 class ModelList(Reply):

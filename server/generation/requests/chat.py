@@ -209,8 +209,8 @@ class ChatRequest(BaseGenerationRequest):
         return None if self.choice.forced is not None else found
 
     def scores_prompt(self) -> int | None:
-        """`echo` with `logprobs` returns those of the prompt too, as in vLLM."""
-        if self.prompt_logprobs is None and self.echo and self.logprobs and not self.stream:
+        """`echo` returns those of the prompt too, with or without `logprobs`, as in vLLM."""
+        if self.prompt_logprobs is None and self.echo and not self.stream:
             return self.top_logprobs or 0
         return self.prompt_logprobs
 

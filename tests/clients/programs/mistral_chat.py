@@ -90,4 +90,11 @@ def embeddings() -> None:
     assert [len(each.embedding) for each in reply.data] == [128, 128]
 
 
-run([chat, seeded, stream, tools, parsed, embeddings])
+def models() -> None:
+    found = {each.id: each for each in client.models.list().data}
+    assert found["braid-demo"].capabilities.completion_chat
+    assert not found["braid-embed"].capabilities.completion_chat
+    assert found["french"].type == found["braid-demo"].type == "base"
+
+
+run([chat, seeded, stream, tools, parsed, embeddings, models])

@@ -11,8 +11,10 @@ LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 TASKS = ("translate", "transcribe")
 NO_TIMES, END, START = "<|notimestamps|>", "<|endoftext|>", "<|startoftranscript|>"
 SECONDS_PER_TIME, LAST_SECOND = 0.02, 30
-LEAST_MULTILINGUAL = 51865
-"""Ids of the smallest vocabulary with all languages; the English one has one less."""
+ENGLISH_END = 50256
+"""The id of END in the English vocabulary, GPT-2's, in which languages have tokens too; that of all languages
+has one more token before it.
+"""
 RATE, WINDOW, HOP = 16_000, 400, 160
 
 
@@ -41,7 +43,7 @@ def token_ids(tokenizer: dict[str, Any]) -> dict[str, int]:
     return ids
 
 
-def generation_fields(ids: dict[str, int], vocab_size: int) -> dict[str, Any]:
+def generation_fields(ids: dict[str, int]) -> dict[str, Any]:
     """The fields of generation_config.json that follow from the tokenizer."""
     fields: dict[str, Any] = {
         "decoder_start_token_id": ids[START],
@@ -50,7 +52,7 @@ def generation_fields(ids: dict[str, int], vocab_size: int) -> dict[str, Any]:
         "bos_token_id": ids[END],
         "no_timestamps_token_id": ids[NO_TIMES],
         "max_initial_timestamp_index": 50,
-        "is_multilingual": vocab_size >= LEAST_MULTILINGUAL,
+        "is_multilingual": ids[END] != ENGLISH_END and all(f"<|{name}|>" in ids for name in TASKS),
         "suppress_tokens": [],
         "begin_suppress_tokens": [],
     }

@@ -90,7 +90,7 @@ def _with_files(
     features: dict[str, Any],
 ) -> WhisperFolder:
     """`facts` are what the folder says about generation, which counts more than what its tokenizer shows."""
-    generation = generation_fields(token_ids(tokenizer), int(config["vocab_size"])) | facts
+    generation = generation_fields(token_ids(tokenizer)) | facts
     files = {
         CONFIG: config | {"eos_token_id": generation["eos_token_id"]},
         TOKENIZER: with_times(tokenizer),
