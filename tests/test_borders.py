@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "pipelines.values": {"pipelines.wire"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
-    "pipelines.repository": {"graphs", "pipelines.gguf", "pipelines.repository"},
+    "pipelines.repository": {"graphs", "pipelines.cache_folder", "pipelines.gguf", "pipelines.repository"},
     "pipelines.gguf": {
         "pipelines.cache_folder",
         "pipelines.gguf",

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.repository.exports import Export, find_chat_template
-from pipelines.repository.template_markers import find_parsers
+from pipelines.repository.exports import ChatTemplates, Export, find_chat_template
+from pipelines.repository.ovms.report import note_line
+from pipelines.repository.template_parsers import find_parsers
 from pipelines.repository.yaml_words import settings_text
 
 DRAFT_FILES = ("draft/openvino_model.xml", "draft/model.onnx")
@@ -54,15 +55,16 @@ class MediaLines(NamedTuple):
 
 def generation_lines(export: Export, said: DecoderSettings, media: MediaLines | None = None) -> list[str]:
     """The lines of graph.yaml from the task on."""
-    template_file, template = find_chat_template(export)
+    template = find_chat_template(export)
     tokenizer = settings_text({"tokenizer": export.tokenizer})
-    lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
+    reply, notes = _reply(template, said) if template else ([], [])
+    lines = [*notes, f"task: {'chat' if template else 'completion'}", "nodes:"]
     lines += media.lines if media else []
     special = {"add_special_tokens": True} if media else {}
-    if template_file:
-        settings = settings_text({"template": template_file, **special})
+    if template:
+        settings = settings_text({"template": template.file, **special})
         lines.append(f"  prompt: {{type: chat_template{settings}}}")
-    source = "prompt" if template_file else "request.prompts"
+    source = "prompt" if template else "request.prompts"
     read = "tokens"
     if media:
         source, read = (
@@ -72,10 +74,17 @@ def generation_lines(export: Export, said: DecoderSettings, media: MediaLines | 
     lines.append(f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}")
     lines += _generation(export, said, tokenizer, read)
     lines.append(f"  text: {{type: detokenize, from: generated{tokenizer}}}")
-    if template_file:
-        found = {**find_parsers(template), **said.parsers}
-        lines.append(f"  reply: {{type: parse_reply, from: text{settings_text(found)}}}")
-    return lines
+    return lines + reply
+
+
+def _reply(template: ChatTemplates, said: DecoderSettings) -> tuple[list[str], list[str]]:
+    """The line that parses replies, and notes on the parsers that the template does not show."""
+    if {"reasoning", "tools"} <= said.parsers.keys():
+        settings, notes = dict(said.parsers), []
+    else:
+        found = find_parsers(template.text, template.tool_use)
+        settings, notes = {**found.settings, **said.parsers}, [note_line(note) for note in found.notes]
+    return [f"  reply: {{type: parse_reply, from: text{settings_text(settings)}}}"], notes
 
 
 def _generation(export: Export, said: DecoderSettings, tokenizer: str, read: str) -> list[str]:

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from os.path import lexists
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.repository.regular_files import read_regular
 
@@ -76,21 +76,31 @@ def export_in(where: Path, prefix: str) -> Export | None:
     return Export(found[1], found[0], where, prefix) if found else None
 
 
-def find_chat_template(export: Export) -> tuple[str | None, str]:
-    """(file of the chat template as a graph names it, its text); (None, "") without one.
+class ChatTemplates(NamedTuple):
+    """The file of a chat template as a graph names it, its text, and that for conversations with tools."""
 
-    The text is followed by that of the template for conversations with tools where the model has one.
-    """
+    file: str
+    text: str
+    tool_use: str | None
+
+
+def find_chat_template(export: Export) -> ChatTemplates | None:
+    """The chat template of a model; None where it has none."""
     file, settings = TEMPLATES
     if name := export.names(file):
-        others = [export.place / each for each in (file, TOOL_TEMPLATE) if export.names(each)]
-        return name, "\n".join(each.read_text(encoding="utf-8", errors="replace") for each in others)
-    template = export.read(settings).get("chat_template")
-    if isinstance(template, list):  # several named templates
-        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
-        texts = [text for name in ("default", "tool_use") if isinstance(text := named.get(name), str)]
-        template = "\n".join(texts) if named.get("default") else None
-    return (export.prefix + settings, template) if isinstance(template, str) else (None, "")
+        tool_use = _text(export.place / TOOL_TEMPLATE) if export.names(TOOL_TEMPLATE) else None
+        return ChatTemplates(name, _text(export.place / file), tool_use)
+    given = export.read(settings).get("chat_template")
+    named = given if isinstance(given, list) else [{"name": "default", "template": given}]
+    texts = {each.get("name"): each.get("template") for each in named if isinstance(each, dict)}
+    default, tool_use = texts.get("default"), texts.get("tool_use")
+    if not isinstance(default, str):
+        return None
+    return ChatTemplates(export.prefix + settings, default, tool_use if isinstance(tool_use, str) else None)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def architectures(config: dict[str, Any]) -> list[str]:

@@ -96,7 +96,8 @@ def _chain(lines: Lines, source: str, indent: str) -> list[str]:
 
 def _texts(export: Export, settings: str, media: MediaLines | None) -> Lines:
     """Lines from conversations and prompts to tokens."""
-    template, _ = find_chat_template(export)
+    found = find_chat_template(export)
+    template = found and found.file
     if media:
         return _shown(export, template, settings, media)
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []

@@ -63,8 +63,17 @@ TOOLS = {
     "qwen3coder": "qwen3_coder",
     "lfm2": "lfm2",
     "gemma4": "gemma4",
+    "minicpm5": "minicpm5",
+    "onyx": "muse_glimmer",
 }
-REASONING = {"qwen3": "qwen3", "gptoss": "openai_gptoss", "gemma4": "gemma4"}
+REASONING = {
+    "qwen3": "qwen3",
+    "gptoss": "openai_gptoss",
+    "gemma4": "gemma4",
+    "lfm2": "lfm2",
+    "minicpm5": "qwen3",
+    "onyx": "muse_glimmer",
+}
 """Their name of a parser → ours."""
 
 

@@ -34,8 +34,8 @@ def chats_of(folder: Path, tokenizer: Tokenizer, vocab_size: int, seed: int) -> 
     """Kind → chats: those of chats.yaml where the model has a chat template, else walks drawn by `seed`."""
     export = find_export(folder)
     assert export is not None, f"{folder} holds no model with a tokenizer"
-    template, _ = find_chat_template(export)
-    return _read(folder / template, tokenizer) if template else _walks(vocab_size, seed)
+    template = find_chat_template(export)
+    return _read(folder / template.file, tokenizer) if template else _walks(vocab_size, seed)
 
 
 def _read(template_file: Path, tokenizer: Tokenizer) -> dict[str, list[Chat]]:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from pipelines.nodes.text.parsers.reasoning import families as reasoning
+from pipelines.nodes.text.parsers.reasoning.addressed import SELF, Addressed
 from pipelines.nodes.text.parsers.reasoning.enclosed import Enclosed
 from pipelines.nodes.text.parsers.reasoning.harmony import Harmony
 from pipelines.nodes.text.parsers.reasoning.harmony import span as harmony_span
@@ -45,6 +46,7 @@ REASONING: dict[str, MakesReasoningParser] = {
     **{name: partial(Think, markers) for name, markers in reasoning.FAMILIES.items()},
     **{name: partial(Enclosed, *both) for name, both in reasoning.ENCLOSED.items()},
     "openai_gptoss": Harmony,
+    "muse_glimmer": Addressed,
 }
 """Name in a graph → maker, given the prompt's text (a template may have opened the reasoning already)."""
 
@@ -52,6 +54,7 @@ SPANS: dict[str, Callable[[str], Span | None]] = {
     **{name: partial(span, markers) for name, markers in reasoning.FAMILIES.items()},
     **{name: partial(span, markers) for name, (markers, _) in reasoning.ENCLOSED.items()},
     "openai_gptoss": harmony_span,
+    "muse_glimmer": lambda prompt_text: SELF,
 }
 """Name in a graph → the markers of reasoning in the reply to a prompt; None where the prompt closed it."""
 
@@ -61,7 +64,12 @@ TOOLS: dict[str, Callable[..., ToolParser]] = {
 """Name in a graph → maker, given the tools of the request, which declare the types of parameters."""
 
 IN_SPECIAL_TOKENS: frozenset[str] = frozenset(
-    {"openai_gptoss", *(name for name, markers in reasoning.FAMILIES.items() if markers.special)}
+    {
+        "openai_gptoss",
+        "muse_glimmer",
+        *(name for name, markers in reasoning.FAMILIES.items() if markers.special),
+        *(name for name, (markers, _) in reasoning.ENCLOSED.items() if markers.special),
+    }
 )
 """Names of reasoning parsers whose markers are special tokens, which the text must include.
 

@@ -10,6 +10,12 @@ from pipelines.nodes.text.parsers.reasoning.think import Markers
 THINK = Markers(may_be_unopened=True)
 INSIDE = Markers(begins_inside=True)
 
+_FINAL = "[BEGIN FINAL RESPONSE]"  # ends the reasoning and opens the answer
+_APRIEL = Markers(
+    ("Here are my reasoning steps:",), (_FINAL,), ends=(_FINAL, "<tool_calls>"), may_be_unopened=True
+)
+_COHERE = Markers(("<|START_THINKING|>",), ("<|END_THINKING|>",), ends=("<|START_ACTION|>",), special=True)
+
 FAMILIES: dict[str, Markers] = {
     "qwen3": Markers(ends=("<tool_call>",), may_be_unopened=True),
     "glm45": Markers(ends=("<tool_call>",), may_be_unopened=True),
@@ -25,10 +31,18 @@ FAMILIES: dict[str, Markers] = {
         ("Here is my response:", "Here's my response:"),
     ),
     "gemma4": Markers(("<|channel>thought",), ("<channel|>",), ends=("<|tool_call>",), special=True),
+    "lfm2": Markers(ends=("<|tool_call_start|>",), special=True, may_be_unopened=True),
+    "apertus": Markers(
+        ("<|inner_prefix|>",), ("<|inner_suffix|>",), ends=("<|tools_prefix|>",), special=True
+    ),
 }
 
 ENCLOSED: dict[str, tuple[Markers, tuple[str, str]]] = {
+    "granite33": (THINK, ("<response>", "</response>")),
     "ernie45": (INSIDE, ("<response>", "</response>")),
     "hunyuan_a13b": (Markers(), ("<answer>", "</answer>")),
+    "apriel": (_APRIEL, (_FINAL, "[END FINAL RESPONSE]")),
+    "cohere_command3": (_COHERE, ("<|START_RESPONSE|>", "<|END_RESPONSE|>")),
+    "cohere_command4": (_COHERE, ("<|START_TEXT|>", "<|END_TEXT|>")),
 }
 """Name → the markers of the reasoning, and the two around the answer."""

@@ -11,6 +11,7 @@ import string
 from pipelines.nodes.text.parsers.tools.calls import CallBlock, Family
 from pipelines.nodes.text.parsers.tools.gemma import gemma
 from pipelines.nodes.text.parsers.tools.json_calls import named, objects
+from pipelines.nodes.text.parsers.tools.newer_families import FAMILIES as NEWER
 from pipelines.nodes.text.parsers.tools.pythonic import PythonReader
 from pipelines.nodes.text.parsers.tools.tagged_calls import tagged
 
@@ -128,4 +129,5 @@ FAMILIES: dict[str, Family] = {
     # Gemma's own
     "functiongemma": Family((CallBlock("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
     "gemma4": Family((CallBlock("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),
+    **NEWER,
 }

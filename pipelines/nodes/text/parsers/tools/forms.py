@@ -44,6 +44,15 @@ def _listed(open: str, close: str = "", trigger: str = "") -> CallForm:
 
 _HERMES = _tagged("<tool_call>", "</tool_call>")
 _JAMBA = _listed("<tool_calls>", "</tool_calls>", "<tool_calls>")
+_COHERE = CallForm(
+    '{"tool_call_id": "INDEX", "tool_name": "NAME", "parameters": ',
+    "}",
+    before="<|START_ACTION|>[",
+    between=", ",
+    after="]<|END_ACTION|>",
+    trigger="<|START_ACTION|>",
+)
+_LLAMA = CallForm('{"name": "NAME", "parameters": ', "}", between="; ")
 _DEEPSEEK = ("<｜tool▁calls▁begin｜>", "\n", "<｜tool▁calls▁end｜>", "<｜tool▁calls▁begin｜>")
 
 FORMS: dict[str, CallForm] = {
@@ -59,7 +68,8 @@ FORMS: dict[str, CallForm] = {
         between="\n",
         trigger="<|action_start|><|plugin|>",
     ),
-    "llama3_json": CallForm('{"name": "NAME", "parameters": ', "}", between="; "),
+    "llama3_json": _LLAMA,
+    "llama4_json": _LLAMA,
     "phi4_mini_json": _listed("functools", trigger="functools["),
     "granite": _listed("<|tool_call|>", trigger="<|tool_call|>"),
     "granite-20b-fc": CallForm(
@@ -81,6 +91,20 @@ FORMS: dict[str, CallForm] = {
         after="<|tool_calls_section_end|>",
         trigger="<|tool_calls_section_begin|>",
     ),
+    "cohere_command3": _COHERE,
+    "cohere_command4": _COHERE,
+    "command_r": CallForm('{"tool_name": "NAME", "parameters": ', "}", "Action:\n```json\n[", ", ", "]\n```"),
+    "apriel": _JAMBA,
+    "nemotron_json": _listed("<TOOLCALL>", "</TOOLCALL>", "<TOOLCALL>"),
+    "minimax": CallForm(
+        '{"name": "NAME", "arguments": ', "}", "<tool_calls>\n", "\n", "\n</tool_calls>", "<tool_calls>"
+    ),
+    "gigachat3": CallForm('function call<|role_sep|>\n{"name": "NAME", "arguments": ', "}", between="\n"),
+    "gigachat31": CallForm(
+        '<|function_call|>{"name": "NAME", "arguments": ', "}", between="\n", trigger="<|function_call|>"
+    ),
+    "functionary_v31": CallForm("<function=NAME>", "</function>", between="\n", trigger="<function="),
+    "apertus": CallForm('{"NAME": ', "}", "<|tools_prefix|>[", ", ", "]<|tools_suffix|>", "<|tools_prefix|>"),
 }
 """Name in a graph → the form of calls whose arguments are JSON."""
 
@@ -138,7 +162,7 @@ def _declares_all(parameters: dict[str, Any]) -> bool:
 
 def _call(form: CallForm, function: dict[str, Any]) -> Format:
     name = json.dumps(function["name"], ensure_ascii=False)[1:-1]
-    begin, index, rest = form.begin.partition("INDEX")
+    begin, index, rest = form.begin.replace("NAME", name).partition("INDEX")
     content = arguments(function)
     if index:
         elements = [
@@ -147,4 +171,4 @@ def _call(form: CallForm, function: dict[str, Any]) -> Format:
             content,
         ]
         content = {"type": "sequence", "elements": elements}
-    return {"type": "tag", "begin": begin.replace("NAME", name), "content": content, "end": form.end}
+    return {"type": "tag", "begin": begin, "content": content, "end": form.end}

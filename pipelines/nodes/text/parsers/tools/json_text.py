@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.nodes.text.parsers.tools.declared import read_json
 
 ARGUMENTS = ("arguments", "parameters")
+NAMES = ("name", "tool_name")
 KEY = re.compile(rf'"(?:{"|".join(ARGUMENTS)})"\s*:\s*\Z')
 KEY_CHARS = 40
 """Most characters between the key of the arguments and its value, for arguments in pieces."""
@@ -43,7 +44,7 @@ def value_of(text: str) -> Any:
 
 def name_of(call: Any) -> str:
     """The name in a call's object, "" where it has none."""
-    name = call.get("name") if isinstance(call, dict) else None
+    name = next((call[key] for key in NAMES if key in call), None) if isinstance(call, dict) else None
     return name if isinstance(name, str) else ""
 
 
