@@ -5,6 +5,12 @@ import json
 LLM, EMBEDDINGS, RERANK = "LLMCalculatorOptions", "EmbeddingsCalculatorOVOptions", "RerankCalculatorOVOptions"
 CALCULATORS = {LLM: "HttpLLMCalculator", EMBEDDINGS: "EmbeddingsCalculatorOV", RERANK: "RerankCalculatorOV"}
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
+CALLS = (
+    "{% for m in messages %}{{ m.content }}{% for call in m.tool_calls or [] %}"
+    """{{ '<tool_call>{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson }}"""
+    "{{ '}</tool_call>' }}{% endfor %}{% endfor %}"
+)
+"""One that writes earlier calls."""
 
 
 def node(message, *options):

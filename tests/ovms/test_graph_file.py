@@ -1,7 +1,7 @@
 """Each option of a calculator: mapped, noted or refused, with its line."""
 
 import pytest
-from graph_texts import EMBEDDINGS, LLM, RERANK, TEMPLATE, export, node
+from graph_texts import EMBEDDINGS, LLM, RERANK, export, node
 
 from graphs.errors import GraphError
 from graphs.read import read
@@ -80,13 +80,17 @@ def test_an_option_of_a_language_model_is_a_setting(option, path, value, tmp_pat
         ('tool_parser: "hermes3"', {"tools": "hermes"}),
         ('tool_parser: "devstral"', {"tools": "mistral"}),
         ('reasoning_parser: "gptoss"', {"reasoning": "openai_gptoss", "tools": "hermes"}),
+        ('tool_parser: "minicpm5"', {"tools": "minicpm5"}),
+        ('tool_parser: "onyx"', {"tools": "muse_glimmer"}),
+        ('reasoning_parser: "onyx"', {"reasoning": "muse_glimmer", "tools": "hermes"}),
+        ('reasoning_parser: "lfm2"', {"reasoning": "lfm2", "tools": "hermes"}),
         ('tool_parser: "none"', {}),
         ("", {"tools": "hermes"}),
     ],
 )
 def test_parsers_by_name_or_by_the_template(option, expected, tmp_path):
     export(tmp_path)
-    (tmp_path / "chat_template.jinja").write_text(TEMPLATE + "<tool_call>")
+    (tmp_path / "chat_template.jinja").write_text(CALLS)
     _, nodes, _ = llm(tmp_path, option)
     assert {
         key: nodes["reply"].get(key) for key in ("tools", "reasoning") if key in nodes["reply"]
