@@ -1,7 +1,7 @@
 """Each option of a calculator: mapped, noted or refused, with its line."""
 
 import pytest
-from graph_texts import EMBEDDINGS, LLM, RERANK, export, node
+from graph_texts import CALLS, EMBEDDINGS, LLM, RERANK, export, node
 
 from graphs.errors import GraphError
 from graphs.read import read

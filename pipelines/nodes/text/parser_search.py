@@ -1,8 +1,8 @@
 """Finds the parsers of a chat template: those that read what the template itself writes.
 
 A template shows a model's format in earlier replies, where the next reply begins, in what it removes from
-earlier replies, and in what it tells the model.  Where several parsers read the same, the one that leaves the
-least text is used, and a pair of one family before others.
+earlier replies, and in its instructions to the model.  Where several parsers read the same, the one that
+leaves the least text is used, and a pair of one family before others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pipelines.nodes.text.templates.trials import (
     FUNCTION,
     OPTIONS,
     THOUGHT,
-    Reply,
     Trials,
+    WrittenReply,
 )
 
 SHOWN_CHARS = 80
-TOLD: dict[str, tuple[str, ...]] = {
+TOOL_PHRASES: dict[str, tuple[str, ...]] = {
     "kimi_k2": ("<|im_system|>tool_declare<|im_middle|>",),
     "lfm2": ("<|tool_list_start|>", "List of tools: ["),
     "llama3_json": ('{"name": function name, "parameters": dictionary of argument name',),
@@ -36,7 +36,7 @@ TOLD: dict[str, tuple[str, ...]] = {
     "pythonic": ("[func_name1(",),
 }
 """Parser → texts by which a prompt with tools shows it, beside the markers of its calls."""
-TOLD_TO_THINK = {"apertus": ("Deliberation: enabled",), "apriel": ("[BEGIN FINAL RESPONSE]",)}
+THINKING_PHRASES = {"apertus": ("Deliberation: enabled",), "apriel": ("[BEGIN FINAL RESPONSE]",)}
 """The same for reasoning."""
 MARKERS = {name: marked for name in REASONING if (marked := SPANS[name](""))}
 """Parser → the markers of reasoning."""
@@ -87,7 +87,7 @@ def _find_tools(tried: Trials) -> tuple[list[str], str]:
             f"no parser of tool calls reads what the chat template writes, {shown[:SHOWN_CHARS]!r}: "
             "requests with tools are refused"
         )
-    return _told_tools(tried)
+    return _instructed_tools(tried)
 
 
 def _left_by_tools(name: str, text: str, count: int) -> int | None:
@@ -105,11 +105,11 @@ def _left_by_tools(name: str, text: str, count: int) -> int | None:
     return len(content) if read == [(FUNCTION, each) for each in CALLED[:count]] else None
 
 
-def _told_tools(tried: Trials) -> tuple[list[str], str]:
-    """The parsers whose markers a prompt with tools tells the model, where the template writes no calls."""
+def _instructed_tools(tried: Trials) -> tuple[list[str], str]:
+    """The parsers whose markers are in the instructions about tools, where the template writes no calls."""
     prompt, without = tried.begun(tools=True), tried.begun()
-    told = {name: -_told(marks, prompt, without) for name in TOOLS for marks in [_marks(name)]}
-    if found := _best({name: score or None for name, score in told.items()}):
+    scores = {name: -_score(marks, prompt, without) for name in TOOLS for marks in [_marks(name)]}
+    if found := _best({name: score or None for name, score in scores.items()}):
         return found[:1], ""
     if not prompt + without:
         return [], "the chat template refuses every conversation, so nothing shows the model's format"
@@ -123,10 +123,10 @@ def _told_tools(tried: Trials) -> tuple[list[str], str]:
 
 def _marks(name: str) -> list[tuple[str, ...]]:
     blocks = [(each.open, each.close) for each in families.FAMILIES[name].blocks if not each.bare]
-    return [*blocks, *((each,) for each in TOLD.get(name, ()))]
+    return [*blocks, *((each,) for each in TOOL_PHRASES.get(name, ()))]
 
 
-def _told(marks: Iterable[tuple[str, ...]], prompt: str, without: str = "") -> int:
+def _score(marks: Iterable[tuple[str, ...]], prompt: str, without: str = "") -> int:
     """The characters of the longest of some groups of marks that are all in a prompt, and were not before."""
     shown = (
         sum(map(len, each))
@@ -147,7 +147,7 @@ def _find_reasoning(tried: Trials) -> tuple[list[str], str]:
         shown = shown or reply.text
         if found := _best({name: _left_by_reasoning(name, reply) for name in names}):
             return found, ""
-    found = _cut(tried) or _opened([*prompts, *_before_answer(plain)]) or _told_reasoning(written)
+    found = _cut(tried) or _opened([*prompts, *_before_answer(plain)]) or _instructed_reasoning(written)
     if found or not shown:
         return found, ""
     return [], (
@@ -156,7 +156,7 @@ def _find_reasoning(tried: Trials) -> tuple[list[str], str]:
     )
 
 
-def _thoughtful(tried: Trials) -> Iterable[Reply]:
+def _thoughtful(tried: Trials) -> Iterable[WrittenReply]:
     """The replies in which the template shows their reasoning."""
     for options in OPTIONS:
         for reply in (tried.answering(THOUGHT, options), tried.calling(1, THOUGHT, options)):
@@ -164,12 +164,12 @@ def _thoughtful(tried: Trials) -> Iterable[Reply]:
                 yield reply
 
 
-def _before_answer(reply: Reply | None) -> list[str]:
+def _before_answer(reply: WrittenReply | None) -> list[str]:
     """What a template writes between the prompt and an answer without reasoning: perhaps an empty one."""
     return [reply.prompt + reply.text.partition(ANSWER)[0]] if reply and ANSWER in reply.text else []
 
 
-def _left_by_reasoning(name: str, reply: Reply) -> int | None:
+def _left_by_reasoning(name: str, reply: WrittenReply) -> int | None:
     """How much of a reply is content to a parser that finds its reasoning; None where it does not."""
     reasoning, content = REASONING[name](reply.prompt, "held").push(reply.text, final=True)
     return len(content) if reasoning.strip() == THOUGHT else None
@@ -198,17 +198,17 @@ def _cut_by(tried: Trials, name: str) -> int | None:
     return -len(start + end + "".join(around)) if cut else None
 
 
-def _told_reasoning(written: str) -> list[str]:
-    """The parsers whose markers the prompt tells the model."""
-    told = {name: -_told(_thought_marks(name), written) for name in REASONING}
-    return _best({name: score or None for name, score in told.items()})
+def _instructed_reasoning(written: str) -> list[str]:
+    """The parsers whose markers are in the instructions of the prompt."""
+    scores = {name: -_score(_thought_marks(name), written) for name in REASONING}
+    return _best({name: score or None for name, score in scores.items()})
 
 
 def _thought_marks(name: str) -> list[tuple[str, ...]]:
     around = ENCLOSED[name][1] if name in ENCLOSED else ()
     return [
         (MARKERS[name].start, MARKERS[name].end, *around),
-        *((each,) for each in TOLD_TO_THINK.get(name, ())),
+        *((each,) for each in THINKING_PHRASES.get(name, ())),
     ]
 
 

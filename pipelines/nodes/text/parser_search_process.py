@@ -15,7 +15,7 @@ from pipelines.nodes.text.parser_search import find_parsers
 
 
 def main(max_memory_bytes: int, max_s: float) -> None:
-    """Find the parsers; the process gets at most so many bytes and seconds of processor time."""
+    """Find the parsers; the process gets this much memory and processor time at most."""
     resource.setrlimit(resource.RLIMIT_AS, (max_memory_bytes, max_memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)

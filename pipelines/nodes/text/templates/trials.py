@@ -37,7 +37,7 @@ HALF_A_TAG = re.compile(r"[<\[][^<>\[\]]*\Z")
 
 
 @dataclass(frozen=True)
-class Reply:
+class WrittenReply:
     """A reply in a rendered conversation: the text before it, and from its beginning to the end."""
 
     prompt: str
@@ -58,14 +58,14 @@ class Trials:
         """The prompt of one question, up to where the reply begins; "" where the template refuses it."""
         return self._written([USER], tools, options or {}, begins=True)
 
-    def calling(self, count: int, thought: str = "", options: Options | None = None) -> Reply | None:
-        """A reply of so many calls, followed by their results.  None where the template refuses it."""
+    def calling(self, count: int, thought: str = "", options: Options | None = None) -> WrittenReply | None:
+        """A reply of `count` calls, followed by their results.  None where the template refuses it."""
         calls = [_call(i) for i in range(count)]
         message = {"role": "assistant", "content": None, "tool_calls": calls, **_reasoning(thought)}
         after = [message, *(_result(i) for i in range(count))]
         return self._reply(after, True, options or {}) or self._reply(after, False, options or {})
 
-    def answering(self, thought: str = "", options: Options | None = None) -> Reply | None:
+    def answering(self, thought: str = "", options: Options | None = None) -> WrittenReply | None:
         """An answer, the last message.  None where the template refuses it."""
         message = {"role": "assistant", "content": ANSWER, **_reasoning(thought)}
         return self._reply([message], False, options or {})
@@ -75,11 +75,11 @@ class Trials:
         replies = [{"role": "assistant", "content": each} for each in (content, "Well")]
         return self._written([USER, replies[0], USER, replies[1], USER], False, {}, begins=True)
 
-    def _reply(self, after: list[Message], tools: bool, options: Options) -> Reply | None:
+    def _reply(self, after: list[Message], tools: bool, options: Options) -> WrittenReply | None:
         whole = self._written([USER, *after], tools, options, begins=False)
         begun = self._written([USER], tools, options, begins=True)
         at = _reply_start(whole, begun)
-        return Reply(whole[:at], whole[at:]) if whole and begun else None
+        return WrittenReply(whole[:at], whole[at:]) if whole and begun else None
 
     def _written(self, messages: list[Message], tools: bool, options: Options, *, begins: bool) -> str:
         template = self._tool_use if tools else self._template

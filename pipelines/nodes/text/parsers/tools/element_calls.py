@@ -46,8 +46,8 @@ class ElementReader:
         return None
 
     def finish(self) -> None:
-        """A call can be complete without the closing marker."""
-        if not self._call():
+        """A call with parameters can be complete without the closing marker."""
+        if not self._call(is_cut=True):
             self._left.append(self._scanner.held)
 
     def left(self) -> str:
@@ -61,12 +61,12 @@ class ElementReader:
         rest, self._scanner.held = self._scanner.held, ""
         return rest
 
-    def _call(self) -> bool:
-        """Whether the block is a call."""
+    def _call(self, *, is_cut: bool = False) -> bool:
+        """Whether the block is a call; one that is cut may have had more parameters than none."""
         body = self.left()
         head = HEAD.match(body)
         arguments = self._arguments(head["name"], body[head.end() :]) if head else None
-        if head is None or arguments is None:
+        if head is None or arguments is None or (is_cut and not arguments):
             return False
         self._calls.begin(head["name"])
         self._calls.more(json.dumps(arguments, ensure_ascii=False))

@@ -1,11 +1,13 @@
 """Every family's transcripts, whole and split at every character."""
 
 import pytest
+from newer_transcripts import THOUGHTS as NEWER
 from patience import least_cpu_s
 
 from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
 
 TRANSCRIPTS = [
+    *NEWER,
     ("deepseek_r1", "", "Two and two.\n</think>\n\nFour.", "Two and two.", "Four."),
     ("deepseek_r1", "", "<think>\nTwo.\n</think>\n\nFour.", "Two.", "Four."),
     ("deepseek_r1", "<｜Assistant｜><think>\n", "Two <think> two.</think>Four.", "Two <think> two.", "Four."),

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from call_pieces import joined, parse
+from newer_transcripts import CALLS as NEWER
 from patience import least_cpu_s
 
 from pipelines.nodes.text.parsers import REASONING, TOOLS
@@ -29,6 +30,7 @@ INVOKE = '<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\
 PYTHON = "[get_weather(city='Paris'), get_time()]"
 
 TRANSCRIPTS = [
+    *NEWER,
     ("granite4", f"<tool_call>{NAMED}</tool_call>", "", [WEATHER]),
     ("ernie45", f"\n\n<tool_call>\n{NAMED}\n</tool_call>\n", "", [WEATHER]),
     (
