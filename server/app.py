@@ -20,6 +20,7 @@ from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import LOSSES, Exchange, Receive, Send
+from server.http.origins import PageGuard
 from server.http.socket_exchange import SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
@@ -150,6 +151,7 @@ def create_app(services: Services) -> App:
         Lifespan(services),
         RequestIds(),
         UnknownFieldsReport(settings.strict_fields),
+        PageGuard(settings),
         Guard(settings.api_keys, settings.admin_keys),
     ]
     if settings.cors_origins:

@@ -23,7 +23,7 @@ from server.affinity import affinity_key, fields_of
 from server.batches.offline_store import OfflineStore
 from server.http.admission import Admission
 from server.http.exchange import Exchange
-from server.http.request_body import ArrivingBodies, body_here, is_here, joined
+from server.http.request_body import BYTE_ORDER_MARK, ArrivingBodies, body_here, is_here, joined
 from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
@@ -118,7 +118,8 @@ class Services:
             body, exchange = await body_here(req, any_content), req.scope["braid.exchange"]
             exchange.at_end(self.admission.enter(exchange.tenant))
             return body
-        return await self.admit_read(req, joined, any_content)
+        body = await self.admit_read(req, joined, any_content)
+        return body if any_content else body.removeprefix(BYTE_ORDER_MARK)
 
     async def admit_read(
         self,

@@ -258,7 +258,15 @@ class Settings(BaseModel):
         "(model_not_found, context_length_exceeded, …), null where it has none; not in /v3 and messages",
     )
     cors_origins: ValueList = Field(
-        default=(), description="web origins whose pages may call the server; * for all"
+        default=(),
+        description="web origins whose pages may call the server; * for all.  Without a key, requests that "
+        "change something and WebSockets are refused (403) to pages of others, but those of this machine",
+    )
+    allowed_hosts: ValueList = Field(
+        default=(),
+        description="further host names of a server without keys that listens at a loopback address, as a "
+        "proxy before it may send them; requests with other names are refused (403), but addresses and local "
+        "names; * for all",
     )
     strict_fields: bool = Field(
         default=False,

@@ -58,13 +58,18 @@ def refusal(request_id: int, error: Exception) -> Frame:
 
 def inferred(request_id: int, result: Result) -> Inferred:
     """The message with a result; with an error when the outputs are more than the wire carries."""
+    if isinstance(result, Exception):
+        return _failed(request_id, result)
     try:
-        if isinstance(result, Exception):
-            raise result
         return Inferred(request_id, pack("outputs", result))
     except Exception as error:
-        failure = _client_error(error)
-        return Inferred(request_id, [], failure.message, failure.status, failure.field, failure.word)
+        return _failed(request_id, error)
+
+
+def _failed(request_id: int, error: Exception) -> Inferred:
+    """It raises nothing: a frame that raised an error it was given would keep the tensors of the request."""
+    failure = _client_error(error)
+    return Inferred(request_id, [], failure.message, failure.status, failure.field, failure.word)
 
 
 def _client_error(error: Exception) -> BraidError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,9 +60,14 @@ class Checked:
 
 
 def read_lines(path: Path, max_line_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """(number from 1, line) of each line that is not blank; of one that is too long only its beginning."""
+    """(number from 1, line) of each line that is not blank; of one that is too long only its beginning.
+
+    A byte order mark before the first one is left out.
+    """
     with path.open("rb") as file:
         number = 0
+        if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            file.seek(0)
         while line := file.readline(max_line_bytes + 1):
             number += 1
             while not line.endswith(b"\n") and (rest := file.readline(1 << 20)):

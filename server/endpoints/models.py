@@ -44,6 +44,8 @@ class ModelsEndpoint:
         resp.content_type = falcon.MEDIA_JSON
         resp.data = ModelList(data=models).model_dump_json().encode()
 
+    on_head = on_get
+
 
 class ModelEndpoint:
     """One model; 503 with the reason while it is neither ready nor unloaded."""

@@ -42,9 +42,12 @@ class NameResource:
     async def _route(
         self, responder: str, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str
     ) -> None:
+        name = name.lstrip("/")  # clients join a base URL and a path with one slash too many
         routes = self._routes.get(name.rpartition("/")[2]) or self._routes[""]
         found = ((pattern.fullmatch(name), resource) for pattern, resource in routes)
-        match, resource = next((match, resource) for match, resource in found if match)
+        match, resource = next(((match, resource) for match, resource in found if match), (None, None))
+        if match is None:
+            raise falcon.HTTPNotFound
         respond = getattr(resource, responder, None)
         if respond is None:
             raise falcon.HTTPMethodNotAllowed(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 import falcon.asgi
 
 from pipelines.errors import NotFound, Overloaded
 from pipelines.telemetry.speech import count_sockets
 from server.http.auth import SUBPROTOCOL_KEY
-from server.http.errors import Forbidden
 from server.process.socket_options import has_sockets
 from server.realtime.event_loop import EventLoop
 from server.services import Services
@@ -32,7 +30,6 @@ class RealtimeEndpoint:
 
     async def on_websocket(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
         settings = self._services.settings
-        _check_origin(req, settings.cors_origins)
         if self._num_open >= settings.max_sockets:
             raise Overloaded(
                 f"this worker already has {self._num_open} WebSockets, its max_sockets; try again soon"
@@ -61,13 +58,3 @@ class RealtimeEndpoint:
 def _subprotocol(offered: Sequence[str]) -> str | None:
     """The one to select: browsers close a socket that selects none of those they offered; not the key."""
     return min(offered, key=lambda name: name.startswith(SUBPROTOCOL_KEY), default=None)
-
-
-def _check_origin(req: falcon.asgi.Request, allowed: Sequence[str]) -> None:
-    """Raise Forbidden for a page of another origin than the server's: browsers do not ask for sockets."""
-    origin = req.get_header("Origin")
-    if origin is None or "*" in allowed or origin in allowed or urlsplit(origin).netloc == req.netloc:
-        return
-    raise Forbidden(
-        f"Pages of {origin[:128]!r} may not open a WebSocket here; BRAID_CORS_ORIGINS lists those that may"
-    )

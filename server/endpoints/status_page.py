@@ -62,6 +62,8 @@ class FrontEndpoint:
         resp.status = falcon.HTTP_307
         resp.location = "/status"
 
+    on_head = on_get
+
 
 class StatusPageEndpoint:
     """The page, and by name the files that it loads."""

@@ -76,15 +76,32 @@ FAULT_WORDS = {
 def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) -> BraidError:
     """A BraidError as it is; for anything else, which is logged, an error without details.
 
-    It is noted in the request's `trace`.  `in_words`: its code is OpenAI's word.
+    It is noted in the request's `trace`.  `in_words`: its code is OpenAI's word.  The frames of `error` are
+    let go: it ends here.
     """
     if not isinstance(error, BraidError):
         log.error("request %s failed", trace.id, exc_info=error)
+    let_go_of_frames(error)
+    if not isinstance(error, BraidError):
         error = EngineError(f"{INTERNAL} (request {trace.id})")
     if error.status != Unauthorized.status:  # those are no news, and there may be many
         trace.fail(error.status, error.message)
     error.in_words = in_words
     return error
+
+
+def let_go_of_frames(error: BaseException) -> None:
+    """Drop the tracebacks of an error and of those it came from.
+
+    A frame that holds its own error is a cycle: with the request in it, it would stay until the next
+    collection of garbage.
+    """
+    chain: list[BaseException | None] = [error]
+    while chain:
+        each = chain.pop()
+        if each is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            chain += [each.__context__, each.__cause__]
 
 
 def from_validation(error: ValidationError, where: str = "") -> RequestError:
@@ -175,6 +192,7 @@ async def on_http_error(
 
     `meant` finds the path that a client meant by one that is not served.
     """
+    let_go_of_frames(error)
     status = 404 if ws is not None and error.status_code == 405 else error.status_code
     reply = BraidError(_http_text(meant, req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
@@ -205,6 +223,7 @@ async def on_client_gone(
     ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     """The client is gone: the status is for the log alone."""
+    let_go_of_frames(error)
     if resp is not None:
         resp.status = 499
 

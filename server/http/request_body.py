@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -15,6 +16,8 @@ from server.http.content_encoding import inflated
 from server.http.errors import BodyTooLarge, from_validation
 from server.http.exchange import ClientGone, Exchange
 
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+"""Before JSON it is ignored, as RFC 8259 allows: programs of Windows write it."""
 MAX_DEPTH = 64
 MAX_VALUES = 1 << 20
 """How many values a body may hold: a parser makes objects of them, and holds the event loop up meanwhile."""
@@ -90,7 +93,7 @@ async def body_here(req: falcon.asgi.Request, any_content: bool = False) -> byte
         _check_content(req)
     body: bytes = await req.stream.readall()
     _check_here(req)
-    return body
+    return body if any_content else body.removeprefix(BYTE_ORDER_MARK)
 
 
 async def stream_body(
@@ -172,6 +175,7 @@ async def parse_body(exchange: Exchange, model: type[Body], body: bytes) -> Body
 
 
 def parse(model: type[Body], body: bytes) -> Body:
+    body = body.removeprefix(BYTE_ORDER_MARK)
     check_structure(body)
     try:
         return model.model_validate_json(body)

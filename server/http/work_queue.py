@@ -36,15 +36,11 @@ class Job:
 
     def __init__(self, queue: WorkQueue, work: Callable[[], Any], num_bytes: int, tenant: str) -> None:
         self.queue = queue
-        self.work = partial(copy_context().run, self._run, work)
         self.num_bytes = num_bytes
         self.tenant = tenant
         self.cancelled = threading.Event()
+        self.work = partial(copy_context().run, _run, work, self.cancelled)
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def _run(self, work: Callable[[], Any]) -> Any:
-        with cancelled_by(self.cancelled):
-            return work()
 
     def drop(self, error: Exception) -> None:
         """Drop the result: its receiver gets `error`, work that waits never runs, long work ends."""
@@ -52,6 +48,14 @@ class Job:
         self.queue.remove(self)
         if not self.done.done():
             self.done.set_exception(error)
+
+
+def _run(work: Callable[[], Any], cancelled: threading.Event) -> Any:
+    """What `work` returns.  It knows no job: work holds a whole request, and a job that held itself would
+    keep that until the next collection of garbage.
+    """
+    with cancelled_by(cancelled):
+        return work()
 
 
 class WorkQueue:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pipelines.errors import RequestError
-from server.http.request_body import check_structure
+from server.http.request_body import BYTE_ORDER_MARK, check_structure
 from server.kserve.text import TextQuestion
 
 
@@ -26,9 +26,10 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Any])
 
 def read_generate(body: bytes) -> tuple[str | None, TextQuestion]:
     """The id and the texts of a body.  Raises RequestError."""
-    check_structure(body)
+    text = body.removeprefix(BYTE_ORDER_MARK)
+    check_structure(text)
     try:
-        request, members = _REQUEST.decode(body), _MEMBERS.decode(body)
+        request, members = _REQUEST.decode(text), _MEMBERS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not a generate request: {error}") from None
     others = {name: value for name, value in members.items() if name not in GenerateRequest.__struct_fields__}

@@ -9,7 +9,7 @@ import msgspec
 
 from pipelines.errors import RequestError
 from pipelines.values import Tensors
-from server.http.request_body import check_structure
+from server.http.request_body import BYTE_ORDER_MARK, check_structure
 from server.kserve import parameters
 from server.kserve.binary_data import from_bytes, one_text
 from server.kserve.datatypes import BYTES, dtype_of
@@ -39,7 +39,7 @@ def work_size(body: bytes, length: int) -> int:
 
 def read_infer(body: bytes, length: int) -> Inference:
     """The request that a body holds; the first `length` bytes are JSON.  Raises RequestError."""
-    head = body[:length]
+    head = body[:length].removeprefix(BYTE_ORDER_MARK)
     check_structure(head)
     try:
         request = _REQUEST.decode(head)

@@ -13,7 +13,7 @@ from graphs.errors import hint
 from pipelines.errors import RequestError
 from pipelines.values import Tensors
 from pipelines.wire.messages import TensorSpec
-from server.http.request_body import check_structure
+from server.http.request_body import BYTE_ORDER_MARK, check_structure
 from server.kserve.datatypes import BINARY_ONLY, DATATYPES
 from server.kserve.json_data import json_values, nested_array
 
@@ -35,9 +35,10 @@ _COLUMNS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def read_predict(body: bytes, specs: Sequence[TensorSpec]) -> tuple[Tensors, bool]:
     """The tensors of a body, and whether they came in rows.  Raises RequestError."""
-    check_structure(body)
+    text = body.removeprefix(BYTE_ORDER_MARK)
+    check_structure(text)
     try:
-        request = _REQUEST.decode(body)
+        request = _REQUEST.decode(text)
         columns = _columns(request, [spec.name for spec in specs])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not a predict request: {error}") from None

@@ -64,31 +64,29 @@ class MessagesBody(BaseModel):
             message.check(f"messages.{i}")
         for i, block in enumerate(self.system or []):
             block.check(BY_ROLE["system"], f"system.{i}")
-        if self._continues:
-            self._check_final(f"messages.{len(self.messages) - 1}")
 
     @property
-    def _continues(self) -> bool:
-        """Whether the reply goes on with the last message, which is the assistant's."""
+    def _is_users_turn(self) -> bool:
         return self.messages[-1].role == "assistant"
 
-    def _check_final(self, where: str) -> None:
+    @property
+    def _final_fault(self) -> str | None:
+        """Why no reply can go on with the last message, the assistant's; None: one can."""
         blocks = self.messages[-1].content
         if any(block.type == "tool_use" for block in blocks):
-            raise RequestError(f"`{where}`: a tool_use block waits for its tool_result", field=where)
+            return "a tool_use block waits for its tool_result"
         texts = [block.text for block in blocks if block.type == "text" and block.text]
         if not texts or not texts[-1].strip():
-            raise RequestError(
-                f"`{where}`: the last message is the assistant's, so it needs text to go on with", field=where
-            )
+            return "the last message is the assistant's, so it needs text to go on with"
+        return None
 
     def chat_body(self) -> dict[str, Any]:
         kwargs = template_kwargs(self.thinking, self.output_config)
         return {
             "model": self.model,
             "messages": system_messages(self.system or []) + chat_messages(self.messages),
-            "add_generation_prompt": not self._continues,
-            "continue_final_message": self._continues,
+            "add_generation_prompt": not self._is_users_turn,
+            "continue_final_message": self._is_users_turn and self._final_fault is None,
             "chat_template_kwargs": kwargs | (self.chat_template_kwargs or {}),
             **chat_tools(self.tools or [], self.tool_choice),
             **chat_format(self.output_config, self.output_format),
@@ -96,7 +94,7 @@ class MessagesBody(BaseModel):
 
 
 class CountRequest(MessagesBody):
-    """The body of messages/count_tokens."""
+    """The body of messages/count_tokens.  It may be a part of a conversation: nothing replies to it."""
 
     def chat(self) -> TranslatedChat:
         """The same as a chat request.  Raises RequestError for what has no equivalent there."""
@@ -125,6 +123,9 @@ class MessagesRequest(MessagesBody):
 
     def check(self) -> None:
         super().check()
+        if self._is_users_turn and (fault := self._final_fault):
+            where = f"messages.{len(self.messages) - 1}"
+            raise RequestError(f"`{where}`: {fault}", field=where)
         if self.thinking is not None and self.thinking.type == "enabled" and self.budget is None:
             raise RequestError(
                 "`thinking.budget_tokens` is required when thinking is enabled; "

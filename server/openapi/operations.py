@@ -288,9 +288,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},
-    "/models": {
-        "GET": Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED)
-    },
+    "/models": dict.fromkeys(
+        ("GET", "HEAD"),
+        Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED),
+    ),
     "/models/{name:path}": {
         "GET": Operation("One model, or why it is not available", "models", reply=(ModelInfo,), errors=GETS)
     },
@@ -370,7 +371,9 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/reset_prefix_cache": {
         "POST": Operation("Empty the prefix caches of all models", "server", reply=(Success,), errors=GETS)
     },
-    "/models": {"GET": Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)},
+    "/models": dict.fromkeys(
+        ("GET", "HEAD"), Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)
+    ),
     "/models/load": {
         "POST": Operation("Load a model; ends when it is loaded", "models", (NAMED_LOAD,), (Success,))
     },
@@ -427,7 +430,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
     "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
     "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
-    "/": {"GET": Operation("Leads to the status page", "server", errors=())},
+    "/": dict.fromkeys(("GET", "HEAD"), Operation("Leads to the status page", "server", errors=())),
     "/status": {"GET": Operation("The status page", "server", reply=HTML, errors=())},
     "/status/{file}": {"GET": Operation("A file of the status page", "server", reply=TEXT, errors=(404,))},
 }

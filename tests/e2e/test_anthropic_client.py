@@ -142,3 +142,23 @@ def test_detokenize_restores_the_text(demo):
         info = http.get("/tokenizer_info", params={"model": "braid-demo"}).json()
     assert WEATHER_QUESTION["content"] in text
     assert info["eos_token"] in text
+
+
+def test_parts_of_a_conversation_are_counted(client):
+    """A client that cuts a long conversation counts each part, whatever stands at its end."""
+    call = {"type": "tool_use", "id": "t1", "name": "get_weather", "input": {"city": "Oslo"}}
+    thought = {"type": "thinking", "thinking": "I look it up.", "signature": ""}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "4 degrees"}
+    turns = [
+        WEATHER_QUESTION,
+        {"role": "assistant", "content": [thought]},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": "It is 4 degrees."},
+    ]
+    counts = [
+        client.messages.count_tokens(model="braid-demo", messages=turns[:end], tools=[WEATHER]).input_tokens
+        for end in range(1, len(turns) + 1)
+    ]
+    assert counts[2] > counts[1] > 0
+    assert counts[4] > counts[3] > counts[2]

@@ -175,7 +175,7 @@ BROKEN: dict[str, bytes] = {
     "raw NUL": b'{"prompt": "\x00"}',
     "same key twice": b'{"prompt": "a", "prompt": 5, "messages": [], "messages": 5}',
     "UTF-16": '{"prompt": "hi"}'.encode("utf-16"),
-    "a byte order mark": b'\xef\xbb\xbf{"prompt": "hi"}',
+    "two byte order marks": b'\xef\xbb\xbf\xef\xbb\xbf{"prompt": "hi"}',
     "many fields": b"{" + b",".join(b'"a%d":1' % i for i in range(20_000)) + b"}",
     "two values": b'{"prompt": "hi"} {"prompt": "hi"}',
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 
 import pytest
 from batch_bodies import CHAT, create, ended, form, line, lines, results, upload
@@ -43,6 +44,14 @@ def test_a_batch_gives_the_replies_of_its_endpoint(batches):
     assert {*good[0]} == {"id", "custom_id", "response", "error"}
     assert bad[0]["response"]["status_code"] == 400
     assert bad[0]["response"]["body"]["error"]["param"] == "temperature"
+
+
+def test_a_byte_order_mark_before_the_first_line_is_left_out(batches):
+    async def scenario(client):
+        made = (await create(client, codecs.BOM_UTF8 + lines(line("a"), line("b")))).json
+        return await ended(client, made["id"])
+
+    assert batches().run(scenario)["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
 
 
 def test_its_requests_are_background_and_take_no_places(batches):

@@ -96,6 +96,28 @@ def test_a_last_message_of_the_assistant_is_gone_on_with():
     assert not generation.add_generation_prompt
 
 
+@pytest.mark.parametrize(
+    "final",
+    [
+        [CALL],
+        [text("Let me look."), CALL],
+        [{"type": "thinking", "thinking": "Hm", "signature": ""}],
+        [],
+        "",
+        "  ",
+        "Let me look.",
+        [{"type": "thinking", "thinking": "Hm", "signature": ""}, text("So")],
+    ],
+)
+@pytest.mark.parametrize("before", [[user("a")], [user("a"), assistant("b"), user([text("c")])]])
+def test_any_part_of_a_conversation_is_counted(before, final):
+    """Clients that cut conversations count each part; no reply goes on with it."""
+    request = CountRequest.model_validate({"model": "tiny", "messages": [*before, assistant(final)]})
+    generation = request.chat().generation(MAX_CONTEXT)
+    assert len(generation.messages) == len(before) + 1
+    assert not generation.add_generation_prompt
+
+
 @pytest.mark.parametrize("final", [[CALL], "", "  "], ids=["a call", "nothing", "blank"])
 def test_what_cannot_be_gone_on_with_is_refused(final):
     assert refusal(messages=[user("a"), assistant(final)]).field == "messages.1"

@@ -67,7 +67,9 @@ def test_a_key_is_required(make_rig, headers, status, subprotocol):
     ("origin", "allowed", "status"),
     [
         ("http://test", (), 101),
+        ("http://localhost:3000", (), 101),
         ("https://other.example", (), 403),
+        ("https://test.other.example", (), 403),
         ("null", (), 403),
         ("https://other.example", ("https://other.example",), 101),
         ("https://other.example", ("*",), 101),
@@ -76,6 +78,16 @@ def test_a_key_is_required(make_rig, headers, status, subprotocol):
 def test_pages_of_other_origins_are_refused(make_rig, origin, allowed, status):
     reply = handshake(make_rig(SpeechPipeline(), cors_origins=allowed), origin=origin)
     assert reply.get("status", 101) == status
+
+
+def test_pages_of_other_origins_are_refused_with_a_key_too(make_rig):
+    rig = make_rig(SpeechPipeline(), api_keys=("secret",))
+    reply = handshake(rig, origin="https://other.example", authorization="Bearer secret")
+    assert reply["status"] == 403
+
+
+def test_a_foreign_host_name_is_refused(make_rig):
+    assert handshake(make_rig(SpeechPipeline()), host="evil.example")["status"] == 403
 
 
 @pytest.mark.parametrize(("path", "status"), [("/v1/nothing", 404), ("/v1/chat/completions", 404)])
