@@ -151,7 +151,7 @@ def create_app(services: Services) -> App:
         Lifespan(services),
         RequestIds(),
         UnknownFieldsReport(settings.strict_fields),
-        PageGuard(settings),
+        PageGuard(bool(settings.api_keys), settings.host, settings.cors_origins, settings.allowed_hosts),
         Guard(settings.api_keys, settings.admin_keys),
     ]
     if settings.cors_origins:

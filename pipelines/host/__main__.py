@@ -7,6 +7,7 @@ SIGTERM finishes the requests in flight and exits 0, SIGHUP scans the model repo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import logging
 import os
@@ -129,7 +130,14 @@ def _announce(options: argparse.Namespace, status: Status) -> None:
 
 
 def _heartbeat(path: Path | None) -> Callable[[], None]:
-    return (lambda: os.utime(path)) if path is not None else (lambda: None)
+    """Touches the file; where that was removed, the supervisor notices."""
+
+    def beat() -> None:
+        if path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(path)
+
+    return beat
 
 
 def _handle_signals(host: Host) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 import falcon.asgi
 
 from server.http.error_text import quoted
 from server.http.errors import Forbidden
-from server.settings import Settings
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """They change nothing, and a page of another site cannot read their replies."""
@@ -25,7 +24,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 APPLICATION_SCHEMES = ("app", "file", "tauri", "vscode-file", "vscode-webview")
 """Origins of programs that are installed on a machine, which no site has; as in Ollama."""
 LOCAL_ENDINGS = (".localhost", ".local", ".internal")
-"""Of names that nobody can register; as in Ollama."""
+"""Of names that cannot be registered; as in Ollama."""
 
 Header = Callable[[str], str | None]
 
@@ -38,15 +37,14 @@ class PageGuard:
     request came in at one: elsewhere it has names that it does not know.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._has_keys = bool(settings.api_keys)
-        self._allows_all = "*" in settings.cors_origins
-        self._origins = frozenset(settings.cors_origins)
-        names = [urlsplit(origin).hostname for origin in settings.cors_origins]
-        self._hosts = frozenset(
-            [socket.gethostname().lower(), *names, *map(str.lower, settings.allowed_hosts)]
-        )
-        self._checks_hosts = not self._has_keys and is_loopback(settings.host) and "*" not in self._hosts
+    def __init__(self, has_keys: bool, address: str, origins: Sequence[str], hosts: Sequence[str]) -> None:
+        """`address` is where the server listens; `origins` and `hosts` are allowed beside its own, * all."""
+        names = [urlsplit(origin).hostname for origin in origins]
+        self._has_keys = has_keys
+        self._allows_all = "*" in origins
+        self._origins = frozenset(origins)
+        self._hosts = frozenset([socket.gethostname().lower(), *names, *map(str.lower, hosts)])
+        self._checks_hosts = not has_keys and is_loopback(address) and "*" not in hosts
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         if self._has_keys or self._allows_all:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipelines.cpu_cores import usable_cores
 from server.process.cpu_shares import divide
+from server.process.heartbeats import heartbeats
 from server.settings import Settings
 
 
@@ -30,15 +31,14 @@ class HostPlan:
 
 def plan_hosts(settings: Settings) -> list[HostPlan]:
     """Engines that compute on the CPU share its cores.  Raises ValueError where these are too few."""
-    sockets, devices = settings.engine_sockets, settings.engine_devices
+    sockets, devices, beats = settings.engine_sockets, settings.engine_devices, heartbeats(settings)
     if len(sockets) == 1:
-        heartbeat = sockets[0].with_name("heartbeat")
-        return [HostPlan("engine host", None, devices[0], None, sockets[0], heartbeat)]
+        return [HostPlan("engine host", None, devices[0], None, sockets[0], beats[0])]
     cpus = _cpus(devices)
     return [
         HostPlan(
             *(f"engine host {i}", f"{i}/{len(sockets)}", devices[i], cpus[i], socket),
-            socket.with_name(f"heartbeat-{i}"),
+            beats[i],
         )
         for i, socket in enumerate(sockets)
     ]

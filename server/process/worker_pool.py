@@ -19,6 +19,9 @@ from server.process.supervisor import restart_delay_s
 RELOAD_S = 90.0
 """After this time a reload ends, with fewer new workers than there shall be, or with the old ones."""
 
+FOLDER_REMOVED = 1
+"""Exit code of a server whose folder of temporary files was removed."""
+
 
 class _Reloaded(Exception):
     """Leaves the arbiter's `reload` where it would wait for old workers to end."""
@@ -65,7 +68,7 @@ class WorkerPool:
         if self._reload_again and not self._is_reloading():
             self._reload_again = False
             self._arbiter.SIG_QUEUE.put_nowait(signal.SIGHUP)
-        self._hosts.poll()
+        self._look_after_hosts()
 
     def hang_up(self) -> None:
         """SIGHUP: reload, or once more after the reload in progress; models are looked at immediately."""
@@ -92,7 +95,7 @@ class WorkerPool:
         """Collect dead children.  Raises HaltServer where no worker starts and none serves."""
         if self._in_reload:
             raise _Reloaded
-        self._hosts.poll()  # first: the arbiter waits for any child, and a host's status would be lost
+        self._look_after_hosts()  # first: the arbiter waits for any child, and a host's status would be lost
         while True:
             try:
                 self._reap()
@@ -101,6 +104,14 @@ class WorkerPool:
                 if not any(worker.state.is_ready for worker in self._staying().values()):
                     raise
                 self._not_started(failure)
+
+    def _look_after_hosts(self) -> None:
+        """Raises HaltServer where the server's folder is gone: no engine host or worker could start again."""
+        try:
+            self._hosts.poll()
+        except FileNotFoundError as error:
+            removed = f"{error.filename} was removed while the server ran; start it again"
+            raise HaltServer(removed, FOLDER_REMOVED) from None
 
     def _count_failures(self) -> None:
         """Workers that ended before they were ready delay the next attempt, the more the longer."""

@@ -38,6 +38,8 @@ from server.status.reply_models import (
 )
 from server.version import VERSION
 
+INSPECT_S = 2.0
+"""A host that takes longer to say what it does is shown as one that does not reply."""
 TEXT_TASKS = ("chat", "completion")
 
 
@@ -83,8 +85,8 @@ class StatusSnapshots:
         cards = self._catalogue.cards() or [replace(card, state="down") for card in self._cards]
         name = model or default_model(self._settings, cards)
         try:
-            inspected = await self._client.inspect(name or "")
-        except BraidError:
+            inspected = await asyncio.wait_for(self._client.inspect(name or ""), INSPECT_S)
+        except (BraidError, TimeoutError):
             inspected = []
         try:
             graph = None if name is None else outline(self._catalogue.built(name).graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -240,3 +241,26 @@ def test_the_prefix_cache_is_reset(rig):
     answer = rig.post("/reset_prefix_cache", {})
     assert (answer.status, answer.json) == (200, {"success": True})
     assert rig.services.client.num_resets == 1
+
+
+@pytest.mark.parametrize("path", ["/health", "/ping", "/v2/health/ready"])
+@pytest.mark.parametrize(
+    ("engines", "silent", "status"),
+    [
+        ((), (), 200),
+        ((), ("heartbeat",), 503),
+        (("2",), ("heartbeat-0",), 200),
+        (("2",), ("heartbeat-0", "heartbeat-1"), 503),
+    ],
+)
+def test_a_server_whose_hosts_are_silent_is_not_ready(make_rig, tmp_path, path, engines, silent, status):
+    """A host that is stopped or hangs lives, and has its connections."""
+    for name in ("heartbeat", "heartbeat-0", "heartbeat-1"):
+        (tmp_path / name).touch()
+    for name in silent:
+        os.utime(tmp_path / name, (0, 0))
+    rig = make_rig(engine_socket=tmp_path / "engine.sock", engines=engines)
+    answer = rig.get(path)
+    assert answer.status == status
+    assert ("retry-after" in answer.headers) == (status == 503)
+    assert rig.get("/v2/health/live").status == 200

@@ -227,3 +227,18 @@ def test_a_worker_older_than_the_host_is_replaced(arbiter):
     assert (arbiter.killed, arbiter.supervisor.restarts) == ([101], [])
     arbiter.manage_workers()
     assert sorted(arbiter.WORKERS) == [101, 102, 103]
+
+
+def test_a_server_whose_folder_is_removed_ends_with_a_sentence():
+    """No host or worker could start in it again."""
+
+    class Removed(Supervisor):
+        def poll(self):
+            raise FileNotFoundError(2, "No such file or directory", "/tmp/braid-1/heartbeat")
+
+    pool = WorkerPool(Arbiter(), EngineHosts([Removed()]))
+    for look in (pool.manage, pool.reap):
+        with pytest.raises(HaltServer) as caught:
+            look()
+        assert caught.value.exit_status == 1
+        assert "/tmp/braid-1/heartbeat was removed" in caught.value.reason

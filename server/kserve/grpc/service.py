@@ -9,7 +9,9 @@ from typing import Any
 
 import grpc
 from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
 
+from pipelines.errors import RequestError
 from pipelines.worker.pipeline import Pipeline
 from server.http.auth import Guard
 from server.http.errors import BodyTooLarge, Unauthorized, public_error
@@ -66,35 +68,35 @@ class InferenceService:
             "ModelInfer": self._model_infer,
         }
         methods = {
-            name: grpc.unary_unary_rpc_method_handler(self._unary(name, method), *_classes(name, name))
+            name: grpc.unary_unary_rpc_method_handler(self._unary(name, method), **_writer(name))
             for name, method in unary.items()
         }
         methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
-            self._stream, *_classes("ModelInfer", "ModelStreamInfer")
+            self._stream, **_writer("ModelStreamInfer")
         )
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def _unary(self, name: str, method: Callable[[Any, Exchange], Awaitable[Any]]) -> Any:
-        async def call(request: Any, context: Any) -> Any:
+        async def call(body: bytes, context: Any) -> Any:
             with self._exchange(context, name) as exchange:
                 try:
                     if name not in OPEN:
                         self._admit(context, exchange)
-                    return await method(request, exchange)
+                    return await method(_message(name, body), exchange)
                 except Exception as error:
                     public = public_error(error, exchange.trace)
                     await context.abort(CODES.get(public.status, grpc.StatusCode.INTERNAL), public.message)
 
         return call
 
-    async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    async def _stream(self, bodies: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
         """Each request is answered in turn, one that fails with its error's text."""
         reply = TYPES["ModelStreamInferResponse"]
-        async for request in requests:
+        async for body in bodies:
             with self._exchange(context, "ModelStreamInfer") as exchange:
                 try:
                     self._admit(context, exchange)
-                    async for piece in self._pieces(request, exchange):
+                    async for piece in self._pieces(_message("ModelInfer", body), exchange):
                         yield reply(infer_response=piece)
                 except ClientGone:
                     return
@@ -178,9 +180,17 @@ class InferenceService:
         return served, await find_pipeline(self._services, exchange, served.key, INFER), inference
 
 
-def _classes(request: str, reply: str) -> tuple[Any, Any]:
-    """How a method reads its requests and writes its replies."""
-    return TYPES[f"{request}Request"].FromString, TYPES[f"{reply}Response"].SerializeToString
+def _writer(name: str) -> dict[str, Any]:
+    """How a method writes its replies.  It gets requests as bytes: grpc logs a traceback for bad ones."""
+    return {"response_serializer": TYPES[f"{name}Response"].SerializeToString}
+
+
+def _message(name: str, body: bytes) -> Any:
+    """The message that a client sent.  Raises RequestError."""
+    try:
+        return TYPES[f"{name}Request"].FromString(body)
+    except DecodeError:
+        raise RequestError(f"the body is no {name}Request of KServe's protocol") from None
 
 
 def _tensor_metadata(tensor: Any) -> Any:

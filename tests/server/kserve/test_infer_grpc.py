@@ -84,6 +84,12 @@ def listening(models):
     return run
 
 
+METHODS = [
+    *("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelConfig"),
+    *("ModelStatistics", "RepositoryIndex", "ModelInfer"),
+]
+
+
 async def status_of(call):
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
@@ -225,3 +231,27 @@ def test_a_stream_in_flight_goes_on_while_the_server_drains(listening):
         return [first.infer_response.id, *[each.infer_response.id async for each in replies]]
 
     assert listening(scene) == ["a", "b"]
+
+
+def test_a_body_that_is_no_message_is_told_so(listening, caplog):
+    async def scene(channel, listener):
+        found = {}
+        for name in METHODS:
+            ask = channel.unary_unary(f"/{SERVICE}/{name}")
+            call = ask(b"\xff\xff\xff", metadata=(("authorization", "Bearer secret"),), timeout=PATIENCE_S)
+            found[name] = await status_of(call)
+        stream = channel.stream_stream(
+            f"/{SERVICE}/ModelStreamInfer",
+            response_deserializer=TYPES["ModelStreamInferResponse"].FromString,
+        )
+        replies = stream(
+            iter([b"\xff\xff\xff"]), metadata=(("authorization", "Bearer secret"),), timeout=PATIENCE_S
+        )
+        return found, [each.error_message async for each in replies]
+
+    found, streamed = listening(scene)
+    assert found == {
+        name: ("INVALID_ARGUMENT", f"the body is no {name}Request of KServe's protocol") for name in METHODS
+    }
+    assert streamed == ["the body is no ModelInferRequest of KServe's protocol"]
+    assert "Traceback" not in caplog.text
