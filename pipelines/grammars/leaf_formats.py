@@ -14,8 +14,12 @@ from pipelines.grammars.grammar_limits import check_schema, check_text
 from pipelines.grammars.normal_schema import normal_schema
 from pipelines.grammars.schema_keywords import SchemaError
 
-WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
-"""Between the tokens of JSON: enough for indented text, but not for endless whitespace of a weak model."""
+WHITESPACE = r" |\r?\n[ \t]{0,64}"
+"""Between the tokens of JSON: one space as JSON is written, or a line with its indentation.
+
+A second space is what a weak model writes that would rather write no JSON, and what follows is worse for it;
+llama.cpp allows one too.
+"""
 EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
 LARK_RULE = re.compile(r"^\s*(%llguidance\b|\??start\s*:)", re.MULTILINE)
 LONG_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})")

@@ -108,6 +108,14 @@ def test_options_of_json(options, good, bad):
     assert not accepts(grammar, bad)
 
 
+@pytest.mark.parametrize(
+    "text", ['{"a":  1}', '{"a":\t1}', '{  "a": 1}', '{"a": 1\n\n}', '{"a": 1}\n' + " " * 65]
+)
+def test_white_space_between_tokens_is_one_space_or_one_line(text):
+    assert not accepts(grammar_of("json_schema", SCHEMA), text)
+    assert accepts(grammar_of("json_schema", SCHEMA), '{\r\n\t"a" : 1\n' + " " * 64 + "}")
+
+
 def test_additional_properties_stay_where_the_schema_says_so():
     value = {**SCHEMA, "additionalProperties": {"type": "null"}}
     assert accepts(grammar_of("json_schema", value, disable_additional_properties=True), '{"b": null}')
