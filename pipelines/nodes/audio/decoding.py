@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.cancellation import check_cancelled
 from pipelines.errors import RequestError
 from pipelines.nodes.audio.pyav import import_av
+from pipelines.nodes.watched_file import WatchedFile
 
 if TYPE_CHECKING:
     import av
@@ -55,21 +54,15 @@ def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) 
     file unpacks to.  Raises RequestError for what is no sound, and for what is longer than the limits.
     """
     libraries = import_av("cannot decode audio")
-    samples, ends_s = bytearray(), time.monotonic() + limits.deadline_s
+    samples, source = bytearray(), _watched(data, limits)
     max_bytes = int(limits.max_seconds * RATE) * 4
     try:
-        with libraries.open(io.BytesIO(data), options=OPEN_OPTIONS, metadata_errors="ignore") as file:
-            for part in _converted(libraries, file):
+        with libraries.open(source, options=OPEN_OPTIONS, metadata_errors="ignore") as file:
+            for part in _converted(libraries, file, source.check):
                 samples += part.data
                 if len(samples) > max_bytes:
                     raise AudioTooLong(
                         f"The audio is longer than {limits.max_seconds:g} seconds; send it in parts.", FIELD
-                    )
-                if time.monotonic() > ends_s:
-                    raise RequestError(
-                        f"The audio takes longer than {limits.deadline_s:g} seconds to decode; send it as "
-                        "WAV or FLAC, or in parts.",
-                        FIELD,
                     )
     except (libraries.FFmpegError, IndexError, ValueError) as error:
         raise _invalid() from error
@@ -78,15 +71,29 @@ def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) 
     return np.frombuffer(samples, np.float32)
 
 
+def _watched(data: bytes | memoryview, limits: AudioLimits) -> WatchedFile:
+    too_long = RequestError(
+        f"The audio takes longer than {limits.deadline_s:g} seconds to decode; send it as WAV or FLAC, or in "
+        "parts.",
+        FIELD,
+    )
+    return WatchedFile(data, limits.deadline_s, too_long)
+
+
 def _invalid() -> RequestError:
     return RequestError("Invalid or unsupported audio file.", FIELD)
 
 
-def _converted(libraries: Any, file: av.container.InputContainer) -> Iterator[Samples]:
-    """float32[samples] of each piece of the file.  A resampler reads frames of one form."""
+def _converted(
+    libraries: Any, file: av.container.InputContainer, check: Callable[[], None]
+) -> Iterator[Samples]:
+    """float32[samples] of each piece of the file.  A resampler reads frames of one form.
+
+    `check` is called before each packet and each frame, whether it can be decoded or not.
+    """
     resampler, form = None, None
-    for frame in _frames(libraries, file):
-        check_cancelled()
+    for frame in _frames(libraries, file, check):
+        check()
         _check_form(frame.sample_rate, frame.layout.nb_channels, frame.samples)
         now = frame.format.name, frame.layout.name, frame.sample_rate
         if now != form:
@@ -97,16 +104,17 @@ def _converted(libraries: Any, file: av.container.InputContainer) -> Iterator[Sa
     yield from _averaged(resampler, None)
 
 
-def _frames(libraries: Any, file: av.container.InputContainer) -> Iterator[av.AudioFrame]:
+def _frames(
+    libraries: Any, file: av.container.InputContainer, check: Callable[[], None]
+) -> Iterator[av.AudioFrame]:
     stream = file.streams.audio[0]
     if stream.codec_context is None:
         raise ValueError("no decoder knows its codec, or its header was cut")
     _check_form(stream.codec_context.sample_rate, stream.codec_context.layout.nb_channels)
     for packet in file.demux(stream):
-        try:
+        check()
+        with suppress(libraries.error.InvalidDataError):
             yield from packet.decode()
-        except libraries.error.InvalidDataError:
-            check_cancelled()
 
 
 def _check_form(rate: int, channels: int, samples: int = 0) -> None:

@@ -1,28 +1,40 @@
-"""Image files → pixels in RGB, checked before they are decoded."""
+"""Image files → pixels in RGB, checked before they are decoded, and watched while they are."""
 
 from __future__ import annotations
 
-import io
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import RequestError
+from pipelines.errors import BraidError, RequestError
+from pipelines.nodes.watched_file import WatchedFile
 
 if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+SCANNED = ("JPEG", "MPO")
+"""What Pillow calls JPEGs: of one image, and with further ones."""
 MAX_ASPECT = 200
 """How many times longer an image may be than wide: the shorter side is scaled to the model's size."""
+MAX_SCANS, MAX_SCANNED_PIXELS = 500, 1 << 30
+"""Of a JPEG: each scan goes over all pixels, in few bytes.  Encoders write about ten."""
+START_OF_SCAN = b"\xff\xda"
+BLOCK_BYTES = 1 << 14
+"""How much of a file Pillow decodes between two looks at the time and at the client."""
 INSTALL = "install Pillow with pip install 'braid-server[vision]' and restart the server"
 
 
 @dataclass(frozen=True)
 class ImageLimits:
-    """Bytes of a file, and pixels of an image, which are counted before it is decoded."""
+    """Bytes of a file, and pixels of an image, which are counted before it is decoded.
+
+    `max_seconds` of processor time: decoding, which the pixels bound for whole files, may take no longer.
+    """
 
     max_bytes: int
     max_pixels: int
+    max_seconds: float = 10.0
 
 
 def import_pillow() -> Any:
@@ -42,11 +54,14 @@ def decode_image(data: bytes, limits: ImageLimits, where: str) -> Image.Image:
     pillow = import_pillow()
     bombs = (pillow.Image.DecompressionBombError, pillow.Image.DecompressionBombWarning)
     try:
-        with pillow.Image.open(io.BytesIO(data), formats=FORMATS) as file:
+        with pillow.Image.open(_watched(data, limits, where), formats=FORMATS) as file:
             check_size(file.size, limits, where)
+            if file.format in SCANNED:
+                _check_scans(data, file.size, where)
+            file.decodermaxblock = BLOCK_BYTES
             turned: Image.Image = pillow.ImageOps.exif_transpose(file)
             return _on_white(pillow, turned) if turned.has_transparency_data else turned.convert("RGB")
-    except RequestError:
+    except BraidError:
         raise
     except bombs:
         raise _too_large("very many", limits, where) from None
@@ -54,6 +69,30 @@ def decode_image(data: bytes, limits: ImageLimits, where: str) -> Image.Image:
         raise RequestError(f"`{where}`: this is no image; allowed: {', '.join(FORMATS)}", where) from None
     except Exception as error:  # of damaged files; Pillow raises errors of all kinds
         raise RequestError(f"`{where}`: the image cannot be decoded: {error}", where) from None
+
+
+def _watched(data: bytes, limits: ImageLimits, where: str) -> WatchedFile:
+    too_long = RequestError(
+        f"`{where}`: the image takes longer than {limits.max_seconds:g} seconds to decode; write it again, "
+        "as PNG or JPEG",
+        where,
+    )
+    return WatchedFile(data, limits.max_seconds, too_long, time.thread_time)
+
+
+def _check_scans(data: bytes, size: tuple[int, int], where: str) -> None:
+    """Raise RequestError for a JPEG whose scans go over too many pixels, in sum.
+
+    Those of previews in the file count too, of which there are few.
+    """
+    scans = data.count(START_OF_SCAN)
+    if scans > MAX_SCANS or scans * size[0] * size[1] > MAX_SCANNED_PIXELS:
+        raise RequestError(
+            f"`{where}`: the JPEG has {scans} scans; at most {MAX_SCANS}, and "
+            f"{MAX_SCANNED_PIXELS / 1e6:.0f} million pixels in all scans together, are read: write it again, "
+            "without progression",
+            where,
+        )
 
 
 def _on_white(pillow: Any, image: Image.Image) -> Image.Image:

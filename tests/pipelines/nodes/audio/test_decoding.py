@@ -196,6 +196,17 @@ def test_decoding_that_takes_too_long():
         decode_audio(WAV, AudioLimits(deadline_s=0))
 
 
+def test_packets_that_give_no_sound_take_their_time_too():
+    """Those that cannot be decoded were left out without a look at the time."""
+    damaged = bytearray(sound_file(tone(SECONDS, 48_000), "mp4", "aac", 48_000, 1))
+    begin, end = damaged.index(b"mdat") + 4, damaged.index(b"moov") - 4
+    damaged[begin:end] = b"\xff" * (end - begin)
+    with pytest.raises(RequestError, match="Invalid"):
+        decode_audio(bytes(damaged))
+    with pytest.raises(RequestError, match="takes longer than 0 seconds"):
+        decode_audio(bytes(damaged), AudioLimits(deadline_s=0))
+
+
 def test_a_client_that_hung_up():
     gone = threading.Event()
     gone.set()
