@@ -1,4 +1,6 @@
-"""Whether the result of work in a thread is still wanted: long work asks between its parts."""
+"""What work in a thread asks between its parts: whether its result is still wanted, and whether it may take
+long.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from contextvars import ContextVar
 
 from pipelines.errors import BraidError
 
+_is_short: ContextVar[bool] = ContextVar("is_short", default=False)
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
 
@@ -34,3 +37,26 @@ def check_cancelled() -> None:
     event = _cancelled.get()
     if event is not None and event.is_set():
         raise WorkCancelled
+
+
+class TakesLong(BraidError):
+    """Work that was taken for short is not: it begins again where long work is done."""
+
+    def __init__(self) -> None:
+        super().__init__("this takes longer than other requests may wait for")
+
+
+@contextmanager
+def short_work() -> Iterator[None]:
+    """Work inside must be short: others wait for its thread."""
+    token = _is_short.set(True)
+    try:
+        yield
+    finally:
+        _is_short.reset(token)
+
+
+def need_long_work() -> None:
+    """Raise TakesLong where the thread is for short work."""
+    if _is_short.get():
+        raise TakesLong

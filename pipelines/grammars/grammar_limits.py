@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pipelines.grammars.schema_rules import target_of
+
 MAX_RULES = 1_500
 """Rules, and opening brackets in them."""
 MAX_LEVELS = 1_000
@@ -42,7 +44,7 @@ def check_schema(schema: dict[str, Any]) -> None:
         raise BoundError(f"the JSON schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
     objects = list(_objects(schema))
     targets = {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}
-    places = [_found(schema, target) for target in targets]
+    places = [None if target == "#" else target_of(schema, target) for target in targets]
     if sum(depth if place is None else _depth(place) for place in places) > MAX_LEVELS:
         raise BoundError(f"the references of the JSON schema lead through more than {MAX_LEVELS} levels")
     for each in objects:
@@ -76,12 +78,3 @@ def _objects(schema: Any) -> Iterator[dict[str, Any]]:
         waiting.extend(_inner(one))
         if isinstance(one, dict):
             yield one
-
-
-def _found(schema: Any, reference: str) -> Any:
-    """The target of a reference; None when it is unknown."""
-    found = schema
-    keys = reference.removeprefix("#").split("/")[1:]
-    for key in keys:
-        found = found.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found if keys else None

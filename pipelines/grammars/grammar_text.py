@@ -6,33 +6,28 @@ Runs in workers, where requests arrive; needs only the names of the special toke
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from llguidance import LLMatcher, LLParserLimits
-
+from pipelines.bounded_processes import BoundedProcesses, OutOfBounds
+from pipelines.cancellation import need_long_work
 from pipelines.errors import RequestError
+from pipelines.grammars.compiler import faults_of
 from pipelines.grammars.formats import Format
+from pipelines.grammars.grammar_cost import check_cost
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.leaf_formats import FormatError
 from pipelines.grammars.to_lark import lark_grammar_of
 
 MAX_GRAMMAR_BYTES = 1 << 20
 MAX_MESSAGE = 500
-NEEDS_TOKENIZER = "no tokenizer"
-"""Start of the compiler's warning that special tokens are checked later."""
+TRIAL_S = 3.0
+"""Processor time of a trial: compiling, and three walks."""
+TRIALS = BoundedProcesses("pipelines.grammars.grammar_trial", 1, 1536 << 20, "try grammars")
 
 
-def limits() -> LLParserLimits:
-    """Resource limits of one grammar: about 20 ms to compile, 15 ms a step, 100 MB of lexer states."""
-    return LLParserLimits(
-        max_grammar_size=200_000,
-        initial_lexer_fuel=2_000_000,
-        step_lexer_fuel=500_000,
-        max_lexer_states=50_000,
-        verbose_errors=False,
-    )
-
-
-def grammar_of_format(format: Format, field: str, specials: Mapping[str, int] | None = None) -> str:
+def grammar_of_format(
+    format: Format, field: str, specials: Mapping[str, int] | None = None, tokenizer: Path | None = None
+) -> str:
     """The checked grammar of a format.  Raises RequestError naming `field`."""
     try:
         grammar = lark_grammar_of(format, specials or {})
@@ -45,16 +40,34 @@ def grammar_of_format(format: Format, field: str, specials: Mapping[str, int] | 
         raise RequestError("text with lone surrogates cannot be written", field) from error
     if size > MAX_GRAMMAR_BYTES:
         raise RequestError(f"the grammar takes {size} bytes; at most {MAX_GRAMMAR_BYTES} are allowed", field)
-    check(grammar, field)
+    check(grammar, field, tokenizer)
     return grammar
 
 
-def check(grammar: str, field: str) -> None:
-    """Raise RequestError unless the compiler accepts the whole grammar, including every part of a schema."""
-    failed, messages = LLMatcher.validate_grammar_with_warnings(grammar, limits=limits())
-    faults = messages if failed else [text for text in messages if not text.startswith(NEEDS_TOKENIZER)]
-    if faults:
-        raise RequestError(readable("Grammar error: " + "; ".join(faults)), field)
+def check(grammar: str, field: str, tokenizer: Path | None = None) -> None:
+    """Raise RequestError unless the compiler accepts the whole grammar, including every part of a schema.
+
+    What is not cheap on its face is tried first, in a process with bounded time and memory, on the tokens of
+    `tokenizer`.
+    """
+    try:
+        fault = faults_of(grammar) if check_cost(grammar) else _tried(grammar, tokenizer)
+    except BoundError as error:
+        raise RequestError(readable(str(error)), field) from error
+    if fault:
+        raise RequestError(readable(fault), field)
+
+
+def _tried(grammar: str, tokenizer: Path | None) -> str:
+    need_long_work()
+    job = {"grammar": grammar, "tokenizer": None if tokenizer is None else str(tokenizer)}
+    try:
+        found: dict[str, str] = TRIALS.outcome(job, TRIAL_S).value
+    except OutOfBounds as error:
+        found = {"cost": str(error)}
+    if "cost" in found:
+        return f"the grammar costs too much: {found['cost']}"
+    return found.get("fault", "")
 
 
 def readable(message: str) -> str:

@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from pipelines.cancellation import TakesLong, short_work
 from pipelines.telemetry.request_trace import RequestTrace
 from server.http.request_ids import clean_id
-from server.http.work_queue import Work
+from server.http.work_queue import LONG_WORK_BYTES, Work
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -119,11 +120,19 @@ class Exchange:
     async def off_loop(self, work: Callable[[], Result], num_bytes: int) -> Result:
         """What `work` returns: run at once for few bytes, else in a queue of the worker.
 
-        Only after the whole body was read.  Raises Overloaded, and ClientGone when the client disconnects
-        meanwhile: then work that waits never runs.
+        Work that turns out to be long begins again in the queue of long work.  Only after the whole body was
+        read.  Raises Overloaded, and ClientGone when the client disconnects meanwhile: then work that waits
+        never runs.
         """
-        if num_bytes <= LONG_BODY_BYTES:
-            return work()
+        try:
+            if num_bytes > LONG_BODY_BYTES:
+                return await self._queued(work, num_bytes)
+            with short_work():
+                return work()
+        except TakesLong:
+            return await self._queued(work, max(num_bytes, LONG_WORK_BYTES + 1))
+
+    async def _queued(self, work: Callable[[], Result], num_bytes: int) -> Result:
         job = self._work.put(work, num_bytes, self.tenant)
         drop = partial(job.drop, ClientGone())
         self.when_gone(drop)

@@ -11,11 +11,12 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.cancellation import cancelled_by
+from pipelines.cancellation import cancelled_by, short_work
 from pipelines.errors import Overloaded
 
 LONG_WORK_BYTES = 64 << 10
@@ -39,7 +40,7 @@ class Job:
         self.num_bytes = num_bytes
         self.tenant = tenant
         self.cancelled = threading.Event()
-        self.work = partial(copy_context().run, _run, work, self.cancelled)
+        self.work = partial(copy_context().run, _run, work, self.cancelled, queue.is_short)
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def drop(self, error: Exception) -> None:
@@ -50,11 +51,11 @@ class Job:
             self.done.set_exception(error)
 
 
-def _run(work: Callable[[], Any], cancelled: threading.Event) -> Any:
+def _run(work: Callable[[], Any], cancelled: threading.Event, is_short: bool) -> Any:
     """What `work` returns.  It knows no job: work holds a whole request, and a job that held itself would
     keep that until the next collection of garbage.
     """
-    with cancelled_by(cancelled):
+    with cancelled_by(cancelled), short_work() if is_short else nullcontext():
         return work()
 
 
@@ -64,7 +65,9 @@ class WorkQueue:
     All methods belong to the event loop.
     """
 
-    def __init__(self, name: str, max_bytes: int) -> None:
+    def __init__(self, name: str, max_bytes: int, is_short: bool = False) -> None:
+        """Where it `is_short`, work that turns out to be long raises TakesLong."""
+        self.is_short = is_short
         self._max_bytes = max_bytes
         self._bytes: Counter[str] = Counter()  # of each tenant, waiting and running
         self._waiting: dict[str, deque[Job]] = {}  # in the order of turns; no empty ones
@@ -145,7 +148,7 @@ class Work:
 
     def __init__(self, max_body_mb: int) -> None:
         max_bytes = 4 * max_body_mb << 20
-        self._short = WorkQueue("short-work", max_bytes)
+        self._short = WorkQueue("short-work", max_bytes, is_short=True)
         self._long = WorkQueue("long-work", max_bytes)
 
     def put(self, work: Callable[[], Any], num_bytes: int, tenant: str) -> Job:

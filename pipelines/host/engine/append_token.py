@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from pipelines.host.engine.repetition import RepetitionWatch
 from pipelines.host.engine.sequence import Sequence
+from pipelines.host.sampling.guide import GuideError
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 
+TOO_SLOW = "the grammar takes too long to follow: simplify it, above all what can be read in several ways"
 Ending = tuple[str | None, int | None]
 """How a sequence ends, None while it goes on, and by which of the stop tokens that its request named."""
 CONTINUES: Ending = None, None
@@ -29,6 +31,8 @@ def append_token(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> 
     guide = sequence.guide
     if guide is None:
         return Appended([token_id], *_add(sequence, sampling, token_id))
+    if guide.is_over:
+        raise GuideError(TOO_SLOW)
     token_ids = [token_id, *guide.append(token_id)]
     ended = guide.finished  # by the last of them, whether or not the request ignores end tokens
     for count, next_id in enumerate(token_ids[:-1] if ended else token_ids, start=1):

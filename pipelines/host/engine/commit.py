@@ -53,6 +53,9 @@ class Commit:
         group = sequence.group if sequence.followers else [sequence]
         if sequence.slot == NO_SLOT:  # its search ended with an earlier slice
             return []
+        if chosen and any(member.guide is not None and member.guide.late is not None for member in group):
+            self._wait_for_mask(sequence, group)
+            return []
         try:
             sequence.num_cached = slice.end
             self._cache.register(sequence)
@@ -66,6 +69,13 @@ class Commit:
         if slice.draft_budget and sequence.slot != NO_SLOT:
             self._close_run(sequence)
         return outputs
+
+    def _wait_for_mask(self, sequence: Sequence, group: list[Sequence]) -> None:
+        """What was chosen without a mask does not count: the step computes nothing of these sequences."""
+        self._close_run(sequence)
+        for member in group:
+            self._slots.last_token[member.slot] = member.token_ids[-1]
+        self._scheduler.late.append(sequence)
 
     def _search(self, search: Search, beam: Sequence, top: TokenLogprobs | None) -> list[Output]:
         """Record one beam's candidates; the last report lets all beams grow, or ends the search."""

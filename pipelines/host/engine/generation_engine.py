@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from itertools import count, islice
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import ClassVar, Literal
 
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
@@ -41,6 +41,8 @@ from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
 from pipelines.wire.engine_view import MAX_SEQUENCES
+
+LATE_S = 0.001
 
 
 class GenerationEngine:
@@ -240,6 +242,8 @@ class GenerationEngine:
         fail = self._active.fail
         outputs = [output for sequence, error in plan.refused for output in fail(sequence.group, error)]
         if plan.refused or not plan.slices:  # a refusal may have ended a planned sequence: plan again
+            if self.scheduler.late:
+                sleep(LATE_S)  # all that runs waits for masks, which threads compute
             return outputs
         mark("plan")
         try:

@@ -57,6 +57,7 @@ class StepScheduler:
     speculation: SpeculationSlots | None = None
     waiting: WaitingSequences = field(default_factory=WaitingSequences)
     running: list[Sequence] = field(default_factory=list)
+    late: list[Sequence] = field(default_factory=list)  # of those that run: they wait for a mask
 
     def add(self, sequence: Sequence) -> None:
         self.waiting.add(sequence)
@@ -147,6 +148,8 @@ class StepScheduler:
     def _split_budget(self, claimed: int, background: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
+        if self.late:
+            self._let_late_rest(pending)
         has_prompts = max(pending, default=0) > 1
         if has_prompts:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
@@ -163,6 +166,13 @@ class StepScheduler:
             for sequence, count in zip(self.running, counts, strict=True)
             if count
         ]
+
+    def _let_late_rest(self, pending: list[int]) -> None:
+        """Sequences whose masks are not ready are in no step; the others go on."""
+        self.late = [sequence for sequence in self.late if sequence.waits_for_mask]
+        for place, sequence in enumerate(self.running):
+            if sequence in self.late:
+                pending[place] = 0
 
     def _budget(self, tokens: Iterable[tuple[Sequence, int]]) -> int:
         """Most tokens of a step that has at least these of each sequence.

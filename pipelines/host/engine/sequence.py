@@ -135,7 +135,7 @@ class Sequence:
 
     def num_draftable(self, most: int) -> int:
         """How many tokens may be drafted: `most`, or fewer if its request limits them, up to its end."""
-        if self.search is not None:
+        if self.search is not None or (self.guide is not None and self.guide.is_slow):
             return 0
         wanted = self.params.num_draft_tokens
         most = most if wanted is None else min(most, wanted)
@@ -150,6 +150,12 @@ class Sequence:
         """What is added to the places of its generated tokens for their positions."""
         positions = None if self.images is None else self.images.positions
         return 0 if positions is None else positions.last_shift
+
+    @property
+    def waits_for_mask(self) -> bool:
+        """Whether it runs, and the mask of its next token or of one of its followers' is still computed."""
+        masks = [member.guide.late for member in self.group if member.guide is not None]
+        return self.slot != NO_SLOT and any(mask is not None and not mask.is_ready for mask in masks)
 
     @property
     def group(self) -> list[Sequence]:

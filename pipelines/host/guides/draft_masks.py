@@ -21,24 +21,9 @@ class DraftRun(NamedTuple):
         return range(self.row, self.row + 1 + len(self.draft_tokens))
 
 
-def fill_draft_masks(runs: list[DraftRun], bits: Any) -> list[bool]:
-    """Write the masks of runs, one run after another; return for each row whether it has a mask.
-
-    bits: int32[rows of all runs, ceil(vocab / 32)]; a set bit allows its id.
-    """
-    filled: list[bool] = []
-    for guide, _, draft_tokens in runs:
-        first = len(filled)
-        if draft_tokens:
-            filled += fill_run_masks(guide, bits[first : first + 1 + len(draft_tokens)], draft_tokens)
-        else:
-            guide.fill(bits[first])
-            filled.append(True)
-    return filled
-
-
 def fill_run_masks(guide: Guide, bits: Any, draft_tokens: list[int]) -> list[bool]:
-    """The same for one run.  The guide does not change: a copy of it takes the draft tokens.
+    """Write the masks of a run; return for each row whether it has a mask.  The guide does not change: a copy
+    of it takes the draft tokens.  bits: int32[rows, ceil(vocab / 32)]; a set bit allows its id.
 
     Rows have no mask where every token is allowed, and after a draft token that cannot be accepted: such rows
     do not count.  Where tokens are forced, the masks allow only these, as the engine takes no others.

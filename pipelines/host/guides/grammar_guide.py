@@ -9,10 +9,10 @@ import numpy as np
 from llguidance import LLMatcher
 
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError
+from pipelines.host.sampling.guide import GuideError, Timed
 
 
-class GrammarGuide:
+class GrammarGuide(Timed):
     """Allows the tokens that the grammar allows next; end tokens only where the text is complete.
 
     `forces`: `append` returns the tokens that must follow, an end token after a text that cannot go on;
@@ -54,7 +54,7 @@ class GrammarGuide:
         return bool(self.matcher.validate_tokens([token_id]))
 
     def append(self, token_id: int) -> list[int]:
-        if not self.matcher.consume_token(token_id):
+        if not self.matcher.consume_token(token_id) or self.matcher.is_error():
             raise fault(self.matcher)
         self.finished = token_id in self.tokens.end_ids and self.matcher.is_stopped()
         return self.forced()
@@ -75,8 +75,10 @@ class GrammarGuide:
 
 
 def take(matcher: LLMatcher, ids: list[int]) -> None:
-    """Accept tokens.  Raises GuideError where the grammar does not."""
-    if ids and not matcher.consume_tokens(ids):
+    """Accept tokens.  Raises GuideError where the grammar does not, or has come to where nothing may follow
+    though it is not complete: then the library allows an end token, and accepts it.
+    """
+    if (ids and not matcher.consume_tokens(ids)) or matcher.is_error():
         raise fault(matcher)
 
 

@@ -7,34 +7,50 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any, TypeVar
+from pathlib import Path
+from resource import getpagesize
+from typing import NamedTuple
 
 from llguidance import LLMatcher
 
 from pipelines.errors import RequestError
-from pipelines.grammars.grammar_text import limits, readable
+from pipelines.grammars.compiler import limits
+from pipelines.grammars.grammar_cost import NO_WORD, check_cost
+from pipelines.grammars.grammar_limits import BoundError
+from pipelines.grammars.grammar_text import readable
 from pipelines.host.guides.call_guide import CallGuide, CallRules
-from pipelines.host.guides.grammar_guide import GrammarGuide
+from pipelines.host.guides.grammar_guide import GrammarGuide, fault
 from pipelines.host.guides.thinking_guide import ThinkingGuide
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.guide import Guide, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams
 
-Key = TypeVar("Key", bound=Hashable)
-Made = TypeVar("Made")
+STATM = Path("/proc/self/statm")
+PAGE_BYTES = getpagesize()
+MAX_CACHED_BYTES = 256 << 20
+"""Of all compiled grammars in the cache, least recently used first out."""
+LEAST_BYTES = 256 << 10
+SLOW_BYTES = 32 << 20
+"""What a grammar may grow by while it is followed, where it is not cheap."""
 
-MAX_CACHED = 64
-"""Compiled grammars in the cache, least recently used first out; each takes up to some megabytes."""
+
+class Compiled(NamedTuple):
+    """A grammar of the cache: a matcher that is never advanced, since guides work on copies."""
+
+    matcher: LLMatcher
+    is_slow: bool
+    num_bytes: int
 
 
 class GuideCompiler:
-    """Makes guides for one model's tokens.  A cached matcher is never advanced: guides work on copies."""
+    """Makes guides for one model's tokens."""
 
     def __init__(self, tokens: TokenTable) -> None:
         self.tokens = tokens
-        self._cache: OrderedDict[Hashable, Any] = OrderedDict()
+        self._cache: OrderedDict[str, Compiled] = OrderedDict()
+        self._num_bytes = 0
+        self._rules: dict[HeldCalls, CallRules] = {}
         self._lock = threading.Lock()
 
     def maker(self, spec: GuideSpec, params: SamplingParams) -> GuideMaker:
@@ -42,46 +58,81 @@ class GuideCompiler:
 
         Raises RequestError for a grammar that does not compile.
         """
-        matcher = None if spec.grammar is None else self._cached(spec.grammar, self._compiled)
-        rules = None if spec.calls is None else self._cached(spec.calls, self._call_rules)
-        forces = params.logprobs is None and not params.logprob_token_ids
+        grammar = spec.calls.grammar if spec.grammar is None and spec.calls is not None else spec.grammar
+        compiled = None if grammar is None else self._cached(grammar)
+        rules = None if spec.calls is None or compiled is None else self._call_rules(spec.calls, compiled)
+        is_slow = compiled is not None and compiled.is_slow
+        forces = params.logprobs is None and not params.logprob_token_ids and not is_slow
 
         def make() -> Guide:
             reply: GrammarGuide | CallGuide | None = None
-            if matcher is not None:
-                reply = GrammarGuide(self._copy(matcher), self.tokens, forces, params.ignore_eos)
+            if spec.grammar is not None and compiled is not None:
+                reply = GrammarGuide(self._copy(compiled.matcher), self.tokens, forces, params.ignore_eos)
             elif rules is not None:
                 own = replace(rules, start=self._copy(rules.start))
                 reply = CallGuide(own, self.tokens, forces)
-            if spec.thinking is not None:
-                return ThinkingGuide(spec.thinking, reply, self.tokens, forces)
-            assert reply is not None
-            return reply
+            guide = (
+                reply if spec.thinking is None else ThinkingGuide(spec.thinking, reply, self.tokens, forces)
+            )
+            assert guide is not None
+            guide.is_slow = is_slow
+            return guide
 
         return make
 
-    def _call_rules(self, calls: HeldCalls) -> CallRules:
-        return CallRules.of(calls, self._compiled(calls.grammar), self.tokens)
+    def _call_rules(self, calls: HeldCalls, compiled: Compiled) -> CallRules:
+        """Cached as long as their grammar."""
+        with self._lock:
+            rules = self._rules.get(calls)
+        if rules is None or rules.start is not compiled.matcher:
+            rules = CallRules.of(calls, compiled.matcher, self.tokens)
+            with self._lock:
+                self._rules[calls] = rules
+        return rules
 
-    def _compiled(self, grammar: str) -> LLMatcher:
+    def _compiled(self, grammar: str) -> Compiled:
+        """Raises RequestError where it does not compile, or allows no token at all."""
+        try:
+            is_slow = not check_cost(grammar)
+        except BoundError as error:
+            raise RequestError(readable(str(error))) from error
+        before = resident_bytes()
         matcher = LLMatcher(self.tokens.tokenizer, grammar, log_level=0, limits=limits())
         if matcher.is_error():
             raise RequestError(readable(f"Grammar error: {matcher.get_error()}"))
-        return matcher
+        matcher.compute_bitmask()  # it says whether there is a first token, and later ones are faster
+        if matcher.is_error():
+            raise RequestError(readable(f"{NO_WORD}: {fault(matcher)}"))
+        taken = max(LEAST_BYTES, 8 * len(grammar), resident_bytes() - before)
+        return Compiled(matcher, is_slow, taken + SLOW_BYTES * is_slow)
 
     def _copy(self, matcher: LLMatcher) -> LLMatcher:
         with self._lock:
             return matcher.deep_copy()
 
-    def _cached(self, key: Key, make: Callable[[Key], Made]) -> Made:
+    def _cached(self, grammar: str) -> Compiled:
         with self._lock:
-            if key in self._cache:
-                self._cache.move_to_end(key)
-                found: Made = self._cache[key]
-                return found
-        made = make(key)
+            if grammar in self._cache:
+                self._cache.move_to_end(grammar)
+                return self._cache[grammar]
+        made = self._compiled(grammar)
         with self._lock:
-            self._cache[key] = made
-            while len(self._cache) > MAX_CACHED:
-                self._cache.popitem(last=False)
+            if grammar not in self._cache:
+                self._num_bytes += made.num_bytes
+                self._cache[grammar] = made
+            while self._num_bytes > MAX_CACHED_BYTES:
+                self._forget(*self._cache.popitem(last=False))
         return made
+
+    def _forget(self, grammar: str, compiled: Compiled) -> None:
+        self._num_bytes -= compiled.num_bytes
+        for calls in [calls for calls in self._rules if calls.grammar == grammar]:
+            del self._rules[calls]
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the system does not tell."""
+    try:
+        return int(STATM.read_text().split()[1]) * PAGE_BYTES
+    except OSError:
+        return 0

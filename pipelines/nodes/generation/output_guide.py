@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from pathlib import Path
 
 from tokenizers import Tokenizer
 
@@ -19,15 +20,18 @@ MAX_CACHED = 32
 """Grammars that a worker caches for one model: clients send the same tools with every turn."""
 
 
-def grammar_writer(tokenizer: Tokenizer) -> GrammarWriter:
-    """Writes grammars for a model; the tokenizer determines which words are single tokens."""
+def grammar_writer(tokenizer: Tokenizer, file: Path | None = None) -> GrammarWriter:
+    """Writes grammars for a model; the tokenizer determines which words are single tokens.
+
+    What is not cheap is tried on the tokens of `file`, the same tokenizer.
+    """
     from pipelines.grammars.grammar_text import grammar_of_format
 
     specials = special_tokens(tokenizer)
 
     @lru_cache(MAX_CACHED)
     def written(text: str, field: str) -> str:
-        return grammar_of_format(json.loads(text), field, specials)
+        return grammar_of_format(json.loads(text), field, specials, file)
 
     def write(format: Format, field: str) -> str:
         try:

@@ -111,7 +111,8 @@ class Scheduler(Node, Checking, Planning):
         tokenizers = [line.config.tokenizer for line in body if isinstance(line.config, Grammar.Config)]
         if not tokenizers:
             return None
-        return grammar_writer(resources.shared(open_tokenizer, self.folder / tokenizers[0]))
+        file = self.folder / tokenizers[0]
+        return grammar_writer(resources.shared(open_tokenizer, file), file)
 
     def plan(self, request: GenerationInput) -> RequestPlan:
         return RequestPlan(held=self.held)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +16,8 @@ from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.errors import RequestError
 from pipelines.host.engine.step_context import Logits, Masks, StepContext
-from pipelines.host.guides.draft_masks import DraftRun, fill_draft_masks
+from pipelines.host.guides.draft_masks import DraftRun
+from pipelines.host.guides.mask_jobs import MaskJob, MaskThreads
 from pipelines.host.sampling.guide import GuideMaker
 
 if TYPE_CHECKING:
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_THREADS = 8
+SLOW_THREADS = 2
+"""For masks that may take longer than a step: no others wait for them."""
 
 
 class Grammar(Node):
     """Masks the tokens that a request's grammar or thinking budget forbids; the sampler applies the masks
     last.
 
-    Between `prepare` and `run` of one step its threads read guides; no other thread may then.
+    Between `prepare` and `run` of one step its threads read guides, and those that are `late` longer; no
+    other thread may then.
     """
 
     place: ClassVar[Place] = "step"
@@ -52,10 +55,11 @@ class Grammar(Node):
         self._makers: GuideCompiler | None = None
         self._fault = ""
         self._making = Lock()
-        self._num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 2) - 1))
-        self._threads = ThreadPoolExecutor(self._num_threads, "masks")
-        self._filling: list[Future[list[bool]]] = []
-        self._masks: Masks | None = None
+        self._threads = MaskThreads(max(1, min(MAX_THREADS, (os.cpu_count() or 2) - 1)), "masks")
+        self._slow_threads = MaskThreads(SLOW_THREADS, "slow-masks")
+        self._jobs: list[tuple[MaskThreads, MaskJob]] = []
+        self._late: list[DraftRun] = []
+        self._rows: list[int] = []
 
     def maker(self, params: SamplingParams) -> GuideMaker | None:
         """In any thread.  None where nothing is restricted; raises RequestError for what does not compile."""
@@ -88,33 +92,53 @@ class Grammar(Node):
         """Start to fill the masks of the rows that are restricted; `context` is the one that the model
         gets.
         """
-        if self._filling:  # a step that failed has left some
-            wait(self._filling)
-        self._filling, self._masks = [], None
-        runs = _runs(context)
-        if not runs:
-            return
-        rows = [row for run in runs for row in run.rows]
-        bits = np.empty((len(rows), -(-context.sampling.vocab_size // 32)), np.int32)
-        self._masks = Masks(np.array(rows, np.int64), bits.view(np.uint32))
-        share, first = -(-len(runs) // self._num_threads), 0
-        for share_of in (runs[at : at + share] for at in range(0, len(runs), share)):
+        self._jobs, self._late, self._rows = [], [], []
+        fast, slow = [], []
+        for run in _runs(context):
+            if run.guide.late is not None:
+                self._late.append(run)
+            elif run.guide.is_slow:
+                slow.append(run)
+            else:
+                fast.append(run)
+        if fast or slow or self._late:
+            runs = fast + slow + self._late
+            self._rows = [row for run in runs for row in run.rows]
+            self._bits = np.empty((len(self._rows), -(-context.sampling.vocab_size // 32)), np.int32)
+            self._start(self._slow_threads, slow, self._start(self._threads, fast, 0))
+
+    def _start(self, threads: MaskThreads, runs: list[DraftRun], first: int) -> int:
+        """Share runs among threads; their rows begin at `first`.  Returns where they end."""
+        share = -(-len(runs) // threads.num)
+        for share_of in (runs[at : at + share] for at in range(0, len(runs), share or 1)):
             end = first + sum(len(run.rows) for run in share_of)
-            self._filling.append(self._threads.submit(fill_draft_masks, share_of, bits[first:end]))
+            self._jobs.append((threads, threads.submit(share_of, self._bits[first:end])))
             first = end
+        return first
 
     def run(self, logits: Logits) -> Logits:
-        filled = [row for filling in self._filling for row in filling.result()]
-        self._filling, masks = [], self._masks
-        if masks is None or not any(filled):
+        filled = [row for threads, job in self._jobs for row in threads.filled(job)]
+        for run in self._late:
+            filled += self._take_late(run, self._bits[len(filled) :])
+        if not any(filled):
             return logits
+        rows, bits = np.array(self._rows, np.int64), self._bits.view(np.uint32)
         if not all(filled):
-            masks = Masks(masks.rows[filled], masks.bits[filled])
-        return replace(logits, masks=masks)
+            rows, bits = rows[filled], bits[filled]
+        return replace(logits, masks=Masks(rows, bits))
+
+    def _take_late(self, run: DraftRun, bits: Any) -> list[bool]:
+        """The mask that an earlier step did not get, if it is ready; draft tokens after it do not count."""
+        late, filled = run.guide.late, [False] * len(run.rows)
+        if late is not None and late.is_ready:
+            run.guide.late = None
+            filled[0] = late.copy_to(bits[0])
+        return filled
 
     def close(self) -> None:
         if hasattr(self, "_threads"):
-            self._threads.shutdown()
+            self._threads.close()
+            self._slow_threads.close()
 
 
 def _runs(context: StepContext) -> list[DraftRun]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.sampling.guide import GuideError
+from pipelines.host.sampling.guide import GuideError, Timed
 
 MAX_FORCED = 5
 
 
-class FakeGuide:
+class FakeGuide(Timed):
     """Two guides of one seed that are given the same tokens say the same; a token too many changes all.
 
     Forced tokens may be any, end tokens and stop tokens too.  AssertionError for a token that was not

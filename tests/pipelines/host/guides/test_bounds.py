@@ -8,7 +8,8 @@ from llguidance import LLMatcher
 from patience import least_cpu_s
 
 from pipelines.errors import RequestError
-from pipelines.grammars.grammar_text import grammar_of_format, limits
+from pipelines.grammars.compiler import limits
+from pipelines.grammars.grammar_text import grammar_of_format
 
 
 def schema(value):

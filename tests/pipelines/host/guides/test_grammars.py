@@ -9,8 +9,9 @@ from guide_rig import tokens
 from llguidance import LLMatcher
 
 from pipelines.errors import RequestError
+from pipelines.grammars.compiler import limits
 from pipelines.grammars.formats import format_of
-from pipelines.grammars.grammar_text import MAX_MESSAGE, grammar_of_format, limits
+from pipelines.grammars.grammar_text import MAX_MESSAGE, grammar_of_format
 from pipelines.tasks import Constraint
 
 SPECIALS = {"<|im_start|>": 2038}

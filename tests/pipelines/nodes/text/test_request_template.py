@@ -6,21 +6,27 @@ import contextlib
 
 import pytest
 
+from pipelines.bounded_processes import BoundedProcesses
 from pipelines.errors import RequestError
 from pipelines.nodes.text.templates import request_template
 from pipelines.nodes.text.templates.jinja_template import MAX_PROMPT_CHARS, Template
-from pipelines.nodes.text.templates.request_template import RenderProcesses, RequestTemplate
+from pipelines.nodes.text.templates.request_template import RequestTemplate
 
 HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def render_processes(max_memory_bytes):
+    return BoundedProcesses(
+        "pipelines.nodes.text.templates.rendering", 2, max_memory_bytes, "render templates"
+    )
 
 
 @pytest.fixture(scope="module")
 def processes():
     """Processes with less time and memory than those of a server, so that the tests are quick."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_template, "MAX_MEMORY_BYTES", 384 << 20)
         patch.setattr(request_template, "MAX_RENDER_S", 0.5)
-        made = RenderProcesses()
+        made = render_processes(384 << 20)
         patch.setattr(request_template, "PROCESSES", made)
         yield made
         made.close()
@@ -51,7 +57,7 @@ def test_a_server_started_where_a_package_has_the_name_of_ours_renders(tmp_path,
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "pipelines" / "__init__.py").write_text("raise RuntimeError('not of Braid')")
     monkeypatch.chdir(tmp_path)
-    made = RenderProcesses()
+    made = render_processes(request_template.MAX_MEMORY_BYTES)
     monkeypatch.setattr(request_template, "PROCESSES", made)
     assert render("{{ messages[0].content }}") == "Hello"
     made.close()

@@ -1,0 +1,105 @@
+"""What a grammar costs before it is compiled: refused, compiled at once, or tried in a process first.
+
+Reads the text that the compiler gets: a grammar in Lark, or a list of such and of JSON schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.grammars.grammar_limits import BoundError
+from pipelines.grammars.lark_rules import UnknownSyntax, lark_rules
+from pipelines.grammars.schema_rules import schema_rules
+from pipelines.grammars.shortest_words import Rules, is_recursive, reachable, shortest_words
+
+NO_WORD = "no text fits this grammar"
+MAX_FORCED = 20_000
+"""Characters that a grammar may force at once: each takes the compiler 5 µs, and its states 400 bytes."""
+CHEAP_ITEMS = 10_000
+"""Of all rules: schemas, words, characters of regular expressions.  50 ms."""
+CHEAP_PROPERTIES = 300
+"""Of one object: the time grows with their square, 25 ms for so many."""
+CHEAP_DIVISORS = 10_000
+"""The sum of all `multipleOf`: 100 ms."""
+CHEAP_JOINED = 8
+"""Schemas in `allOf`, where they are joined to a product of automata in the worst case."""
+PATTERNED = ("pattern", "patternProperties", "multipleOf", "format")
+
+
+def check_cost(grammar: str) -> bool:
+    """Whether a grammar is cheap: it compiles in a moment, and so does each of its masks.
+
+    Raises BoundError where no text fits the grammar, or where it forces too much text at once.
+    """
+    grammars = json.loads(grammar)["grammars"] if grammar.startswith("{") else [{"lark_grammar": grammar}]
+    rules: Rules = {}
+    cheap = True
+    for number, each in enumerate(grammars):
+        name = f"@{each.get('name', number)}"
+        if "json_schema" in each:
+            schema_rules(each["json_schema"], rules, name)
+            cheap = _is_cheap_schema(each["json_schema"]) and cheap
+        else:
+            cheap = _read_lark(each, rules, name) and cheap
+    _check_words(rules, f"@{grammars[0].get('name', 0)}")
+    return cheap and sum(len(items) for some in rules.values() for items in some) <= CHEAP_ITEMS
+
+
+def _read_lark(grammar: dict[str, Any], rules: Rules, name: str) -> bool:
+    """Add the rules of a grammar in Lark; whether it is cheap.  Those that Braid wrote are named `main`."""
+    rules[name] = [[(f"{name}:start", 1)]]
+    own: Rules = {}
+    try:
+        has_marks = lark_rules(grammar["lark_grammar"], own, f"{name}:")
+    except UnknownSyntax:
+        return False
+    rules.update(own)
+    return grammar.get("name") == "main" or not (
+        has_marks or is_recursive(own) or "%json" in grammar["lark_grammar"]
+    )
+
+
+def _check_words(rules: Rules, start: str) -> None:
+    lengths = shortest_words(rules)
+    if start not in lengths:
+        raise BoundError(f"{NO_WORD}: it has no end, or something that must come is impossible")
+    for name in reachable(rules, start):
+        if (length := lengths.get(name, 0)) > MAX_FORCED:
+            raise BoundError(
+                f"the grammar forces {min(length, 10**15)} characters at once, counted over its repeats and "
+                f"references; at most {MAX_FORCED} are allowed"
+            )
+
+
+def _is_cheap_schema(schema: Any) -> bool:
+    objects = list(_objects(schema))
+    joined = [each["allOf"] for each in objects if isinstance(each.get("allOf"), list)]
+    num_joined = sum(len(some) for some in joined if len(some) > 1)
+    if num_joined and any(word in each for each in objects for word in PATTERNED):
+        return False
+    divisors = [each.get("multipleOf") for each in objects]
+    properties = [each.get("properties") for each in objects]
+    return (
+        num_joined <= CHEAP_JOINED
+        and all(len(some) <= CHEAP_PROPERTIES for some in properties if isinstance(some, dict))
+        and sum(map(_digits, filter(None, divisors))) <= CHEAP_DIVISORS
+        and all(str(each.get("$ref", "#")).startswith("#") for each in objects)
+    )
+
+
+def _digits(divisor: Any) -> int:
+    text = str(divisor).replace(".", "").strip("-0")
+    return int(text) if text.isdecimal() else CHEAP_DIVISORS + 1
+
+
+def _objects(schema: Any) -> Iterator[dict[str, Any]]:
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
