@@ -30,7 +30,7 @@ START_S = 30.0
 STOP_S = 5.0
 
 
-class Outcome(NamedTuple):
+class JobOutcome(NamedTuple):
     """What a job gave, and the seconds of processor time that it took."""
 
     value: Any
@@ -63,7 +63,7 @@ class BoundedProcess:
         )
         self._waits_s = START_S
 
-    def outcome(self, job: Any, limit_s: float) -> Outcome | None:
+    def outcome(self, job: Any, limit_s: float) -> JobOutcome | None:
         """What became of a job; None where the process died of it.  Raises WorkCancelled, and TimeoutError
         where it does not even die.
         """
@@ -78,7 +78,7 @@ class BoundedProcess:
         if not line.endswith(b"\n"):
             return None
         found = json.loads(line)
-        return Outcome(found["outcome"], found["took_s"])
+        return JobOutcome(found["outcome"], found["took_s"])
 
     def _line(self, ends_s: float) -> bytes:
         assert self._process.stdout is not None
@@ -128,7 +128,7 @@ class BoundedProcesses:
         self._idle: list[BoundedProcess] = []
         atexit.register(self.close)
 
-    def outcome(self, job: Any, limit_s: float) -> Outcome:
+    def outcome(self, job: Any, limit_s: float) -> JobOutcome:
         """What became of a job.  Raises OutOfBounds, WorkCancelled where its client left, and Unavailable
         while others take all processes.
         """

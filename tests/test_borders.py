@@ -14,6 +14,7 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 SHARED = {
     "graphs",
     "pipelines.adapters",
+    "pipelines.bounded_processes",
     "pipelines.cancellation",
     "pipelines.element_types",
     "pipelines.errors",
@@ -38,6 +39,8 @@ MAY_IMPORT = {
     "pipelines.errors": set(),
     "pipelines.prepared_models": {"pipelines.cache_folder"},
     "pipelines.element_types": set(),
+    "pipelines.bounded_process": set(),
+    "pipelines.bounded_processes": {"pipelines.cancellation", "pipelines.errors"},
     "pipelines.cancellation": {"pipelines.errors"},
     "pipelines.cpu_cores": set(),
     "pipelines.garbage_collection": set(),
@@ -62,7 +65,7 @@ MAY_IMPORT = {
         "pipelines.whisper",
     },
     "pipelines.telemetry": {"pipelines.telemetry"},
-    "pipelines.grammars": SHARED | {"pipelines.grammars"},
+    "pipelines.grammars": SHARED | {"pipelines.garbage_collection", "pipelines.grammars"},
     "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}
     | {"pipelines.telemetry.last_requests", "pipelines.telemetry.request_record"}
     | {"pipelines.telemetry.step_profile", "pipelines.wire"},

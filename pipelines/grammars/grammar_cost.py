@@ -20,7 +20,7 @@ MAX_FORCED = 20_000
 CHEAP_ITEMS = 10_000
 """Of all rules: schemas, words, characters of regular expressions.  50 ms."""
 CHEAP_PROPERTIES = 300
-"""Of one object: the time grows with their square, 25 ms for so many."""
+"""Of one object: the time grows with their square, and is 25 ms for these."""
 CHEAP_DIVISORS = 10_000
 """The sum of all `multipleOf`: 100 ms."""
 CHEAP_JOINED = 8

@@ -1,4 +1,4 @@
-"""Tries a grammar, in a process of its own (`pipelines.bounded_process`): what compiling and following it cost.
+"""Tries a grammar in a process of its own (`pipelines.bounded_process`): what compiling and following cost.
 
 What costs too much here is never compiled elsewhere.
 """

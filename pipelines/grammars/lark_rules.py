@@ -40,10 +40,10 @@ def lark_rules(lark: str, rules: Rules, prefix: str) -> bool:
     Whether it has marks of other kinds than sequence, choice and repeat.  A name that begins with @ is
     another grammar, without the prefix.  Raises UnknownSyntax.
     """
-    return _Reader(lark, rules, prefix).read()
+    return _LarkReader(lark, rules, prefix).read()
 
 
-class _Reader:
+class _LarkReader:
     def __init__(self, lark: str, rules: Rules, prefix: str) -> None:
         self._lark = lark
         self._rules = rules

@@ -19,7 +19,7 @@ def schema_rules(schema: Any, rules: Rules, name: str) -> None:
 
     What the schema demands twice, in `allOf` for one, counts twice: the compiler joins it piece by piece.
     """
-    _Reader(schema, rules, name).read()
+    _SchemaReader(schema, rules, name).read()
 
 
 def target_of(schema: Any, reference: str) -> Any:
@@ -38,7 +38,7 @@ def target_of(schema: Any, reference: str) -> Any:
     return found
 
 
-class _Reader:
+class _SchemaReader:
     def __init__(self, schema: Any, rules: Rules, name: str) -> None:
         self._root = schema
         self._rules = rules

@@ -19,6 +19,9 @@ def host_error(message: TokenUpdate | Inferred | Profiled | ModelSettled) -> Bra
     return error
 
 
+ENGINE_DIED = "the engine died while it worked on this; it is being restarted"
+
+
 def lost_error() -> BraidError:
     """What a request fails with when the host ends while it works on it."""
-    return Unavailable("the engine died while it worked on this; it is being restarted")
+    return Unavailable(ENGINE_DIED)

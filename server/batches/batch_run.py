@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
 from pipelines.telemetry import batches as counts
+from pipelines.wire.host_errors import ENGINE_DIED
 from server.batches.batch_models import BatchErrors, LineError, RequestTotals, Status
 from server.batches.batch_table import Result, StoredBatch
 from server.batches.database import OfflineDatabase
@@ -37,6 +39,11 @@ EXPIRED = "This request could not be executed before the completion window expir
 FULL = "the server has no room for more results (BRAID_FILES_MB)"
 
 
+MAX_DEATHS = 2
+"""Deaths of the engine during a line, after which that is not sent again."""
+FATAL = "The engine died twice while it worked on this request; it is not sent again."
+
+
 class Lost(Exception):
     """Another worker has the batch now."""
 
@@ -58,6 +65,7 @@ class BatchRun:
         self._unwritten: list[Result] = []
         self._ends_as: Status = "completed"
         self._stopped = asyncio.Event()
+        self._suspected = asyncio.Lock()  # one of the lines that ran when the engine died
 
     def stop(self, ends_as: Status) -> None:
         """No further line runs; those in flight are ended."""
@@ -160,17 +168,27 @@ class BatchRun:
         async with window.place():
             with counts.running():
                 reply = await self._reply(line)
-            self._unwritten.append(
-                answered(number, line.custom_id, reply.status, reply.request_id, reply.body)
-                if reply.is_json
-                else not_run(number, line.custom_id, "not_json", "a batch holds replies that are JSON")
-            )
+            if reply is None:
+                result = not_run(number, line.custom_id, "engine_died", FATAL)
+            elif reply.is_json:
+                result = answered(number, line.custom_id, reply.status, reply.request_id, reply.body)
+            else:
+                result = not_run(number, line.custom_id, "not_json", "a batch holds replies that are JSON")
+            self._unwritten.append(result)
 
-    async def _reply(self, line: InputLine) -> LineReply:
-        """The endpoint's reply; while it says "later", the request is sent again."""
-        wait_s, give_up_s = AGAIN_S, time.monotonic() + GIVE_UP_S
+    async def _reply(self, line: InputLine) -> LineReply | None:
+        """The endpoint's reply; while it says "later", the request is sent again.
+
+        None where the engine has died of it, as it seems.  One of those that ran when it died is sent again
+        at a time, so that others are not taken for the cause.
+        """
+        wait_s, give_up_s, num_deaths = AGAIN_S, time.monotonic() + GIVE_UP_S, 0
         while True:
-            reply = await self._calls.post(line.url, bytes(line.body), self._stored.account)
+            async with self._suspected if num_deaths else nullcontext():
+                reply = await self._calls.post(line.url, bytes(line.body), self._stored.account)
+            num_deaths += reply.status in AGAIN and ENGINE_DIED.encode() in reply.body
+            if num_deaths >= MAX_DEATHS:
+                return None
             if reply.status not in AGAIN or time.monotonic() > give_up_s:
                 return reply
             await asyncio.sleep(wait_s)

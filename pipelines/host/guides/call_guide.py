@@ -10,7 +10,7 @@ from llguidance import LLMatcher
 
 from pipelines.host.guides.grammar_guide import allow, take, take_forced
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, Timed
+from pipelines.host.sampling.guide import GuideError, MaskTiming
 from pipelines.wire.sampling_params import HeldCalls
 
 
@@ -40,7 +40,7 @@ class CallRules:
         return CallRules(calls, trigger, start, banned)
 
 
-class CallGuide(Timed):
+class CallGuide(MaskTiming):
     """Restricts nothing until the output contains the mark that opens calls, then allows only a call.
 
     After the call the text is free again, or ends where one call is all that is allowed.  The mark is

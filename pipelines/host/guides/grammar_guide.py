@@ -9,10 +9,10 @@ import numpy as np
 from llguidance import LLMatcher
 
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, Timed
+from pipelines.host.sampling.guide import GuideError, MaskTiming
 
 
-class GrammarGuide(Timed):
+class GrammarGuide(MaskTiming):
     """Allows the tokens that the grammar allows next; end tokens only where the text is complete.
 
     `forces`: `append` returns the tokens that must follow, an end token after a text that cannot go on;

@@ -131,7 +131,7 @@ class GuideCompiler:
 
 
 def resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not tell."""
+    """Memory of this process; 0 where the system does not say."""
     try:
         return int(STATM.read_text().split()[1]) * PAGE_BYTES
     except OSError:

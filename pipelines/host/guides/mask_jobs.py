@@ -120,7 +120,7 @@ class MaskThreads:
 
 
 def _clock_of_this_thread() -> Callable[[], float]:
-    """Reads this thread's processor time from any thread; wall time where the system cannot tell."""
+    """Reads this thread's processor time from any thread; wall time where the system has no such clock."""
     identify = getattr(time, "pthread_getcpuclockid", None)
     if identify is None:
         offset_s = time.thread_time() - time.monotonic()

@@ -11,11 +11,11 @@ from typing import Any
 from pipelines.host.guides.call_guide import CallGuide
 from pipelines.host.guides.grammar_guide import GrammarGuide, allow
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, Timed
+from pipelines.host.sampling.guide import GuideError, MaskTiming
 from pipelines.wire.sampling_params import Thinking
 
 
-class ThinkingGuide(Timed):
+class ThinkingGuide(MaskTiming):
     """Phases: before the reasoning, inside it, after it.  The grammar, if there is one, applies from the
     third on; `held` is the reply where it must be of a grammar as a whole.
 

@@ -22,7 +22,7 @@ class LateMask(Protocol):
         """Once it is ready: whether there is a mask, then written to `bits`.  Raises what `fill` raised."""
 
 
-class Timed:
+class MaskTiming:
     """What the masks of a guide take.  Each guide is one; its copies, for draft tokens, have no use of it.
 
     `is_slow`: its masks may take longer than a step, so that no other guide's wait for them.  `late`: the

@@ -12,6 +12,7 @@ from patience import PATIENCE_S
 from scripted import HI
 
 from pipelines.errors import Unavailable
+from pipelines.wire.host_errors import lost_error
 from pipelines.wire.sampling_params import BACKGROUND
 from server.batches.line_calls import LineCalls
 
@@ -139,6 +140,30 @@ def test_a_reply_that_says_later_is_asked_for_again(batches, monkeypatch):
         return await ended(client, made["id"])
 
     assert rig.run(scenario)["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
+
+
+def test_a_line_that_the_engine_dies_of_twice_fails_alone(batches, monkeypatch):
+    monkeypatch.setattr("server.batches.batch_run.AGAIN_S", 0.01)
+    rig = batches()
+    prepare = rig.pipeline.prepare
+
+    def deadly(generation, *rest, **more):
+        if generation.messages[-1]["content"] == "die":
+            raise lost_error()
+        return prepare(generation, *rest, **more)
+
+    monkeypatch.setattr(rig.pipeline, "prepare", deadly)
+
+    async def scenario(client):
+        deadly_line = line("b", messages=[{"role": "user", "content": "die"}])
+        batch = await ended(
+            client, (await create(client, lines(line("a"), deadly_line, line("c")))).json["id"]
+        )
+        return batch, await results(client, batch["error_file_id"])
+
+    batch, (bad,) = rig.run(scenario)
+    assert batch["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
+    assert (bad["custom_id"], bad["error"]["code"]) == ("b", "engine_died")
 
 
 def test_a_cancelled_batch_ends_its_requests_and_has_its_results(batches):

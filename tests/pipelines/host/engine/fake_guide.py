@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.sampling.guide import GuideError, Timed
+from pipelines.host.sampling.guide import GuideError, MaskTiming
 
 MAX_FORCED = 5
 
 
-class FakeGuide(Timed):
+class FakeGuide(MaskTiming):
     """Two guides of one seed that are given the same tokens say the same; a token too many changes all.
 
     Forced tokens may be any, end tokens and stop tokens too.  AssertionError for a token that was not

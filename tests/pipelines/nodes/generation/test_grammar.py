@@ -20,7 +20,7 @@ from pipelines.errors import RequestError
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.guides import token_tables
-from pipelines.host.sampling.guide import Timed
+from pipelines.host.sampling.guide import MaskTiming
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -39,7 +39,7 @@ def node():
     made.close()
 
 
-class Watched(Timed):
+class Watched(MaskTiming):
     """A guide that allows one token, tells when it is asked, and waits until it may answer."""
 
     def __init__(self, token_id: int, restricting: bool = True) -> None:
@@ -77,7 +77,7 @@ def step_of(*guides, **params) -> StepContext:
     return StepContext(step, rows)
 
 
-class Counting(Timed):
+class Counting(MaskTiming):
     """Allows the next number alone, from `first` on; before it all."""
 
     finished = False
