@@ -3,6 +3,7 @@
 BraidError
 ├── RequestError      400  the request is at fault; `field` names where
 │   ├── MissingField       a field that must be there is not
+│   ├── NoTextFits         a constraint of the output that nothing fulfils
 │   ├── ContextTooLong     the prompt has more tokens than the model takes
 │   └── FetchFailed   422  a file that the request names by its URL did not come
 ├── NotFound          404  no such model, version or task
@@ -68,6 +69,10 @@ class MissingField(RequestError):
 
 class ContextTooLong(RequestError):
     word = "context_length_exceeded"
+
+
+class NoTextFits(RequestError):
+    pass
 
 
 class FetchFailed(RequestError):

@@ -28,6 +28,10 @@ CHEAP_JOINED = 8
 PATTERNED = ("pattern", "patternProperties", "multipleOf", "format")
 
 
+class NoWord(BoundError):
+    """No text fits a grammar."""
+
+
 def check_cost(grammar: str) -> bool:
     """Whether a grammar is cheap: it compiles in a moment, and so does each of its masks.
 
@@ -64,7 +68,7 @@ def _read_lark(grammar: dict[str, Any], rules: Rules, name: str) -> bool:
 def _check_words(rules: Rules, start: str) -> None:
     lengths = shortest_words(rules)
     if start not in lengths:
-        raise BoundError(f"{NO_WORD}: it has no end, or something that must come is impossible")
+        raise NoWord(f"{NO_WORD}: it has no end, or something that must come is impossible")
     for name in reachable(rules, start):
         if (length := lengths.get(name, 0)) > MAX_FORCED:
             raise BoundError(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pipelines.bounded_processes import BoundedProcesses, OutOfBounds
 from pipelines.cancellation import need_long_work
-from pipelines.errors import RequestError
+from pipelines.errors import NoTextFits, RequestError
 from pipelines.grammars.compiler import faults_of
 from pipelines.grammars.formats import Format
-from pipelines.grammars.grammar_cost import check_cost
+from pipelines.grammars.grammar_cost import NoWord, check_cost
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.leaf_formats import FormatError
 from pipelines.grammars.to_lark import lark_grammar_of
@@ -52,6 +52,8 @@ def check(grammar: str, field: str, tokenizer: Path | None = None) -> None:
     """
     try:
         fault = faults_of(grammar) if check_cost(grammar) else _tried(grammar, tokenizer)
+    except NoWord as error:
+        raise NoTextFits(readable(str(error)), field) from error
     except BoundError as error:
         raise RequestError(readable(str(error)), field) from error
     if fault:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.errors import NoTextFits, RequestError
 from pipelines.grammars.formats import GrammarWriter
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.normal_schema import loose_schema
@@ -18,17 +18,22 @@ WHERE = "tools"
 
 
 def grammar_of_calls(
-    tools: Sequence[Tool], form: Callable[[Sequence[Tool]], forms.Format], write: GrammarWriter
+    tools: Sequence[Tool],
+    form: Callable[[Sequence[Tool]], forms.Format],
+    write: GrammarWriter,
+    must_call: bool = False,
 ) -> str:
     """The grammar of the format that `form` makes of the tools.
 
     Of a tool that is not `strict` and whose schema has no grammar, the part that has one is held, and of
     others the names of the parameters; what is not held is noted.  Raises RequestError for one that is
-    `strict`.
+    `strict`, and where one of them must be called and no arguments fit any.
     """
     try:
         return write(form(tools), WHERE)
-    except RequestError:
+    except RequestError as error:
+        if must_call and isinstance(error, NoTextFits):
+            raise
         return write(form([_held(tool, write) for tool in tools]), WHERE)
 
 

@@ -44,7 +44,9 @@ class ToolCallRule:
         """
         form = forms.FORMS.get(self.family or "")
         if must_call(request):
-            return grammar_of_calls(_callable(request), partial(_forced, form, request), write)
+            return grammar_of_calls(
+                _callable(request), partial(_forced, form, request), write, must_call=True
+            )
         if form is None or request.constraint is None or not self.applies(request):
             return None
         constraint = format_of(request.constraint)
