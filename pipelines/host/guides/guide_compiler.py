@@ -28,8 +28,8 @@ from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams
 
 STATM = Path("/proc/self/statm")
 PAGE_BYTES = getpagesize()
-MAX_CACHED_BYTES = 256 << 20
-"""Of all compiled grammars in the cache, least recently used first out."""
+MAX_CACHED, MAX_CACHED_BYTES = 64, 256 << 20
+"""Number and size of all compiled grammars in the cache, least recently used first out."""
 LEAST_BYTES = 256 << 10
 SLOW_BYTES = 32 << 20
 """What a grammar may grow by while it is followed, where it is not cheap."""
@@ -120,7 +120,7 @@ class GuideCompiler:
             if grammar not in self._cache:
                 self._num_bytes += made.num_bytes
                 self._cache[grammar] = made
-            while self._num_bytes > MAX_CACHED_BYTES:
+            while len(self._cache) > MAX_CACHED or self._num_bytes > MAX_CACHED_BYTES:
                 self._forget(*self._cache.popitem(last=False))
         return made
 
