@@ -9,13 +9,11 @@ import sqlite3
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-import msgspec
-
 from graphs.errors import shown
 from pipelines.errors import BraidError, EngineError
 from server.disk_space import DiskReserve
 from server.responses.database import ResponseDatabase, StoreLimits
-from server.responses.event_encoding import encode_event
+from server.responses.event_encoding import encode, encode_event
 from server.responses.events import failure_events
 from server.responses.replica_ids import replica_of
 from server.responses.reply_models import Response
@@ -123,4 +121,4 @@ def find_response(database: ResponseDatabase, response_id: str, account: str) ->
 
 def encode_response(response: Response) -> bytes:
     """A response as it is stored and sent."""
-    return msgspec.json.encode(response.to_dict())
+    return encode(response.to_dict())

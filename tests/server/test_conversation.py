@@ -129,11 +129,26 @@ def test_arguments_reach_the_template_as_an_object(rig):
     assert found[1]["tool_call_id"] == "c"
 
 
-@pytest.mark.parametrize("arguments", ["{", "[1]", "5"])
+@pytest.mark.parametrize("arguments", ["[1]", "5", "Paris", '{"a": 1} or so'])
 def test_arguments_that_are_no_object_stay_text(rig, arguments):
     call = {"function": {"name": "f", "arguments": arguments}}
     found = rendered(rig, {"role": "assistant", "tool_calls": [call]})
     assert found[0]["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ("{", {}),
+        ('{"city": "', {"city": ""}),
+        ('{"note": "missing end', {"note": "missing end"}),
+        ('{"s": "\\ud83d", "\\ud83d\\ude00": "\\ud83d\\ude00"}', {"s": "\ufffd", "\U0001f600": "\U0001f600"}),
+    ],
+)
+def test_arguments_of_a_stream_that_was_left_are_an_object(rig, arguments, value):
+    call = {"function": {"name": "f", "arguments": arguments}}
+    found = rendered(rig, {"role": "assistant", "tool_calls": [call]})
+    assert found[0]["tool_calls"][0]["function"]["arguments"] == value
 
 
 def test_missing_arguments_are_none_at_all(rig):

@@ -5,7 +5,6 @@ Does not depend on templates, models or HTTP.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -18,6 +17,7 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
+from pipelines.nodes.text.parsers.tools.model_json import arguments_in
 from pipelines.nodes.text.templates.chat_messages import text_of
 from pipelines.tasks import ImageInput, SoundInput
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
@@ -146,24 +146,16 @@ class EarlierCall(BaseModel):
     function: FunctionCall
 
     def plain(self, where: str) -> dict[str, Any]:
-        """The call for a chat template: arguments are an object whenever they are JSON."""
+        """The call for a chat template: arguments are an object whenever they are one of JSON, or nearly."""
         for item, place in ((self, where), (self.function, f"{where}.function")):
             if item.model_extra:
                 known = type(item).model_fields
                 check_fields(item.model_extra, known, ignored=IGNORED_IN_CALLS, where=f"{place}.")
         arguments: Any = self.function.arguments
         if not isinstance(arguments, dict):
-            arguments = _object(arguments or "{}")
+            arguments = arguments_in(arguments or "")
         call = {"type": "function", "function": {"name": self.function.name, "arguments": arguments}}
         return call | ({"id": self.id} if self.id is not None else {})
-
-
-def _object(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text
 
 
 class Message(BaseModel):

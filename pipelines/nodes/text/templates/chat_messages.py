@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.nodes.text.parsers.tools.model_json import arguments_in, as_json
 from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms, conform_calls
 
 STRING, OPENAI, BOTH = "string", "openai", "both"
@@ -110,15 +110,9 @@ def _with_arguments(call: dict[str, Any], form: Any) -> dict[str, Any]:
 
 
 def _as_object(arguments: Any) -> Any:
-    """An object wherever they are JSON of one."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return arguments
-    return value if isinstance(value, dict) else arguments
+    """An object wherever they are JSON of one, or nearly."""
+    return arguments_in(arguments) if isinstance(arguments, str) else arguments
 
 
 def _as_text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else as_json(arguments)

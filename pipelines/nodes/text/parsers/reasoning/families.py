@@ -19,7 +19,11 @@ _COHERE = Markers(("<|START_THINKING|>",), ("<|END_THINKING|>",), ends=("<|START
 FAMILIES: dict[str, Markers] = {
     "qwen3": Markers(ends=("<tool_call>",), may_be_unopened=True),
     "glm45": Markers(ends=("<tool_call>",), may_be_unopened=True),
-    "kimi_k2": Markers(ends=("<|tool_calls_section_begin|>",), special=True, may_be_unopened=True),
+    "kimi_k2": Markers(
+        ends=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+        special=True,
+        may_be_unopened=True,
+    ),
     "deepseek_r1": INSIDE,
     "deepseek_v3": THINK,
     "minimax_m2": INSIDE,

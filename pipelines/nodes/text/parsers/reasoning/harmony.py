@@ -1,19 +1,26 @@
 """Parses reasoning in OpenAI's harmony format (gpt-oss): messages in channels, of which `analysis` is
 reasoning.
 
-A message to a recipient (`to=…`) is passed on unchanged, for the parser of tool calls.
+A message to a function (`to=functions.…`) is passed on unchanged, for the parser of tool calls; one to a tool
+that gpt-oss has of its own is reasoning.  A header that is broken or cut is markup, and no content.
 """
 
 from __future__ import annotations
 
+import re
+
 from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
 from pipelines.nodes.text.parsers.tags import TagScanner
 
-CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>assistant"
-ENDS = ("<|end|>", "<|call|>", "<|return|>")
+CHANNEL, MESSAGE, START, CALL = "<|channel|>", "<|message|>", "<|start|>", "<|call|>"
+ENDS = ("<|end|>", CALL, "<|return|>")
+IN_HEADER = (MESSAGE, *ENDS)
+IN_TEXT = (*ENDS, START, CHANNEL, MESSAGE)
 LONGEST_HEADER = 200
-"""Characters.  A longer text without a message is no header but plain text."""
-ANALYSIS = Span(f"{CHANNEL}analysis{MESSAGE}", f"<|end|>{START}{CHANNEL}final{MESSAGE}")
+"""Characters.  A longer text without a marker is no header but plain text."""
+HEADER = re.compile(r"\s*(?:assistant)?\s*(?:to=\S*\s*)?(?:<\|channel\|>|<\|start\|>)")
+RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+ANALYSIS = Span(f"{CHANNEL}analysis{MESSAGE}", f"<|end|>{START}assistant{CHANNEL}final{MESSAGE}")
 """Reasoning that the answer follows directly."""
 
 
@@ -22,20 +29,20 @@ def span(prompt_text: str) -> Span | None:
 
 
 class Harmony:
-    """One choice's messages split in two: header, text, end, and so on.
+    """One choice's messages split in two: header, text, end, and so on.  An end may be missing.
 
     Every message says its channel, whatever the prompt ended with: nothing is unopened.
     """
 
     def __init__(self, prompt_text: str, unopened: Unopened = "text") -> None:
-        self._scanner = TagScanner(MESSAGE)
+        self._scanner = TagScanner(*IN_HEADER)
         self._header: str | None = ""  # of the message whose text has not started; None inside a text
-        self._channel = "final"
+        self._is_reasoning = False
         self._passed_on = False
 
     @property
     def inside(self) -> bool:
-        return self._header is None and self._channel == "analysis"
+        return self._header is None and self._is_reasoning
 
     @property
     def over(self) -> bool:
@@ -45,26 +52,49 @@ class Harmony:
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):
+            is_text = self._header is None
             if self._header is not None:
                 content += self._start(self._header + before, tag)
-            elif self._channel == "analysis":
+            elif self._is_reasoning:
                 reasoning += before
             else:
                 content += before
-            if tag in ENDS:
-                content += tag if self._passed_on else ""
-                self._header, self._scanner.tags = "", (MESSAGE,)
-        if final and self._header:
-            content, self._header = content + self._header, ""
+            content += self._end(tag) if is_text and tag else ""
+        if final and self._header is not None:
+            content, self._header = content + _split(self._header)[0], ""
         return reasoning, content
 
     def _start(self, header: str, tag: str) -> str:
         """The header as content: "" unless the message is passed on or this is no header."""
-        self._header = header
-        if not tag and len(header) <= LONGEST_HEADER:
+        plain, header = _split(header)
+        if not tag and len(plain) <= LONGEST_HEADER:
+            self._header = plain + header
             return ""
-        self._header, self._scanner.tags = None, ENDS
-        _, _, channel = header.partition(CHANNEL)
-        self._passed_on = len(header) > LONGEST_HEADER or " to=" in header
-        self._channel = "final" if self._passed_on or not channel.startswith("analysis") else "analysis"
-        return header + tag if self._passed_on else ""
+        if tag in ENDS:
+            self._header = ""
+            return plain
+        if not tag and header:
+            self._header = header
+            return plain
+        self._header, self._scanner.tags = None, IN_TEXT
+        recipient = RECIPIENT.search(header or plain)
+        to = "assistant" if recipient is None else recipient[1]
+        self._passed_on = to.startswith("functions.")
+        channel = header.rpartition(CHANNEL)[2].strip()
+        is_own = to != "assistant" and bool(header)
+        self._is_reasoning = not self._passed_on and (is_own or channel.startswith("analysis"))
+        return plain + (header + tag if self._passed_on else "")
+
+    def _end(self, tag: str) -> str:
+        """The marker as content.  Without an end, the header of the next message ends this one."""
+        if tag in (START, CHANNEL, *ENDS):
+            self._header, self._scanner.tags = "" if tag in ENDS else tag, IN_HEADER
+        if not self._passed_on:
+            return ""
+        return CALL if tag in (START, CHANNEL) else tag
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Plain text, and the header after it."""
+    found = HEADER.search(text)
+    return (text[: found.start()], text[found.start() :]) if found else (text, "")

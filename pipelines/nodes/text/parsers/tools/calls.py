@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pipelines.nodes.text.parsers.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tools.model_json import ModelJson, whole_characters
 from pipelines.values import ToolCallPiece
 
 
@@ -21,34 +22,76 @@ def new_id() -> str:
 
 
 class CallSink:
-    """The calls of one choice, given out in pieces.  A call that was started is never taken back."""
+    """The calls of one choice, given out in pieces.  A call that was started is never taken back.
+
+    The arguments of each are one JSON value, whatever its reader adds: they are closed where it stops.
+    """
 
     def __init__(self, new_id: Callable[[], str] = new_id) -> None:
         self.count = 0
         self._new_id = new_id
         self._ids: set[str] = set()
         self._pieces: list[ToolCallPiece] = []
+        self._arguments: ModelJson | None = None  # of the call that was started last, while they are open
+        self._is_empty = False
+
+    @property
+    def quoted(self) -> bool:
+        """Whether more arguments would continue a string."""
+        return self._arguments is not None and self._arguments.quoted
 
     def begin(self, name: str, id: str = "") -> None:
         """Start a call; `id` is the model's own, used unless an earlier call has it."""
+        self.end()
+        id = whole_characters(id)
         id = id if id and id not in self._ids else self._new_id()
         self._ids.add(id)
-        self._pieces.append(ToolCallPiece(self.count, "", id, name))
+        self._pieces.append(ToolCallPiece(self.count, "", id, whole_characters(name)))
+        self._arguments, self._is_empty = ModelJson(), True
         self.count += 1
 
-    def more(self, arguments: str) -> None:
-        """More of the arguments of the call that was started last."""
-        if arguments:
-            self._pieces.append(ToolCallPiece(self.count - 1, arguments))
+    def more(self, arguments: str) -> str | None:
+        """More of the arguments of the call that was started last.
+
+        Returns the text after them, or from where it is no JSON; None while they continue.
+        """
+        return arguments if self._arguments is None else self._arguments.push(arguments)
+
+    def settle(self) -> None:
+        """The value that was added last is whole."""
+        if self._arguments is not None:
+            self._arguments.settle()
+
+    def end(self) -> str:
+        """No more arguments come.  Returns the text at their end that is part of no value."""
+        if self._arguments is None:
+            return ""
+        self._arguments.finish()
+        self._give()
+        if self._is_empty:
+            self._pieces.append(ToolCallPiece(self.count - 1, "{}"))
+        unread, self._arguments = self._arguments.unread(), None
+        return unread
 
     def take(self) -> list[ToolCallPiece]:
         """The pieces since the last call of this function."""
+        self._give()
         pieces, self._pieces = self._pieces, []
         return pieces
+
+    def _give(self) -> None:
+        written = "" if self._arguments is None else self._arguments.take()
+        if written:
+            self._pieces.append(ToolCallPiece(self.count - 1, written))
+            self._is_empty = False
 
 
 class Reader(Protocol):
     """Reads one block as it arrives, and starts its calls as soon as they are certain."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the closing marker was read."""
 
     def push(self, text: str) -> str | None:
         """The text after the block; None while the block continues."""
@@ -106,6 +149,7 @@ class CallFinder:
         self._block: CallBlock | None = None
         self._reader: Reader | None = None
         self._began = 0  # calls before the block
+        self._due: tuple[str, ...] = ()  # markers after a call whose block was left before its end
         self._blank = ""  # white space and markers that are content only if content follows
         self._called = False  # nothing but blank text since the last call
         self._arm(bare=True)
@@ -133,7 +177,7 @@ class CallFinder:
         return content, None
 
     def _enter(self, block: CallBlock, rest: str) -> str:
-        self._block, self._began = block, self._calls.count
+        self._block, self._began, self._due = block, self._calls.count, ()
         self._reader = block.reader(block.close, self._calls, self._declared)
         return block.open + rest if block.bare else rest
 
@@ -155,13 +199,19 @@ class CallFinder:
         assert block is not None
         assert reader is not None
         self._block = self._reader = None
+        self._calls.end()
         left = reader.left()
-        if self._calls.count == self._began and not block.bare:
+        if self._calls.count > self._began:
+            self._expect(() if reader.closed or not block.close else (block.close, *self._family.after))
+        elif not block.bare:
             left = block.open + left
         return self._content(left) if left else ""
 
     def _mark(self, tag: str) -> str:
         """A marker around blocks is markup where calls can be; elsewhere it is content."""
+        if tag in self._due:
+            self._expect(tuple(each for each in self._due if each != tag))
+            return ""
         if tag in self._family.before:
             self._blank += tag
             self._arm(bare=True)
@@ -182,9 +232,17 @@ class CallFinder:
         """Look for markers; for brackets without a marker only while `bare`."""
         if self._armed == bare:
             return
-        self._armed, family = bare, self._family
-        self._opens = {block.open: block for block in family.blocks if bare or not block.bare}
-        self._scanner.tags = (*self._opens, *family.before, *family.after)
+        self._armed = bare
+        self._opens = {block.open: block for block in self._family.blocks if bare or not block.bare}
+        self._look()
+
+    def _expect(self, markers: tuple[str, ...]) -> None:
+        """These are markup, even after content."""
+        self._due = tuple(each for each in markers if not any(open.startswith(each) for open in self._opens))
+        self._look()
+
+    def _look(self) -> None:
+        self._scanner.tags = (*self._opens, *self._family.before, *self._family.after, *self._due)
 
     def _finish(self) -> str:
         """The text ended: calls that an open block has started stay."""

@@ -10,6 +10,7 @@ class CharacterReader:
     """The part of a reader that finds the closing marker and stores the rest."""
 
     def __init__(self, close: str) -> None:
+        self.closed = False
         self._close = close
         self._left: list[str] = []  # characters since the block's beginning or its last call
         self._held = ""  # what may become the closing marker
@@ -19,15 +20,14 @@ class CharacterReader:
         for at, char in enumerate(text):
             if char == self._close[:1] and not self._quoted():
                 if text.startswith(self._close, at):
+                    self.closed = True
                     self._end_at_mark()
                     return text[at + len(self._close) :]
                 if self._close.startswith(text[at:]):
                     self._held = text[at:]
                     break
             if (taken := self._take(char)) is not None:
-                self._flush()
                 return text[at + taken :]
-        self._flush()
         return None
 
     def left(self) -> str:
@@ -47,6 +47,3 @@ class CharacterReader:
     def _end_at_mark(self) -> None:
         """The closing marker came."""
         raise NotImplementedError
-
-    def _flush(self) -> None:
-        """Give out what is certain after this push."""

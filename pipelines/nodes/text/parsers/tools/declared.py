@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import ast
-import json
-import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pipelines.nodes.text.parsers.tools.model_json import as_json, read_json
 
 TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
 UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 """What Python's parsers raise on text that is no value."""
-
-
-def read_json(text: str) -> Any:
-    """The JSON value in `text`; ValueError or RecursionError where there is none, or no finite number."""
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is no number of JSON")
-    return value
 
 
 class Declared:
@@ -31,6 +20,13 @@ class Declared:
     def __init__(self, tools: Sequence[dict[str, Any]] = ()) -> None:
         functions = [tool.get("function") or tool for tool in tools]
         self._parameters = {each.get("name"): each.get("parameters") for each in functions}
+
+    def name_in(self, id: str) -> str:
+        """The tool whose name is in a call's id, or the only tool; "" where neither is."""
+        bare = re.sub(r"^functions\W?_?|\W?_?\d*$", "", id)
+        named = [name for name in self._parameters if name and re.sub(r"\W", "_", name) == bare]
+        known = named or (list(self._parameters) if len(self._parameters) == 1 else [])
+        return str(known[0] or "") if known else ""
 
     def schema(self, function: str, parameter: str) -> dict[str, Any] | None:
         """The schema of one parameter; None where it is not declared."""
@@ -77,7 +73,7 @@ def _read(text: str, types: set[str]) -> Any:
     """The value in JSON, or as Python writes it where a type other than string is declared."""
     try:
         return read_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     word = text.strip().lower()
     if word in ("true", "false") and "boolean" in types:
@@ -92,11 +88,9 @@ def _read(text: str, types: set[str]) -> Any:
 def _read_python(text: str) -> Any:
     """A Python literal of lists and dicts; the text itself where it is none that JSON can hold."""
     try:
-        value = ast.literal_eval(text.strip())
-        json.dumps(value, allow_nan=False)
+        return read_json(as_json(ast.literal_eval(text.strip())))
     except UNREADABLE:
         return text
-    return value
 
 
 def _type(value: Any) -> str:

@@ -18,7 +18,7 @@ from pipelines.nodes.text.parsers.tools.tagged_calls import tagged
 NAME = r"(?P<name>\w[\w.\-]*+)"
 SEPARATOR = "<｜tool▁sep｜>"
 MISTRAL = rf"\s*{NAME}(?:\[CALL_ID\](?P<id>[^\[\s]+))?(?:\[ARGS\])?\s*"
-KIMI = rf"\s*(?P<id>(?:functions\.)?{NAME}:\d+)\s*<\|tool_call_argument_begin\|>\s*"
+KIMI = rf"\s*(?P<id>(?:functions\.)?{NAME}:\d+|[^\s<]+)\s*<\|tool_call_argument_begin\|>\s*"
 HARMONY = rf"{NAME}.*<\|message\|>\s*"
 
 
@@ -41,7 +41,11 @@ def _deepseek(name: str, tail: str = "") -> Family:
 
 def _functions(before: str, after: str) -> Family:
     """`<function=f><parameter=k>v</parameter></function>` between two markers, which models may omit."""
-    reader = tagged(rf"{NAME}\s*>\s*", r"\s*<parameter=(?P<key>[^>]+)>", "</parameter>")
+    key = (
+        r"(?:\s*([^>\n]+)>|([\w.\-]+)\s*[:=](?=[^>\n]*\n)[ \t]*)"  # a model may write `<parameter=key: value`
+    )
+    opens = ("<function=", before)
+    reader = tagged(rf"{NAME}\s*>\s*", "<parameter=", key, "</parameter>", after, opens)
     block = CallBlock("<function=", reader, "</function>")
     return Family((block,), before=(before,), after=(after,))
 
@@ -55,8 +59,11 @@ _GLM = Family(
             "<tool_call>",
             tagged(
                 rf"\s*{NAME}\s*",
-                r"\s*<arg_key>(?P<key>[^<]*)</arg_key>\s*<arg_value>",
+                "<arg_key>",
+                r"([^<]*)</arg_key>\s*<arg_value>",
                 "</arg_value>",
+                opens=("<tool_call>",),
+                inline=True,
             ),
             "</tool_call>",
         ),
@@ -64,8 +71,11 @@ _GLM = Family(
 )
 _MINIMAX = tagged(
     rf"[\"']?{NAME}[\"']?\s*>\s*",
-    r"\s*<parameter name=[\"']?(?P<key>[^\"'>]+)[\"']?>",
+    "<parameter name=",
+    r"[\"']?([^\"'>]+)[\"']?>",
     "</parameter>",
+    "</minimax:tool_call>",
+    ("<invoke name=", "<minimax:tool_call>"),
 )
 
 FAMILIES: dict[str, Family] = {
@@ -99,12 +109,12 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v31": _deepseek(rf"{NAME}\s*{SEPARATOR}\s*"),
     "kimi_k2": Family(
         (CallBlock("<|tool_call_begin|>", named(KIMI), "<|tool_call_end|>"),),
-        before=("<|tool_calls_section_begin|>",),
-        after=("<|tool_calls_section_end|>",),
+        before=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+        after=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     ),
     "openai": Family(
         (CallBlock(" to=functions.", named(HARMONY), "<|call|>"),),
-        before=("<|start|>assistant", "<|channel|>commentary"),
+        before=("<|start|>assistant", "<|channel|>commentary", "<|channel|>analysis", "<|channel|>final"),
     ),
     # parameters in tags
     "qwen3_coder": _QWEN3_CODER,
@@ -127,7 +137,13 @@ FAMILIES: dict[str, Family] = {
     "olmo3": Family((CallBlock("<function_calls>", PythonReader, "</function_calls>"),)),
     "lfm2": Family((CallBlock("<|tool_call_start|>", PythonReader, "<|tool_call_end|>"),)),
     # Gemma's own
-    "functiongemma": Family((CallBlock("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
-    "gemma4": Family((CallBlock("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),
+    "functiongemma": Family(
+        (
+            CallBlock(
+                "<start_function_call>", gemma("<escape>", "<start_function_call>"), "<end_function_call>"
+            ),
+        )
+    ),
+    "gemma4": Family((CallBlock("<|tool_call>", gemma('<|"|>', "<|tool_call>"), "<tool_call|>"),)),
     **NEWER,
 }

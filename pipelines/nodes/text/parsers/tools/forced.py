@@ -21,5 +21,7 @@ class ArgumentsOf:
         text = text if self._calls.count else text.lstrip()
         if text and not self._calls.count:
             self._calls.begin(self._name)
-        self._calls.more(text)
-        return "", self._calls.take()
+        rest = self._calls.more(text) or ""
+        if final:
+            self._calls.end()
+        return rest if rest.strip() else "", self._calls.take()

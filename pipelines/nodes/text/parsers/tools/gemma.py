@@ -1,70 +1,90 @@
 """Reads calls in Gemma's format: `call:f{city:<quote>Paris<quote>,days:[1,2]}`, with a marker for each quote.
 
-Keys are bare; only quoted text is a string.  A call is given out when its block is complete.
+Models also write JSON's strings, Python's words and texts without quotes.  A call is given out when its block
+is complete.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from pipelines.nodes.text.parsers.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
-from pipelines.nodes.text.parsers.tools.declared import Declared, read_json
+from pipelines.nodes.text.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tools.literals import Literals
+from pipelines.nodes.text.parsers.tools.model_json import as_json, mended
 
-DEEPEST = 100
-"""Most levels of nested values."""
+HEAD = re.compile(r"\s*call:([^{\s]+)")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
+BARE_KEY = re.compile(r"[^:,\]}]*+")
+BARE = re.compile(r"[^,\]}]*+")
 
 
-def gemma(quote: str) -> MakeReader:
-    """A reader for calls whose strings are between two `quote`s."""
-    return partial(GemmaReader, quote)
+def gemma(quote: str, open: str) -> MakeReader:
+    """A reader for calls whose strings are between two `quote`s; `open` begins the next call."""
+    return partial(GemmaReader, quote, open)
 
 
 class GemmaReader:
     """The reader of one call."""
 
-    def __init__(self, quote: str, close: str, calls: CallSink, declared: Declared) -> None:
-        self._quote = quote
+    def __init__(self, quote: str, open: str, close: str, calls: CallSink, declared: Declared) -> None:
+        self.closed = False
+        self._quote, self._open = quote, open
         self._calls = calls
         self._declared = declared
-        self._scanner = TagScanner(close)
+        self._scanner = TagScanner(quote, close, open)
+        self._quoted = False
         self._left: list[str] = []
 
     def push(self, text: str) -> str | None:
         for before, tag in self._scanner.push(text):
             self._left.append(before)
-            if tag:
-                self._left += [] if self._call() else [tag]
+            if not tag:
+                continue
+            self._quoted ^= tag == self._quote
+            called = tag != self._quote and self._call()
+            if tag != self._quote and (called or not self._quoted):
                 rest, self._scanner.held = self._scanner.held, ""
-                return rest
+                return self._end(tag, called) + rest
+            self._left.append(tag)
         return None
 
     def finish(self) -> None:
         """A call can be complete without the closing marker."""
-        if not self._call():
-            self._left.append(self._scanner.held)
+        self._left.append(self._scanner.held)
+        self._call()
 
     def left(self) -> str:
         return "".join(self._left)
 
+    def _end(self, tag: str, called: bool) -> str:
+        """The block ended at a marker.  Returns it where it begins the next block."""
+        if tag == self._open:
+            return tag
+        self.closed = True
+        if not called:
+            self._left.append(tag)
+        return ""
+
     def _call(self) -> bool:
-        """Whether the block is a call."""
+        """Whether the block begins with a call; what follows that is left."""
         body = self.left()
-        head = re.match(r"\s*call:([^{\s]+)", body)
+        head = HEAD.match(body)
         try:
-            arguments = _Values(body, head.end(), self._quote).whole() if head else None
-        except (ValueError, RecursionError):
+            values = GemmaValues(body, head.end(), self._quote) if head else None
+            arguments = values.value() if values else None
+        except ValueError:
             return False
-        if head is None or not isinstance(arguments, dict):
+        if head is None or values is None or not isinstance(arguments, dict):
             return False
         typed = {key: self._typed(head[1], key, value) for key, value in arguments.items()}
         self._calls.begin(head[1])
-        self._calls.more(json.dumps(typed, ensure_ascii=False))
-        self._left.clear()
+        self._calls.more(as_json(typed))
+        rest = body[values.at :]
+        self._left = [rest] if rest.strip() else []
         return True
 
     def _typed(self, name: str, key: str, value: Any) -> Any:
@@ -73,63 +93,68 @@ class GemmaReader:
         return self._declared.value(name, key, value) if known else value
 
 
-class _Values:
-    """Reads one value by descent; ValueError where the text is none."""
+class GemmaValues(Literals):
+    """Values of Gemma's format."""
 
     def __init__(self, text: str, at: int, quote: str) -> None:
-        self.text = text
-        self.at = at
-        self.quote = quote
-        self.depth = 0
-
-    def whole(self) -> Any:
-        value = self.value()
-        if self.text[self.at :].strip():
-            raise ValueError("text after the value")
-        return value
+        super().__init__(text, at)
+        self._quote = quote
 
     def value(self) -> Any:
-        if self.takes(self.quote):
-            return self.until(self.quote)
+        if self.takes(self._quote):
+            return self.until(self._quote)
         if self.takes("{"):
-            return dict(self.items("}", self.pair))
+            return dict(self.items("}", self._pair))
         if self.takes("["):
             return self.items("]", self.value)
-        plain = self.plain(",]}")
-        return read_json(plain)
+        if string := self._string():
+            return mended(string)
+        return self._bare()
 
-    def pair(self) -> tuple[str, Any]:
-        key = self.until(self.quote) if self.takes(self.quote) else self.plain(":,]}")
-        if not key or not self.takes(":"):
+    def _pair(self) -> tuple[str, Any]:
+        key = self._key()
+        self.needs(":")
+        if not key:
             raise ValueError("no key")
         return key, self.value()
 
-    def items(self, close: str, item: Callable[[], Any]) -> list[Any]:
-        found: list[Any] = []
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise ValueError("too deep")
-        while not self.takes(close):
-            if found and not self.takes(","):
-                raise ValueError("no comma")
-            found.append(item())
-        self.depth -= 1
-        return found
+    def _key(self) -> str:
+        if self.takes(self._quote):
+            return self.until(self._quote)
+        string = self._string()
+        found = None if string else self.matches(BARE_KEY)
+        return found[0].strip() if found else str(mended(string))
 
-    def takes(self, marker: str) -> bool:
-        while self.text[self.at : self.at + 1].isspace():
-            self.at += 1
-        found = self.text.startswith(marker, self.at)
-        self.at += len(marker) if found else 0
-        return found
-
-    def until(self, marker: str) -> str:
-        end = self.text.index(marker, self.at)
-        text, self.at = self.text[self.at : end], end + len(marker)
-        return text
-
-    def plain(self, stops: str) -> str:
+    def _string(self) -> str:
+        """A string of JSON or Python that is a whole value or key, "" where there is none."""
         start = self.at
-        while self.at < len(self.text) and self.text[self.at] not in stops:
-            self.at += 1
-        return self.text[start : self.at].strip()
+        found = self.matches(STRING)
+        self.takes("")
+        if found and self.text[self.at : self.at + 1] in ",]}:":
+            return found[0]
+        self.at = start
+        return ""
+
+    def _bare(self) -> Any:
+        """A number or a literal, or else a text without quotes, or of which the first one was left out."""
+        start = self.at
+        quoted = self._closed_text()
+        if quoted is not None:
+            return quoted
+        self.at = start
+        found = self.matches(BARE)
+        if found is None or not (text := found[0].strip()):
+            raise ValueError("no value")
+        try:
+            return mended(text)
+        except ValueError:
+            return text
+
+    def _closed_text(self) -> str | None:
+        """The text up to a quote that closes it, None where the next quote opens another one."""
+        end = self.text.find(self._quote, self.at)
+        text = self.text[self.at : end].strip()
+        if end < 0 or not text or text[-1] in ":[,{":
+            return None
+        self.at = end + len(self._quote)
+        return text

@@ -1,7 +1,7 @@
 """Reads calls in JSON: `{"name": …, "arguments": {…}}`, several of them, or a name followed by its arguments.
 
-Arguments are passed on as the model writes them, character by character, once name and arguments are known;
-JSON that is invalid after that is passed on unchanged.
+Arguments are passed on as the model writes them, once name and arguments are known; what is no JSON after
+that is mended, or ends them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pipelines.nodes.text.parsers.tools.json_text import (
     KEY_CHARS,
     Brackets,
     arguments_of,
-    as_json,
     before_arguments,
     name_of,
     says_arguments,
     value_of,
 )
+from pipelines.nodes.text.parsers.tools.model_json import as_json
 
 MAX_NAME_CHARS = 300
 """Most characters before the arguments of a call."""
@@ -34,9 +34,10 @@ MAX_NAME_CHARS = 300
 class Form:
     """The content of a block.  `name` is a pattern of the text before bare arguments, "" for none.
 
-    It has the groups name and perhaps id.  `objects` are calls as one object or a list of them; without
-    `needs_arguments` an object may omit its arguments.  `tail` are characters that, like white space, are
-    allowed between the value and the closing marker.
+    It has the groups name and perhaps id, which may have the name in it: clients rewrite ids, and models copy
+    them.  `objects` are calls as one object or a list of them; without `needs_arguments` an object may omit
+    its arguments.  `tail` are characters that, like white space, are allowed between the value and the
+    closing marker.
     """
 
     objects: bool = True
@@ -62,19 +63,16 @@ class JsonReader(CharacterReader):
         super().__init__(close)
         self._form = form
         self._calls = calls
+        self._declared = declared
         self._meaning: Callable[[str], int | None] = self._outside
-        self._arguments: list[str] = []  # characters of this push
         self._begun = False
         self._list = False
         self._start_of("")
 
     def finish(self) -> None:
-        if self._meaning == self._in_arguments:
-            self._arguments.append(self._held)
-            self._flush()
-        elif self._meaning == self._in_rest and self._text().strip()[:1] in ("", ",", "}"):
+        if self._begun and self._is_end():
             self._left.clear()
-        elif not (self._begun and self._blank()):
+        elif self._meaning != self._in_arguments:
             self._left.append(self._held)
 
     def _take(self, char: str) -> int | None:
@@ -83,24 +81,22 @@ class JsonReader(CharacterReader):
     def _text(self, start: int = 0) -> str:
         return "".join(self._left[start:])
 
-    def _blank(self) -> bool:
-        return not self._text().strip().strip(self._form.tail).strip()
+    def _is_end(self) -> bool:
+        """Whether what is left is the end of a call: blank, or the rest of its object."""
+        text = self._text().strip().strip(self._form.tail).strip()
+        return not text or (self._meaning == self._in_rest and text[0] in ",}")
 
     def _quoted(self) -> bool:
         """In strings of arguments the closing marker is text; before them it always ends the block."""
-        return self._begun and self._json.quoted
+        return self._begun and (self._calls.quoted or self._json.quoted)
 
     def _end_at_mark(self) -> None:
-        self._flush()
-        if self._begun and self._blank():
-            self._left.clear()
-        else:
+        if self._meaning == self._in_arguments:
+            self._left.append(self._calls.end())
+        if not self._begun:
             self._left.append(self._close)
-
-    def _flush(self) -> None:
-        if self._arguments:
-            self._calls.more("".join(self._arguments))
-            self._arguments.clear()
+        elif self._is_end():
+            self._left.clear()
 
     def _outside(self, char: str) -> int | None:
         """Where an object, alone or in a list, or a name can start."""
@@ -145,8 +141,9 @@ class JsonReader(CharacterReader):
         members = before_arguments("".join(self._left[self._start : -1]))
         if members and (name := name_of(value_of(members))):
             self._begin(name)
-            self._arguments.append("{")
-            self._meaning, self._base = self._in_arguments, 1
+            self._calls.more("{")
+            self._json.depth = 1
+            self._meaning, self._is_whole = self._in_arguments, False
         else:
             self._from = len(self._left) - 1
 
@@ -162,7 +159,7 @@ class JsonReader(CharacterReader):
         if not name or arguments is None:
             return 1
         self._begin(name)
-        self._arguments.append(arguments)
+        self._calls.more(arguments)
         return self._next()
 
     def _written(self, call: Any) -> str | None:
@@ -174,11 +171,14 @@ class JsonReader(CharacterReader):
         return as_json(arguments) if self._from is None else "".join(self._left[self._from : self._to])
 
     def _in_arguments(self, char: str) -> int | None:
-        counted = self._json.take(char)
-        self._arguments.append(char)
-        if not counted or self._json.depth > self._base:
+        rest = self._calls.more(char)
+        if rest is None:
             return None
-        if self._base == 0:
+        if rest:
+            self._left.append(rest.removesuffix(char))
+            self._meaning = self._after
+            return self._after(char)
+        if self._is_whole:
             return self._whole()
         self._meaning = self._in_rest
         return None
@@ -198,7 +198,6 @@ class JsonReader(CharacterReader):
         """An object ended: in a list another may follow."""
         if not self._list:
             return self._whole()
-        self._flush()
         self._meaning = self._outside
         return None
 
@@ -222,10 +221,12 @@ class JsonReader(CharacterReader):
             self._meaning = self._in_name
             return None if len(self._left) < MAX_NAME_CHARS else 1
         found = re.fullmatch(self._form.name, self._text(), re.DOTALL)
-        if found is None:
+        id = (found and found.groupdict().get("id")) or ""
+        name = found and (found["name"] or self._declared.name_in(id))
+        if not name:
             return 0
         self._start_of(char)
-        self._begin(found["name"], found.groupdict().get("id") or "")
-        self._arguments.append(char)
-        self._meaning, self._base = self._in_arguments, 0
+        self._begin(name, id)
+        self._calls.more(char)
+        self._meaning, self._is_whole = self._in_arguments, True
         return None

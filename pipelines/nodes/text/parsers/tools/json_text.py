@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.declared import read_json
+from pipelines.nodes.text.parsers.tools.model_json import mended, read_json
 
 ARGUMENTS = ("arguments", "parameters")
 NAMES = ("name", "tool_name")
@@ -38,7 +37,7 @@ def value_of(text: str) -> Any:
     """The JSON value in `text`, None where there is none."""
     try:
         return read_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
@@ -51,7 +50,10 @@ def name_of(call: Any) -> str:
 def arguments_of(call: Any) -> Any:
     """A call's arguments, an object or text that is one; None where they are missing or something else."""
     value = next((call[key] for key in ARGUMENTS if key in call), None)
-    value = value_of(value) if isinstance(value, str) else value
+    try:
+        value = mended(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
     return value if isinstance(value, dict) else None
 
 
@@ -66,7 +68,3 @@ def before_arguments(text: str) -> str | None:
     if key is None:
         return None
     return text[: len(text) - len(end) + key.start()].rstrip().removesuffix(",") + "}"
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

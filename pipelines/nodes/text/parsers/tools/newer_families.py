@@ -5,8 +5,6 @@ Data only, as in families.py, by vLLM's names of the formats where it has one.
 
 from __future__ import annotations
 
-import re
-
 from pipelines.nodes.text.parsers.tools.calls import CallBlock, Family
 from pipelines.nodes.text.parsers.tools.element_calls import ElementReader
 from pipelines.nodes.text.parsers.tools.json_calls import named, objects
@@ -21,8 +19,11 @@ def _invoked(mark: str, before: tuple[str, ...], after: tuple[str, ...]) -> Fami
     """`<invoke name="f"><parameter name="k">v</parameter></invoke>`, with a mark before each tag's name."""
     reader = tagged(
         rf"[\"']?{NAME}[\"']?\s*>\s*",
-        rf"\s*<{re.escape(mark)}parameter name=[\"']?(?P<key>[^\"'>]+)[\"']?(?:\s+string=\"\w*\")?\s*>",
+        f"<{mark}parameter name=",
+        r"[\"']?([^\"'>]+)[\"']?(?:\s+string=\"\w*\")?\s*>",
         f"</{mark}parameter>",
+        after[0],
+        (f"<{mark}invoke name=", *before),
     )
     return Family((CallBlock(f"<{mark}invoke name=", reader, f"</{mark}invoke>"),), before, after)
 

@@ -1,20 +1,33 @@
 """Reads calls in Python syntax: `[f(a=1, b="x"), g()]`, or one call on each line.
 
-`true`, `false` and `null` are JSON's.  A call is given out when the text after it shows that it is complete.
+`true`, `false` and `null` are JSON's; names may be reserved words or have dashes, and strings line breaks.  A
+call is given out when the text after it shows that it is complete.
 """
 
 from __future__ import annotations
 
 import ast
-import json
+import math
+import re
 import warnings
 from typing import Any
 
 from pipelines.nodes.text.parsers.tools.calls import CallSink
 from pipelines.nodes.text.parsers.tools.characters import CharacterReader
 from pipelines.nodes.text.parsers.tools.declared import UNREADABLE, Declared
+from pipelines.nodes.text.parsers.tools.literals import Literals
+from pipelines.nodes.text.parsers.tools.model_json import as_json
 
-WORDS = {"true": True, "false": False, "null": None}
+WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+NAME = re.compile(r"[^\W\d][\w-]*+(?:\.[^\W\d][\w-]*+)*+")
+KEY = re.compile(r"([^\W\d][\w-]*+)\s*=(?!=)")
+NUMBER = re.compile(r"[+-]*\s*[\d.](?:[\w.]|(?<=[eE])[+-])*+")
+STRING = re.compile(
+    r"([rRfFuU]{0,2})('''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")",
+    re.DOTALL,
+)
+ESCAPED_OR_BREAK = re.compile(r"\\(.)|[\n\r\0]", re.DOTALL)
+BREAKS = {"\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
 class PythonReader(CharacterReader):
@@ -27,23 +40,24 @@ class PythonReader(CharacterReader):
         self._list: bool | None = None  # None before the block's first character
         self._ended = False  # the list is closed
         self._depth = 0
-        self._quote = ""
-        self._escaped = False
+        self._quotes = Quotes()
 
     def finish(self) -> None:
-        """Calls on lines can be complete without the closing marker."""
+        """The last call can be complete without the closing marker."""
         if self._ended:
             self._left.clear()
-        elif not (self._list is False and self._call()):
+        elif not (self._call() and self._begun):
             self._left.append(self._held)
 
     def _quoted(self) -> bool:
-        return bool(self._quote)
+        return bool(self._quotes.open)
 
     def _end_at_mark(self) -> None:
-        if self._begun and self._ended:
+        if self._ended and self._begun:
             self._left.clear()
-        elif not (self._list is False and self._call() and self._begun):
+            return
+        self._call()
+        if not self._begun:
             self._left.append(self._close)
 
     def _take(self, char: str) -> int | None:
@@ -54,11 +68,11 @@ class PythonReader(CharacterReader):
                 return None
         if self._ended and not char.isspace():
             return 0
-        if self._quote or self._depth:
+        if self._depth:
             self._inside(char)
         elif (self._list and char in ",]") or (not self._list and char == "\n"):
             return self._separator(char)
-        elif not (char.isspace() or char.isidentifier() or char.isdigit() or char in ".("):
+        elif not (char.isspace() or char.isidentifier() or char.isdigit() or char in ".(-"):
             return 0
         else:
             self._depth += char == "("
@@ -68,12 +82,7 @@ class PythonReader(CharacterReader):
 
     def _inside(self, char: str) -> None:
         """In the brackets of a call."""
-        if self._quote:
-            self._quote = self._quote if self._escaped or char != self._quote else ""
-            self._escaped = not self._escaped and char == "\\"
-        elif char in "\"'":
-            self._quote = char
-        else:
+        if not self._quotes.take(char):
             self._depth += (char in "([{") - (char in ")]}")
 
     def _separator(self, char: str) -> int | None:
@@ -100,47 +109,138 @@ class PythonReader(CharacterReader):
         return True
 
 
+class Quotes:
+    """Which characters are in strings, of one quote or of three."""
+
+    def __init__(self) -> None:
+        self.open = ""
+        """The quote that would end the string; "" outside."""
+
+        self._last = ""  # the quotes that came last, one after the other
+        self._escaped = False
+
+    def take(self, char: str) -> bool:
+        """Whether the character is a part of a string."""
+        if self._escaped or (self.open and char == "\\"):
+            self._escaped, self._last = not self._escaped, ""
+            return True
+        if char not in "\"'":
+            self._last = ""
+            return bool(self.open)
+        self._last = self._last + char if self._last.endswith(char) else char
+        if not self.open:
+            self.open, self._last = (char * 3, "") if self._last == char * 3 else (char, self._last)
+        elif self._last.endswith(self.open):
+            self.open, self._last = "", self._last if self._last == char * 2 else ""
+        return True
+
+
 def read_call(text: str) -> tuple[str, str] | None:
     """Name and arguments of one call by keywords, None where there is anything else."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes in strings
-            call = ast.parse(text.strip(), mode="eval").body
-        return _name(call), json.dumps(_arguments(call), ensure_ascii=False, allow_nan=False)
+        return PythonValues(text).call()
     except UNREADABLE:
         return None
 
 
-def _name(call: ast.expr) -> str:
-    """Raises ValueError for anything but a call by keywords."""
-    if not isinstance(call, ast.Call) or call.args:
-        raise ValueError("no call by keywords")
-    name = ast.unparse(call.func)
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise ValueError("no name")
-    return name
+class PythonValues(Literals):
+    """Calls by keywords, and the literals that JSON has a value for."""
+
+    def call(self) -> tuple[str, str]:
+        name = self.matches(NAME)
+        self.needs("(")
+        pairs = self.items(")", self._argument)
+        if name is None or self.text[self.at :].strip():
+            raise ValueError("no call")
+        return name[0], as_json({key: value for each in pairs for key, value in each.items()})
+
+    def _argument(self) -> dict[str, Any]:
+        if self.takes("**"):
+            value = self.value()
+            if not isinstance(value, dict) or not value:
+                raise ValueError("no arguments by name")
+            return value
+        key = self.matches(KEY)
+        if key is None:
+            raise ValueError("an argument without a name")
+        return {key[1]: self.value()}
+
+    def value(self) -> Any:
+        if self.takes("["):
+            return self.items("]", self.value)
+        if self.takes("("):
+            return self._tuple()
+        if self.takes("{"):
+            return self._braces()
+        if string := self.matches(STRING):
+            return self._strings(string)
+        if number := self.matches(NUMBER):
+            return _number(number[0])
+        word = self.matches(NAME)
+        if word is None or word[0] not in WORDS:
+            raise ValueError("no literal")
+        return WORDS[word[0]]
+
+    def _tuple(self) -> Any:
+        """A value in brackets, or several."""
+        start = self.at
+        items = self.items(")", self.value)
+        is_one = len(items) == 1 and not self.text[start : self.at - 1].rstrip().endswith(",")
+        return items[0] if is_one else items
+
+    def _braces(self) -> Any:
+        """A dict, or a set as a list."""
+        start, depth = self.at, self._depth
+        try:
+            return dict(self.items("}", self._pair))
+        except NotAPair:
+            self.at, self._depth = start, depth
+            return self.items("}", self.value)
+
+    def _pair(self) -> tuple[str, Any]:
+        self.takes("")
+        key = None if self.text[self.at : self.at + 1] in "[({" else self.value()
+        if key is None or not self.takes(":"):
+            raise NotAPair
+        if not isinstance(key, str):
+            raise ValueError("a key that is no string")
+        return key, self.value()
+
+    def _strings(self, first: re.Match[str]) -> str:
+        """Strings that follow one another are one."""
+        parts: list[str] = []
+        found: re.Match[str] | None = first
+        while found:
+            parts.append(_string(*found.groups()))
+            found = self.matches(STRING)
+        return "".join(parts)
 
 
-def _arguments(call: ast.expr) -> dict[str, Any]:
-    assert isinstance(call, ast.Call)
-    arguments = {each.arg: _value(each.value) for each in call.keywords if each.arg}
-    if len(arguments) != len(call.keywords):
-        raise ValueError("an argument without a name")
-    return arguments
+class NotAPair(ValueError):
+    """There is no colon after what could be a key."""
 
 
-def _value(node: ast.expr) -> Any:
-    """Raises ValueError for what is no literal."""
-    if isinstance(node, ast.Name) and node.id in WORDS:
-        return WORDS[node.id]
-    if isinstance(node, ast.List | ast.Tuple):
-        return [_value(each) for each in node.elts]
-    if isinstance(node, ast.Dict):
-        return {_key(key): _value(value) for key, value in zip(node.keys, node.values, strict=True)}
-    return ast.literal_eval(node)
+def _number(text: str) -> int | float:
+    text = text.replace(" ", "")
+    if re.fullmatch(r"[+-]?0\d+", text):
+        return int(text)
+    value = ast.literal_eval(text)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("no number of JSON")
+    return value
 
 
-def _key(node: ast.expr | None) -> str:
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        raise ValueError("a key that is no string")
-    return node.value
+def _string(prefix: str, text: str) -> str:
+    """A string by Python's rules, in which line breaks may stand as they are."""
+    if "r" in prefix.lower():
+        return text[3:-3] if text.startswith(("'''", '"""')) else text[1:-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of unknown escapes
+        return str(ast.literal_eval(ESCAPED_OR_BREAK.sub(_escaped, text)))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A line break or NUL as an escape; a backslash before one is a backslash."""
+    if found[1] is None:
+        return BREAKS[found[0]]
+    return rf"\\{BREAKS[found[1]]}" if found[1] in BREAKS else found[0]

@@ -6,6 +6,15 @@ from patience import least_cpu_s
 
 from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
 
+HI = "<|start|>assistant<|channel|>final<|message|>hi"
+BROKEN_HEADERS = [
+    f"<|channel|>??<|end|><|start|>assistant<|channel|>analysis<|message|>think<|end|>{HI}",
+    f"<|channel|>commentary?commentary?<|channel|>analysis<|message|>think<|end|>{HI}",
+    f"<|channel|>{'commentary?' * 40}<|channel|>analysis<|message|>think<|end|>{HI}",
+    f"<|channel|>analysis<|message|>think<|start|>assistant to=assistant<|channel|>?<|end|>{HI}",
+    f"<|channel|>analysis<|message|>think{HI}",
+    "<|channel|>analysis<|message|>think<|channel|>final<|message|>hi",
+]
 TRANSCRIPTS = [
     *NEWER,
     ("deepseek_r1", "", "Two and two.\n</think>\n\nFour.", "Two and two.", "Four."),
@@ -68,9 +77,15 @@ TRANSCRIPTS = [
     ),
     ("openai_gptoss", "", "<|channel|>analysis<|message|>Two.", "Two.", ""),
     ("openai_gptoss", "", "<|channel|>final<|message|>2 <| 3", "", "2 <| 3"),
-    ("openai_gptoss", "", "<|channel|>ana", "", "<|channel|>ana"),
+    ("openai_gptoss", "", "<|channel|>ana", "", ""),
     ("openai_gptoss", "", "plain " * 50, "", "plain " * 50),
-    ("openai_gptoss", "", "plain " * 50 + "<|message|>a<|end|>b", "", "plain " * 50 + "<|message|>a<|end|>b"),
+    ("openai_gptoss", "", "plain " * 50 + "<|message|>a<|end|>b", "", "plain " * 50 + "ab"),
+    *(("openai_gptoss", "", text, "think", "hi") for text in BROKEN_HEADERS),
+    ("openai_gptoss", "", "<|start|>assistant", "", ""),
+    ("openai_gptoss", "", "set x to=5", "", "set x to=5"),
+    ("openai_gptoss", "", "set x to=5<|end|>", "", "set x to=5"),
+    ("openai_gptoss", "", f"Hi <|channel|>analysis<|message|>think{HI}", "think", "Hihi"),
+    ("openai_gptoss", "", f"<|channel|>analysis to=python code<|message|>think<|call|>{HI}", "think", "hi"),
     ("gemma4", "<|turn>model\n", "<|channel>thought\nTwo.\n<channel|>Four.", "Two.", "Four."),
     ("gemma4", "<|turn>model\n", "<|channel>thought\n<channel|>Four.", "", "Four."),
     ("gemma4", "<|channel>thought\n<channel|>", "Four.", "", "Four."),
