@@ -27,9 +27,13 @@ def check_request_lines(model: ModelFolder, graphs: Graphs | None = None) -> Non
             copy = take_snapshot(model.path, Path(folder) / "files", model.files()).path
         except (OSError, SnapshotError) as error:
             raise BuildError([f"{model.name}: {error}"]) from error
-        resources = Resources(EngineAddress(model.name, 0, ""))
-        for line in live_nodes(replace(model, path=copy), graph.bindings, resources):
-            line.node.close()
+        try:
+            resources = Resources(EngineAddress(model.name, 0, ""))
+            for line in live_nodes(replace(model, path=copy), graph.bindings, resources):
+                line.node.close()
+        except BuildError as error:
+            problems = [problem.replace(str(copy), str(model.path)) for problem in error.problems]
+            raise BuildError(problems) from error
 
 
 def _check_files(model: ModelFolder, graph: Graph) -> None:

@@ -85,7 +85,7 @@ def read_adapter_config(folder: Path) -> AdapterConfig:
     except ValidationError as error:
         fault = error.errors()[0]
         raise AdapterError(f"{CONFIG}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AdapterError(f"{CONFIG} is no JSON: {error}") from error
     _refuse(config, fields)
     return config

@@ -38,6 +38,8 @@ def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
     """What the adapters of these folders change, as q_proj; one that cannot be read changes nothing."""
     found: set[str] = set()
     for folder in folders:
+        if not (folder / WEIGHTS).is_file():
+            continue
         try:
             with safe_open(folder / WEIGHTS, "np") as tensors:
                 names: list[str] = tensors.keys()

@@ -9,6 +9,7 @@ from graphs.errors import GraphError
 from graphs.read import read
 from pipelines.host.model_terms import terms_of
 from pipelines.repository.model_folders import scan
+from pipelines.repository.ovms import config_file
 from pipelines.repository.ovms.classic_model import read_shape
 from pipelines.repository.ovms.config_file import read_config
 
@@ -124,6 +125,28 @@ def test_a_fault_of_one_servable_is_its_own(entry, what, tmp_path):
     }
     assert what in fault(found["m"])
     assert line(found["good"])["path"] == "dummy.xml"
+
+
+def test_an_entry_that_cannot_be_looked_into_fails_alone(tmp_path, monkeypatch):
+    """A loop of links, and a folder of another user; tests may run as root, who opens everything."""
+    model(tmp_path / "good", 1)
+    (tmp_path / "loop").symlink_to("loop")
+    looked = config_file.classic_servables
+
+    def refusing(entry, path):
+        if entry.name == "foreign":
+            raise PermissionError(13, "Permission denied", str(path))
+        return looked(entry, path)
+
+    model(tmp_path / "foreign", 1)
+    monkeypatch.setattr(config_file, "classic_servables", refusing)
+    found = {
+        each.name: each for each in scan(write(tmp_path, [{"name": n} for n in ("foreign", "good", "loop")]))
+    }
+    assert list(found) == ["foreign", "good", "loop"]
+    assert "foreign: cannot be looked into: [Errno 13] Permission denied" in fault(found["foreign"].servable)
+    assert "loop" in fault(found["loop"].servable)
+    assert line(found["good"].servable)["path"] == "dummy.xml"
 
 
 def test_a_fault_has_the_line_of_its_entry_in_the_file_that_lists_it(tmp_path):

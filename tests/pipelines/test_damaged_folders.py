@@ -13,8 +13,10 @@ import pytest
 from fake_decoder import FAKE_GRAPH
 from paced_model import write_model
 from patience import until
+from peft_adapters import write_adapted_model, write_adapter
 from voice_models import write_voice
 
+from pipelines.host.adapters.found import AdapterFinder, AdapterFit
 from pipelines.host.first_run.new_models import build_at_once
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.model_terms import terms_of
@@ -170,6 +172,22 @@ def test_names_that_are_no_text_trouble_nobody(models):
     Path(os.fsdecode(os.fsencode(models) + b"/a-good/x\xff.txt")).touch()
     found = {each.name: each.state for each in served(models)}
     assert found == {"a-good": "ready", "b\\xff": "failed", "z-good": "ready"}
+
+
+def test_a_damaged_adapter_troubles_neither_its_model_nor_other_adapters(tmp_path):
+    """One whose settings are no file is no adapter; one whose weights are none cannot be used."""
+    base = write_adapted_model(tmp_path / "models" / "base", "good")
+    for name, damage in DAMAGE.items():
+        for file in ("adapter_config.json", "adapter_model.safetensors"):
+            damage(write_adapter(base / "adapters" / f"{name} {file}") / file)
+    (folder,) = scan(tmp_path / "models")
+    fit = AdapterFit({}, 8)
+    (found,) = AdapterFinder().look([folder], {"base": fit})
+    no_files = {f"{name} adapter_config.json" for name in ("folder", "fifo", "loop", "nowhere")}
+    assert len(found.found) == 1 + 2 * len(DAMAGE) - len(no_files)
+    assert all(each.problem for each in found.found if each.name != "good")
+    assert inspect(tmp_path / "models")[0].problems == ()
+    assert [each.state for each in served(tmp_path / "models")] == ["ready"]
 
 
 NUMBERS = (".inf", "-.inf", ".nan", "1e308", "-1e308", "1" + "0" * 39, "-1", "0", "[]", "{}", "true", "word")

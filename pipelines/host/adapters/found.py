@@ -13,6 +13,7 @@ from pipelines.adapters.adapter_config import CONFIG
 from pipelines.adapters.read_adapter import WEIGHTS, adapter_folders, read_adapter
 from pipelines.adapters.weights import DIGEST_BYTES, AdapterError, ProductShape
 from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.regular_files import is_regular
 from pipelines.wire.lora_modules import LoraModule
 
 log = logging.getLogger("braid.host")
@@ -114,6 +115,8 @@ def found_adapter(name: str, path: Path, fit: AdapterFit | None, home: Path | No
     try:
         if home is not None and not all(_is_below(home, path / each) for each in ("", CONFIG, WEIGHTS)):
             raise AdapterError(LINK)
+        if missing := [each for each in (CONFIG, WEIGHTS) if not is_regular(path / each)]:
+            raise AdapterError(f"{missing[0]} is missing, or no file")
         if fit is not None:
             read_adapter(path, fit.products, fit.max_rank)
         return FoundAdapter(name, path, adapter_digest(path))
@@ -136,7 +139,7 @@ def adapter_digest(folder: Path) -> str:
 
 def _stamp(folder: Path) -> str:
     """Equal as long as no file of an adapter was changed."""
-    stats = [file.stat() for name in (CONFIG, WEIGHTS) if (file := folder / name).is_file()]
+    stats = [file.stat() for name in (CONFIG, WEIGHTS) if is_regular(file := folder / name)]
     return repr([(each.st_size, each.st_mtime_ns, each.st_ino) for each in stats])
 
 

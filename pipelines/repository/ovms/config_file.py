@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from pipelines.repository.ovms.classic_model import classic_servables
 from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, ServerConfig, SubConfig, sentences
 from pipelines.repository.ovms.servable import Servable
 from pipelines.repository.ovms.tensor_graph import ServedFile
+from pipelines.repository.regular_files import is_regular
 
 CONFIG_SUFFIX = ".json"
 SUBCONFIG = "subconfig.json"
@@ -43,15 +45,33 @@ def read_config(file: Path) -> list[Servable]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"{file}: a name may stand once, in all lists together: {', '.join(twice)}")
-    classic = {entry.name: _classic(entry, home) for entry, home in entries if _graph(entry, home) is None}
+    classic = {
+        entry.name: _looked_into(entry, home, _classic)
+        for entry, home in entries
+        if _graph(entry, home) is None
+    }
     graphs = [
-        _graph_servable(entry, home, classic) for entry, home in entries if _graph(entry, home) is not None
+        one
+        for entry, home in entries
+        if _graph(entry, home) is not None
+        for one in _looked_into(entry, home, partial(_graph_servable, models=classic))
     ]
     dags = [Servable(each.name, 1, file.parent, faults=(DAG,)) for each in config.pipeline_config_list]
     listed = [*(one for several in classic.values() for one in several), *graphs, *dags]
-    files = [nested for entry, home in entries if (nested := _subconfig(entry, home)).is_file()]
+    files = [nested for entry, home in entries if is_regular(nested := _subconfig(entry, home))]
     placed = _places([*files, file])
     return sorted((_placed(one, placed) for one in listed), key=lambda servable: servable.name)
+
+
+def _looked_into(
+    entry: GraphEntry, home: Path, look: Callable[[GraphEntry, Path], list[Servable]]
+) -> list[Servable]:
+    """What an entry means; one whose files cannot be looked into has a fault that says so."""
+    try:
+        return look(entry, home)
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        fault = f"cannot be looked into: {error}"
+        return [Servable(entry.name, 1, home, group=entry.group_name, faults=(fault,))]
 
 
 def _places(files: list[Path]) -> dict[str, tuple[str, int]]:
@@ -86,7 +106,7 @@ def _entries(config: ServerConfig, file: Path) -> Iterator[tuple[GraphEntry, Pat
     for entry in (*config.model_config_list, *config.mediapipe_config_list):
         yield entry, file.parent
         nested = _subconfig(entry, file.parent)
-        if nested.is_file():
+        if is_regular(nested):
             yield from ((each, nested.parent) for each in read_file(nested, SubConfig).model_config_list)
 
 
@@ -102,7 +122,7 @@ def base_path(entry: GraphEntry, home: Path) -> Path:
 def _graph(entry: GraphEntry, home: Path) -> Path | None:
     """The graph.pbtxt of an entry; None for a model."""
     file = base_path(entry, home) / (entry.graph_path or graph_file.FILE)
-    return file if file.is_file() or not isinstance(entry, ModelEntry) or entry.graph_path else None
+    return file if is_regular(file) or not isinstance(entry, ModelEntry) or entry.graph_path else None
 
 
 def _classic(entry: GraphEntry, home: Path) -> list[Servable]:
@@ -127,12 +147,12 @@ def _faults(entry: GraphEntry) -> tuple[str, ...]:
     return tuple(faults)
 
 
-def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servable]]) -> Servable:
+def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servable]]) -> list[Servable]:
     """A graph with what it names of other servables; its paths start from a folder that holds all of them."""
     file = _graph(entry, home)
     assert file is not None, "it was chosen because it has one"
     faults = _faults(entry)
-    if not file.is_file():
+    if not is_regular(file):
         faults = (*faults, f"there is no {file}")
     served = _by_version(models)
     named = {name: served[name] for name in graph_file.named_servables(file) if name in served}
@@ -152,7 +172,7 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
         )
         for name, one in usable.items()
     }
-    return Servable(
+    graph = Servable(
         *(entry.name, 1, folder),
         places=tuple(folder / place.resolve().relative_to(folder) for place in places),
         group=entry.group_name,
@@ -160,6 +180,7 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
         others=others,
         faults=faults,
     )
+    return [graph]
 
 
 def _by_version(models: dict[str, list[Servable]]) -> dict[str, Servable]:
