@@ -1,0 +1,110 @@
+"""GGUF files without graph.yaml, with chat templates of newer forms, as the openai client sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import openai
+import pytest
+import yaml
+from gguf_files import write_llama_like
+from server_process import ROOT, ServerProcess
+
+TEMPLATES = yaml.safe_load((ROOT / "tests/pipelines/nodes/text/small_templates.yaml").read_text())
+SERVED = ("lfm-2.5", "json-in-qwens-tags", "command-a-reasoning")
+CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": CITY}}]
+ASKED = [{"role": "user", "content": "Is it warm?"}]
+OSLO = [("weather", {"city": "Oslo"})]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    folder: Path = tmp_path_factory.mktemp("found")
+    (folder / "models").mkdir()
+    for name in SERVED:
+        write_llama_like(folder / "models" / f"{name}.gguf", template=TEMPLATES[name]["template"])
+    with ServerProcess(folder / "models", CACHE=str(folder / "cache")) as running:
+        for name in SERVED:
+            running.ready(name)
+        yield openai.OpenAI(base_url=f"{running.url}/v1", api_key="none")
+
+
+def said(client, text, *, stream, model="lfm-2.5", **more):
+    """(content, reasoning, calls, finish reason) of a reply in which the model writes this text, if one."""
+    fields = {"model": model, "messages": ASKED, "max_tokens": 400, "temperature": 0, **more}
+    if text is not None:
+        fields["extra_body"] = {"structured_outputs": {"choice": [text]}}
+    if not stream:
+        choice = client.chat.completions.create(**fields).choices[0]
+        made = choice.message.tool_calls or []
+        calls = [(each.function.name, json.loads(each.function.arguments)) for each in made]
+        return choice.message.content, getattr(choice.message, "reasoning", None), calls, choice.finish_reason
+    content, reasoning, calls, finish = None, None, [], None
+    for chunk in client.chat.completions.create(**fields, stream=True):
+        delta, finish = chunk.choices[0].delta, chunk.choices[0].finish_reason or finish
+        content = (content or "") + delta.content if delta.content else content
+        thought = getattr(delta, "reasoning", None)
+        reasoning = (reasoning or "") + thought if thought else reasoning
+        for each in delta.tool_calls or []:
+            calls += [["", ""]] if each.id else []
+            calls[-1][0] += each.function.name or ""
+            calls[-1][1] += each.function.arguments or ""
+    return content, reasoning, [(name, json.loads(arguments)) for name, arguments in calls], finish
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_is_content(client, stream):
+    content, reasoning, calls, _ = said(client, None, stream=stream, max_tokens=8)
+    assert content
+    assert (reasoning, calls) == (None, [])
+    assert said(client, "It is.", stream=stream) == ("It is.", None, [], "stop")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("model", "text", "content", "calls"),
+    [
+        ("lfm-2.5", "<|tool_call_start|>[weather(city='Oslo')]<|tool_call_end|>", None, OSLO),
+        ("json-in-qwens-tags", 'So.<function=weather>{"city": "Oslo"}</function>', "So.", OSLO),
+        (
+            "command-a-reasoning",
+            '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "weather", "parameters": {"city": "Oslo"}}]'
+            "<|END_ACTION|>",
+            None,
+            OSLO,
+        ),
+        ("command-a-reasoning", "<|START_RESPONSE|>It is.<|END_RESPONSE|>", "It is.", []),
+    ],
+)
+def test_calls_and_answers_are_found(client, model, text, content, calls, stream):
+    found = said(client, text, stream=stream, model=model, tools=TOOLS)
+    assert found == (content, None, calls, "tool_calls" if calls else "stop")
+
+
+@pytest.mark.parametrize("model", SERVED)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_must_be_made_is_made(client, model, stream):
+    """After reasoning, which a model with random weights may begin and would not end."""
+    more = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
+    if model != "json-in-qwens-tags":
+        more["extra_body"] = {"thinking_token_budget": 5}
+    content, _, ((name, arguments),), finish = said(client, None, stream=stream, model=model, **more)
+    assert content in (None, "")
+    assert (name, arguments["city"] in ("Oslo", "Rome"), finish) == ("weather", True, "tool_calls")
+
+
+def test_a_conversation_goes_on_after_the_call(client):
+    call = {
+        "id": "call00001",
+        "type": "function",
+        "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
+    }
+    history = [
+        *ASKED,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call00001", "content": "3 degrees"},
+    ]
+    reply = client.chat.completions.create(model="lfm-2.5", messages=history, max_tokens=4)
+    assert reply.choices[0].message.content is not None
