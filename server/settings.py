@@ -250,7 +250,8 @@ class Settings(BaseModel):
         gt=0,
         le=1,
         description="part of max_concurrency that one API key (without keys: one session) may hold while it "
-        "is alone; several get less each, so that places are left for others; 1: no bound",
+        "is alone; several get less each, so that places are left for others; with several keys it is also "
+        "the part of max_sockets, files_count and files_mb; 1: no bound",
     )
     error_codes: Literal["vllm", "openai"] = Field(
         default="vllm",
@@ -329,6 +330,11 @@ class Settings(BaseModel):
         if not "".join(engines).isdecimal() and engines and others.data.get("device"):
             raise ValueError("it names the devices: leave out BRAID_DEVICE")
         return engines
+
+    @property
+    def key_share(self) -> float:
+        """The part of a pool that one API key may hold: all of it where there are no others."""
+        return self.tenant_share if len({*self.api_keys}) > 1 else 1.0
 
     @property
     def engine_devices(self) -> list[str | None]:

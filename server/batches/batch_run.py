@@ -211,7 +211,8 @@ class BatchRun:
             raise
         self._check(wrote)
         counts.ended(results)
-        if await self._store.run(OfflineDatabase.is_full):
+        is_over = await self._store.run(OfflineDatabase.is_over_share, self._stored.account)
+        if is_over or await self._store.run(OfflineDatabase.is_full):
             self.stop("failed")
         self._store.check_disk()
 

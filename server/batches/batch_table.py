@@ -42,6 +42,14 @@ CREATE TABLE IF NOT EXISTS results (
 COLUMNS = "number, account, status, body, output_s, expires, total, completed, failed, ends_as"
 ACTIVE = f"status IN ({', '.join(repr(status) for status in UNFINISHED)})"
 
+SHARES = (
+    f"WITH shares AS MATERIALIZED (SELECT account, sum(NOT {NOT_RUNNING}) AS runs, count(*) AS total,"
+    f" max(beat) AS served FROM batches WHERE {ACTIVE} GROUP BY account)"
+)
+"""Of each account with batches that have not ended: how many of them run, how many there are, and when one
+ran last.  Parameters: those of `lease_bounds`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
@@ -105,18 +113,18 @@ class BatchTable:
         query = f"SELECT 1 FROM batches WHERE input_file = ? AND {ACTIVE}"
         return self._db.execute(query, (file_id,)).fetchone() is not None
 
-    def num_bytes(self) -> int:
-        """Bytes of all results that are in no file yet."""
-        return int(self._db.execute("SELECT coalesce(sum(size), 0) FROM batches").fetchone()[0])
+    def num_bytes(self, account: str | None = None) -> int:
+        """Bytes of an account's results that are in no file yet; None: of all."""
+        query = "SELECT coalesce(sum(size), 0) FROM batches WHERE coalesce(? = account, 1)"
+        return int(self._db.execute(query, (account,)).fetchone()[0])
 
     def remove_oldest(self, max_count: int) -> None:
-        """Remove the oldest batches that have ended, beyond `max_count` batches."""
+        """Remove the oldest batches that have ended, beyond `max_count`: those of who has the most."""
         (count,) = self._db.execute("SELECT count(*) FROM batches").fetchone()
-        self._db.execute(
-            f"DELETE FROM batches WHERE number IN (SELECT number FROM batches WHERE NOT {ACTIVE}"
-            " ORDER BY number LIMIT ?)",
-            (max(0, count - max_count),),
-        )
+        ended = f"FROM batches WHERE NOT {ACTIVE}"
+        most = f"SELECT account {ended} GROUP BY account ORDER BY count(*) DESC LIMIT 1"
+        oldest = f"SELECT number {ended} AND account = ({most}) ORDER BY number LIMIT ?"
+        self._db.execute(f"DELETE FROM batches WHERE number IN ({oldest})", (max(0, count - max_count),))
 
     # --- owners
 
@@ -125,15 +133,30 @@ class BatchTable:
         return self._db.execute(query, lease_bounds(self._ticks())).fetchone() is not None
 
     def claim(self, owner: str) -> StoredBatch | None:
-        """The oldest batch that has work and no live owner; `owner` has it from now on."""
-        where = f"{ACTIVE} AND {NOT_RUNNING} ORDER BY number LIMIT 1"
-        stored = self._one(where, lease_bounds(self._ticks()))
+        """A batch that has work and no live owner; `owner` has it from now on.
+
+        Of the account with the fewest that run, then of the one whose last run is longest ago, the oldest.
+        """
+        of_account = "FROM shares WHERE shares.account = batches.account"
+        turn = f"(SELECT runs {of_account}), (SELECT served {of_account}), number"
+        where = f"{ACTIVE} AND {NOT_RUNNING} ORDER BY {turn} LIMIT 1"
+        lease = lease_bounds(self._ticks())
+        stored = self._one(where, (*lease, *lease), SHARES)
         if stored is not None:
             self._db.execute(
                 "UPDATE batches SET owner = ?, beat = ? WHERE number = ?",
                 (owner, self._ticks(), stored.number),
             )
         return stored
+
+    def gives_way(self, account: str) -> bool:
+        """Whether a batch waits of another account, of which fewer run than of this one."""
+        query = (
+            f"{SHARES} SELECT 1 FROM shares WHERE runs < total AND account != ?"
+            " AND runs < (SELECT runs FROM shares WHERE account = ?) LIMIT 1"
+        )
+        lease = lease_bounds(self._ticks())
+        return self._db.execute(query, (*lease, account, account)).fetchone() is not None
 
     def heartbeat(self, owner: str) -> dict[int, str]:
         """Renew the owner's leases; the number of each batch that it has → its status."""
@@ -198,8 +221,9 @@ class BatchTable:
         )
         return [Result(line, bool(succeeded), data) for line, succeeded, data in rows.fetchall()]
 
-    def _one(self, where: str, values: Iterable[Any]) -> StoredBatch | None:
-        row = self._db.execute(f"SELECT {COLUMNS} FROM batches WHERE {where}", tuple(values)).fetchone()
+    def _one(self, where: str, values: Iterable[Any], tables: str = "") -> StoredBatch | None:
+        query = f"{tables} SELECT {COLUMNS} FROM batches WHERE {where}"
+        row = self._db.execute(query, tuple(values)).fetchone()
         return None if row is None else _stored(row)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from typing import NamedTuple
 from uuid import uuid4
 
 from pipelines.errors import BraidError
@@ -25,8 +26,19 @@ MAX_RUNS = 2
 """Batches that a worker runs at a time; the others wait."""
 EXPIRE_S = 60.0
 """Between two looks for files that have expired."""
+TURN_S = 120.0
+"""After this time a batch is given back where one of another key waits of which fewer run."""
 AFTER_FAILURE_S = 5.0
 """A batch whose run failed waits so long for the next worker."""
+
+
+class ClaimedBatch(NamedTuple):
+    """A batch that this worker runs `since_s`, by the monotonic clock."""
+
+    run: BatchRun
+    task: asyncio.Task[None]
+    stored: StoredBatch
+    since_s: float
 
 
 class BatchWorker:
@@ -37,7 +49,7 @@ class BatchWorker:
         self._calls = calls
         self._load_of = load_of
         self._owner = uuid4().hex
-        self._runs: dict[int, tuple[BatchRun, asyncio.Task[None]]] = {}
+        self._runs: dict[int, ClaimedBatch] = {}
         self._looking: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -63,6 +75,7 @@ class BatchWorker:
                     await self._store.expire()
                     expired_s = time.monotonic()
                 await self._follow_clients()
+                await self._give_turns()
                 await self._claim()
             except (BraidError, OSError) as error:  # a failing database was logged
                 log.debug("batches wait: %s", error)
@@ -75,11 +88,23 @@ class BatchWorker:
         if not self._runs:
             return
         owned = await self._store.run(OfflineDatabase.heartbeat, self._owner)
-        for number, (run, task) in list(self._runs.items()):
+        for number, running in list(self._runs.items()):
             if number not in owned:
-                task.cancel()
+                running.task.cancel()
             elif owned[number] == "cancelling":
-                run.stop("cancelled")
+                running.run.stop("cancelled")
+
+    async def _give_turns(self) -> None:
+        """Give a batch back that has had its turn, where all places are taken and another key waits."""
+        if len(self._runs) < MAX_RUNS:
+            return
+        for running in [*self._runs.values()]:
+            had_turn = time.monotonic() - running.since_s > TURN_S
+            if had_turn and await self._store.run(OfflineDatabase.gives_way, running.stored.account):
+                running.task.cancel()
+                await asyncio.wait({running.task})
+                await self._release(running.stored)
+                return
 
     async def _claim(self) -> None:
         while len(self._runs) < MAX_RUNS and self._store.has_room():
@@ -88,7 +113,7 @@ class BatchWorker:
                 return
             run = BatchRun(self._store, self._calls, self._owner, stored, self._load_of)
             task = asyncio.create_task(self._run(run, stored), name=stored.batch.id)
-            self._runs[stored.number] = run, task
+            self._runs[stored.number] = ClaimedBatch(run, task, stored, time.monotonic())
 
     async def _run(self, run: BatchRun, stored: StoredBatch) -> None:
         try:
@@ -112,7 +137,7 @@ class BatchWorker:
             await self._store.run(OfflineDatabase.release, self._owner, stored.number)
 
     async def _end(self) -> None:
-        tasks = [task for _, task in self._runs.values()]
+        tasks = [running.task for running in self._runs.values()]
         if self._looking is not None:
             tasks.append(self._looking)
         for task in tasks:

@@ -17,6 +17,7 @@ from server.batches.batch_models import Batch, BatchErrors, Status
 from server.batches.batch_table import BatchTable, Result, StoredBatch, can_be_cancelled
 from server.files import file_table
 from server.files.file_table import FileTable, ListPage, StoredFile
+from server.http.admission import may_take
 from server.sqlite.connection import connect, transaction
 
 SCHEMA_VERSION = 1
@@ -34,11 +35,15 @@ class NoBatch(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class OfflineLimits:
-    """Of all files together, results that are in no file yet among them; `max_batches` of one key run."""
+    """Of all files together, results that are in no file yet among them; `max_batches` of one key run.
+
+    A key alone may have `share` of the files and of the bytes.
+    """
 
     max_files: int
     max_bytes: int
     max_batches: int
+    share: float = 1.0
 
 
 class OfflineDatabase:
@@ -65,19 +70,28 @@ class OfflineDatabase:
 
     # --- files
 
-    def check_room(self, num_bytes: int) -> None:
-        """Raise Overloaded where there is no room for a file of this many bytes."""
-        count, size = self._files.totals()
-        limits = self._limits
-        if count >= limits.max_files or size + self._batches.num_bytes() + num_bytes > limits.max_bytes:
+    def check_room(self, account: str, num_bytes: int) -> None:
+        """Raise Overloaded where there is no room for a file of an account of this many bytes."""
+        (own, own_bytes), (count, size) = self._held(account), self._held(None)
+        share, free = self._limits.share, self._limits.max_files - count
+        if not may_take(share, own, free) or not self._may_write(own_bytes, size, num_bytes):
             raise Overloaded(
-                f"{count} files with {size} bytes are stored; delete some (BRAID_FILES_COUNT, BRAID_FILES_MB)"
+                f"{count} files with {size} bytes are stored, of them {own} files with {own_bytes} bytes of "
+                "this API key; delete some (BRAID_FILES_COUNT, BRAID_FILES_MB, BRAID_TENANT_SHARE)"
             )
+
+    def _held(self, account: str | None) -> tuple[int, int]:
+        """The number of an account's files, and its bytes; None: of all."""
+        count, size = self._files.totals(account)
+        return count, size + self._batches.num_bytes(account)
+
+    def _may_write(self, own_bytes: int, num_bytes: int, more: int) -> bool:
+        return may_take(self._limits.share, own_bytes, self._limits.max_bytes - num_bytes, more)
 
     def add_file(self, file: StoredFile) -> None:
         """Raises Overloaded where it has no room."""
         with transaction(self._db):
-            self.check_room(file.size)
+            self.check_room(file.account, file.size)
             self._files.add([file])
 
     def file(self, file_id: str, account: str) -> StoredFile:
@@ -224,6 +238,13 @@ class OfflineDatabase:
     def is_full(self) -> bool:
         """Whether the files, and the results that are in none yet, have more bytes than they may."""
         return self._files.totals()[1] + self._batches.num_bytes() > self._limits.max_bytes
+
+    def is_over_share(self, account: str) -> bool:
+        """Whether an account has more bytes than its share of them."""
+        return not self._may_write(self._held(account)[1], self._held(None)[1], 0)
+
+    def gives_way(self, account: str) -> bool:
+        return self._batches.gives_way(account)
 
     def done_lines(self, number: int) -> set[int]:
         return self._batches.done_lines(number)

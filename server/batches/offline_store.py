@@ -27,7 +27,9 @@ class OfflineStore:
         self.max_file_bytes = settings.file_mb << 20
         self.max_age_s = settings.files_days * DAY_S
         self.lines = LineLimits(settings.batch_lines, settings.max_body_mb << 20)
-        self.limits = OfflineLimits(settings.files_count, settings.files_mb << 20, settings.batches_per_key)
+        self.limits = OfflineLimits(
+            settings.files_count, settings.files_mb << 20, settings.batches_per_key, settings.key_share
+        )
         self.changed = asyncio.Event()
         """Set when a client made or cancelled a batch in this worker."""
 

@@ -10,12 +10,13 @@ from typing import BinaryIO, get_args
 import falcon
 import falcon.asgi
 
-from pipelines.errors import Overloaded, RequestError
+from pipelines.errors import RequestError
 from server.batches.database import OfflineDatabase
 from server.batches.offline_store import OfflineStore
 from server.files.file_models import DeletedFile, FileList, FileObject
 from server.files.file_table import ListPage, Purpose, StoredFile, new_file_id
 from server.files.upload import Upload, UploadSink, stored_file
+from server.http.admission import Admission
 from server.http.error_text import quoted
 from server.http.errors import BodyTooLarge
 from server.http.exchange import Exchange
@@ -26,8 +27,10 @@ from server.services import Services
 
 MAX_FORM_BYTES = 1 << 20
 """Of the parts of a form that are no file."""
-MAX_UPLOADS = 4
+MAX_UPLOADS = 8
 """Files that a worker writes at a time, of which none is counted yet."""
+UPLOAD_SHARE = 0.5
+"""The part of them that one tenant may write while it is alone."""
 MAX_LIST = 10_000
 READ_BYTES = 256 << 10
 
@@ -46,21 +49,15 @@ class FilesEndpoint(_FilesEndpoint):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._num_uploads = 0
+        self._uploads = Admission(MAX_UPLOADS, UPLOAD_SHARE, "takes {} uploads", "bound")
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
         exchange.at_end(self._services.admission.enter(exchange.tenant))
-        if self._num_uploads >= MAX_UPLOADS:
-            raise Overloaded(f"this worker already takes {MAX_UPLOADS} uploads; try again soon")
-        self._num_uploads += 1
-        exchange.at_end(self._uploaded)
+        exchange.at_end(self._uploads.enter(exchange.tenant))
         file = await self._upload(req, exchange)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = file_object(file).model_dump_json().encode()
-
-    def _uploaded(self) -> None:
-        self._num_uploads -= 1
 
     async def _upload(self, req: falcon.asgi.Request, exchange: Exchange) -> StoredFile:
         """The row of a file that is on the disk; nothing is left of one that is refused."""
@@ -68,7 +65,7 @@ class FilesEndpoint(_FilesEndpoint):
         num_bytes = req.content_length or 0
         if num_bytes > store.max_file_bytes + MAX_FORM_BYTES:
             raise BodyTooLarge(f"a file may have {store.max_file_bytes} bytes at most (BRAID_FILE_MB)")
-        await store.run(OfflineDatabase.check_room, max(0, num_bytes - MAX_FORM_BYTES))
+        await store.run(OfflineDatabase.check_room, exchange.account, max(0, num_bytes - MAX_FORM_BYTES))
         store.check_disk(max(0, num_bytes - MAX_FORM_BYTES))
         sink = UploadSink(store.folder, file_id, store.max_file_bytes, store.check_disk)
         reader: FormReader[Upload] = FormReader(req.content_type or "", sink.take)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import falcon.asgi
 
-from pipelines.errors import NotFound, Overloaded
+from pipelines.errors import NotFound
 from pipelines.telemetry.speech import count_sockets
+from server.http.admission import Admission
 from server.http.auth import SUBPROTOCOL_KEY
+from server.http.socket_exchange import SocketExchange
 from server.process.socket_options import has_sockets
 from server.realtime.event_loop import EventLoop
 from server.services import Services
@@ -22,19 +24,17 @@ class RealtimeEndpoint:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._num_open = 0
+        settings = services.settings
+        self._places = Admission(settings.max_sockets, settings.key_share, "has {} WebSockets", "max_sockets")
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         hint = "" if has_sockets() else "; install what it needs with pip install 'braid-server[audio]'"
         raise NotFound(f"Not Found: {req.path} is for WebSockets{hint}")
 
     async def on_websocket(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
-        settings = self._services.settings
-        if self._num_open >= settings.max_sockets:
-            raise Overloaded(
-                f"this worker already has {self._num_open} WebSockets, its max_sockets; try again soon"
-            )
-        self._count(1)
+        exchange: SocketExchange = req.scope["braid.exchange"]
+        leave = self._places.enter(exchange.tenant)
+        count_sockets(1)
         try:
             await ws.accept(_subprotocol(ws.subprotocols))
             is_older = "realtime" in (req.get_header(BETA) or "")
@@ -43,16 +43,12 @@ class RealtimeEndpoint:
                 or req.get_param("intent") == "transcription"
                 or OPENAI_SUBPROTOCOL in ws.subprotocols
             )
-            exchange = req.scope["braid.exchange"]
             await EventLoop(
                 self._services, ws, exchange, req.get_param("model") or None, is_openai, is_older
             ).run()
         finally:
-            self._count(-1)
-
-    def _count(self, change: int) -> None:
-        self._num_open += change
-        count_sockets(change)
+            leave()
+            count_sockets(-1)
 
 
 def _subprotocol(offered: Sequence[str]) -> str | None:

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import falcon
 import falcon.asgi
 
+from server.http.admission import Admission
 from server.http.exchange import Exchange
 from server.http.streaming import as_stream
 from server.services import Services
-from server.status.feed import Watcher
+from server.status.feed import MAX_WATCHERS, Watcher
 
 EVENTS = "text/event-stream"
 
@@ -20,12 +21,15 @@ class StatusEndpoint:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        share = services.settings.key_share
+        self._places = Admission(MAX_WATCHERS, share, "has {} watchers of its status", "bound")
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         feed, model = self._services.feed, req.get_param("model") or None
         exchange: Exchange = req.scope["braid.exchange"]
         self._check(model)
         if EVENTS in req.accept or req.get_param_as_bool("stream"):
+            exchange.at_end(self._places.enter(exchange.tenant))
             watcher = feed.watch(model, exchange.sees)
             exchange.at_end(watcher.close)
             exchange.when_gone(watcher.close)

@@ -84,9 +84,10 @@ class FileTable:
         )
         return [StoredFile(*row) for row in rows]
 
-    def totals(self) -> tuple[int, int]:
-        """The number of all files and their bytes."""
-        count, size = self._db.execute("SELECT count(*), coalesce(sum(size), 0) FROM files").fetchone()
+    def totals(self, account: str | None = None) -> tuple[int, int]:
+        """The number of an account's files and their bytes; None: of all."""
+        query = "SELECT count(*), coalesce(sum(size), 0) FROM files WHERE coalesce(? = account, 1)"
+        count, size = self._db.execute(query, (account,)).fetchone()
         return int(count), int(size)
 
     def remove(self, file_id: str) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from server.disk_space import StorageFull
+from server.http.admission import may_take
 from server.responses.sqlite_tables import StoredResponse, connect
 from server.sqlite.connection import transaction
 from server.sqlite.leases import LEASE_S, NOT_RUNNING, lease_bounds
@@ -19,9 +21,12 @@ from server.sqlite.leases import LEASE_S, NOT_RUNNING, lease_bounds
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
+    """`share` is the part of the bytes that one account may take with responses that run: none is evicted."""
+
     max_count: int
     max_bytes: int
     max_age_s: float
+    share: float = 1.0
 
 
 class ResponseDatabase:
@@ -48,28 +53,35 @@ class ResponseDatabase:
         self._db.close()
 
     def add(self, stored: StoredResponse) -> bool:
-        """Store a response and evict old ones over the limits; False when its id is in use."""
+        """Store a response in the place of old ones beyond the limits; False when its id is in use.
+
+        Raises StorageFull for one that takes too much of the store.
+        """
         row = (stored.id, stored.status, stored.body, stored.items, stored.background, stored.owner)
         size = len(stored.body) + len(stored.items)
+        if size > self._limits.max_bytes // 2:
+            raise StorageFull("a response that takes more than half of BRAID_RESPONSES_MB is not stored")
         with transaction(self._db):
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            if self._db.execute("SELECT 1 FROM responses WHERE id = ?", (stored.id,)).fetchone():
+                return False
+            if stored.owner is not None:
+                self._check_share(stored.account, size)
+            self._make_room(stored.account, size, 1)
+            self._db.execute(
+                "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*row, self._ticks(), self._now(), size, stored.account),
             )
-            if done.rowcount == 0:
-                return False
             self._index_items(stored)
-            self._evict()
         return True
 
     def update(self, owner: str, stored: StoredResponse, events: Iterable[tuple[int, bytes]]) -> bool:
         """Write the progress of a running response; False, with nothing written, when `owner` lost it."""
         events = list(events)
-        more = sum(len(data) for _, data in events)
+        more = sum(len(data) for _, data in events) + len(stored.body)
         with transaction(self._db):
             done = self._db.execute(
-                "UPDATE responses SET status = ?, body = ?, owner = ?, beat = ?, size = size + ?"
-                " WHERE id = ? AND owner = ?",
+                "UPDATE responses SET status = ?, body = ?, owner = ?, beat = ?,"
+                " size = size - length(body) + ? WHERE id = ? AND owner = ?",
                 (stored.status, stored.body, stored.owner, self._ticks(), more, stored.id, owner),
             )
             if done.rowcount == 0:
@@ -77,7 +89,7 @@ class ResponseDatabase:
             self._add_events(stored.id, events)
             self._index_items(stored)
             if stored.owner is None:
-                self._evict()
+                self._make_room(stored.account)
         return True
 
     def get(self, response_id: str, account: str = "") -> StoredResponse | None:
@@ -117,10 +129,13 @@ class ResponseDatabase:
         self, stored: StoredResponse, status: str, body: bytes, events: Iterable[tuple[int, bytes]] = ()
     ) -> bool:
         """End a running response in place of its owner; False when it has already ended."""
+        events = list(events)
+        more = sum(len(data) for _, data in events) + len(body)
         with transaction(self._db):
             done = self._db.execute(
-                "UPDATE responses SET status = ?, body = ?, owner = NULL WHERE id = ? AND owner = ?",
-                (status, body, stored.id, stored.owner),
+                "UPDATE responses SET status = ?, body = ?, owner = NULL, size = size - length(body) + ?"
+                " WHERE id = ? AND owner = ?",
+                (status, body, more, stored.id, stored.owner),
             )
             if done.rowcount == 0:
                 return False
@@ -168,26 +183,60 @@ class ResponseDatabase:
         rows = [(response_id, number, data) for number, data in events]
         self._db.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
 
-    def _evict(self) -> None:
-        """Delete expired responses, then the oldest ended ones until the rest is within the limits."""
-        limits, lease = self._limits, lease_bounds(self._ticks())
-        oldest = self._now() - limits.max_age_s
-        expired = self._db.execute(
-            f"SELECT id FROM responses WHERE made <= ? AND {NOT_RUNNING}", (oldest, *lease)
-        )
-        self._delete([row[0] for row in expired.fetchall()])
-        count, size = self._db.execute("SELECT number, size FROM totals").fetchone()
-        if count <= limits.max_count and size <= limits.max_bytes:
-            return
-        evicted = []
-        for response_id, num_bytes in self._db.execute(
-            f"SELECT id, size FROM responses WHERE {NOT_RUNNING} ORDER BY made", lease
-        ):
+    def _make_room(self, account: str, more: int = 0, num_more: int = 0) -> None:
+        """Delete expired responses, then ended ones until `more` bytes of an account are within the limits.
+
+        The oldest of who holds the largest part of the store go first; an account that holds a smaller part
+        than this one loses nothing for it.  Raises StorageFull where that gives too few bytes for new ones.
+        """
+        self._delete_expired()
+        limits = self._limits
+        accounts = {name: (number, size) for name, number, size in self._db.execute("SELECT * FROM shares")}
+        number, size = accounts.get(account, (0, 0))
+        accounts[account] = number + num_more, size + more
+        while True:
+            count, size = (sum(each) for each in zip(*accounts.values(), strict=True))
             if count <= limits.max_count and size <= limits.max_bytes:
-                break
-            evicted.append(response_id)
-            count, size = count - 1, size - num_bytes
-        self._delete(evicted)
+                return
+            found = self._next_victim(accounts, account)
+            if found is None and more and size > limits.max_bytes:
+                raise StorageFull("the response store is full of responses that have not ended; try again")
+            if found is None:
+                return
+            victim, response_id, num_bytes = found
+            number, size = accounts[victim]
+            accounts[victim] = number - 1, size - num_bytes
+            self._delete([response_id])
+
+    def _check_share(self, account: str, more: int) -> None:
+        """Raise StorageFull where running responses of an account have no place for `more` bytes."""
+        size = "SELECT coalesce(sum(size), 0) FROM responses WHERE owner IS NOT NULL"
+        query = f"{size} AND coalesce(? = account, 1)"
+        own, running = (self._db.execute(query, (name,)).fetchone()[0] for name in (account, None))
+        if not may_take(self._limits.share, own, self._limits.max_bytes - running, more):
+            raise StorageFull("background responses of this API key take their share of BRAID_RESPONSES_MB")
+
+    def _next_victim(self, accounts: dict[str, tuple[int, int]], account: str) -> tuple[str, str, int] | None:
+        """The account that is to lose a response: its name, the response's id and size."""
+        limits, lease = self._limits, lease_bounds(self._ticks())
+        parts = {
+            name: max(number / limits.max_count, size / limits.max_bytes)
+            for name, (number, size) in accounts.items()
+        }
+        query = f"SELECT id, size FROM responses WHERE account = ? AND {NOT_RUNNING} ORDER BY made LIMIT 1"
+        for name in sorted(parts, key=lambda name: -parts[name]):
+            if parts[name] < parts[account]:
+                return None
+            oldest = self._db.execute(query, (name, *lease)).fetchone()
+            if oldest is not None:
+                return name, *oldest
+        return None
+
+    def _delete_expired(self) -> None:
+        oldest = self._now() - self._limits.max_age_s
+        query = f"SELECT id FROM responses WHERE made <= ? AND {NOT_RUNNING}"
+        expired = self._db.execute(query, (oldest, *lease_bounds(self._ticks()))).fetchall()
+        self._delete([row[0] for row in expired])
 
     def _delete(self, response_ids: list[str]) -> None:
         for response_id in response_ids:

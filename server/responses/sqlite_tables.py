@@ -8,8 +8,8 @@ from pathlib import Path
 
 from server.sqlite import connection
 
-SCHEMA_VERSION = 2
-"""Version of the tables; a file of version 1 gets the new tables, one of a later version is refused."""
+SCHEMA_VERSION = 3
+"""Version of the tables; a file of an earlier one gets the new tables, one of a later version is refused."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS responses (
     id TEXT PRIMARY KEY,
@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS responses (
     account TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX IF NOT EXISTS by_age ON responses (made);
+CREATE INDEX IF NOT EXISTS by_account ON responses (account, made);
 CREATE INDEX IF NOT EXISTS by_owner ON responses (owner) WHERE owner IS NOT NULL;
 CREATE TABLE IF NOT EXISTS events (
     response TEXT NOT NULL,
@@ -38,23 +39,25 @@ CREATE TABLE IF NOT EXISTS item_places (
     PRIMARY KEY (item, account)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_response ON item_places (response);
-CREATE TABLE IF NOT EXISTS totals (
-    row INTEGER PRIMARY KEY,
+CREATE TABLE IF NOT EXISTS shares (
+    account TEXT PRIMARY KEY,
     number INTEGER NOT NULL,
     size INTEGER NOT NULL
-);
-INSERT OR IGNORE INTO totals VALUES (1, 0, 0);
+) WITHOUT ROWID;
+INSERT OR REPLACE INTO shares SELECT account, count(*), sum(size) FROM responses GROUP BY account;
 CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON responses BEGIN
-    UPDATE totals SET number = number + 1, size = size + NEW.size;
+    INSERT OR IGNORE INTO shares VALUES (NEW.account, 0, 0);
+    UPDATE shares SET number = number + 1, size = size + NEW.size WHERE account = NEW.account;
 END;
 CREATE TRIGGER IF NOT EXISTS grown AFTER UPDATE OF size ON responses BEGIN
-    UPDATE totals SET size = size + NEW.size - OLD.size;
+    UPDATE shares SET size = size + NEW.size - OLD.size WHERE account = NEW.account;
 END;
 CREATE TRIGGER IF NOT EXISTS dropped AFTER DELETE ON responses BEGIN
-    UPDATE totals SET number = number - 1, size = size - OLD.size;
+    UPDATE shares SET number = number - 1, size = size - OLD.size WHERE account = OLD.account;
+    DELETE FROM shares WHERE account = OLD.account AND number = 0;
 END;
 """
-"""`totals` has one row of running sums, so that checking the limits needs no scan of all responses."""
+"""`shares` has running sums of each account, so that checking the limits needs no scan of all responses."""
 
 FROM_VERSION_1 = """
 ALTER TABLE responses ADD COLUMN account TEXT NOT NULL DEFAULT '';
@@ -62,6 +65,12 @@ ALTER TABLE item_places RENAME TO old_places;
 DROP INDEX by_response;
 """
 """It is not known which key made what is stored: any key may read it until it expires, as before."""
+FROM_VERSION_2 = """
+DROP TRIGGER added;
+DROP TRIGGER grown;
+DROP TRIGGER dropped;
+DROP TABLE totals;
+"""
 ITEMS_FROM_VERSION_1 = """
 INSERT INTO item_places (item, response) SELECT item, response FROM old_places;
 DROP TABLE old_places;
@@ -90,8 +99,10 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
     Raises sqlite3.Error and OSError.
     """
-    return connection.connect(path, SCHEMA_VERSION, _statements, older=(1,))
+    return connection.connect(path, SCHEMA_VERSION, _statements, older=(1, 2))
 
 
 def _statements(version: int) -> str:
-    return FROM_VERSION_1 + TABLES + ITEMS_FROM_VERSION_1 if version == 1 else TABLES
+    if version == 1:
+        return FROM_VERSION_1 + TABLES + ITEMS_FROM_VERSION_1
+    return FROM_VERSION_2 + TABLES if version == 2 else TABLES
