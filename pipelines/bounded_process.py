@@ -8,6 +8,7 @@ ends the process when a job takes too much of the processor's time, whatever it 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import sys
@@ -16,11 +17,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+NICE = 5
+"""How far other processes go before: a costly job takes little from the steps of models."""
+
 
 def main(outcome: Callable[[Any], Any], max_memory_bytes: int) -> None:
     """Work until the input ends; the process gets at most `max_memory_bytes` of addresses."""
     resource.setrlimit(resource.RLIMIT_AS, (max_memory_bytes, max_memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(NICE)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the process ends with its input
     for line in sys.stdin.buffer:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 """The folder that holds the packages."""
 TICK_S = 0.1
 """How long a wait is blind to a client that has left."""
-PATIENCE = 12
+PATIENCE = 20
 """Seconds of waiting for each second of processor time that a job may take, on a machine under load."""
 START_S = 30.0
 STOP_S = 5.0
@@ -106,11 +106,12 @@ class BoundedProcess:
         try:
             return self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            return self.kill()
+            self._process.kill()
+            return self._process.wait()
 
-    def kill(self) -> int:
+    def kill(self) -> None:
         self._process.kill()
-        return self._process.wait()
+        self.end()
 
 
 class BoundedProcesses:
