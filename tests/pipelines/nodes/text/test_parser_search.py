@@ -170,7 +170,7 @@ def read(reasoning: str | None, tools: str | None, prompt: str, pieces: list[str
     return thought.strip(), said, [(each, json.loads(arguments)) for each, arguments in calls]
 
 
-@pytest.mark.parametrize("name", cases(QUICK))
+@pytest.mark.parametrize("name", cases(("LFM2.5-8B-A1B", "GLM-4.6", "muse-glimmer", "command-a-reasoning")))
 def test_what_a_template_writes_is_read_whole_and_in_pieces(name):
     reasoning, tools = expected(name)
     if not (reasoning or tools):

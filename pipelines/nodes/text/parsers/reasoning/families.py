@@ -12,7 +12,11 @@ INSIDE = Markers(begins_inside=True)
 
 _FINAL = "[BEGIN FINAL RESPONSE]"  # ends the reasoning and opens the answer
 _APRIEL = Markers(
-    ("Here are my reasoning steps:",), (_FINAL,), ends=(_FINAL, "<tool_calls>"), may_be_unopened=True
+    ("Here are my reasoning steps:",),
+    (_FINAL,),
+    ends=(_FINAL, "<tool_calls>"),
+    special=True,
+    may_be_unopened=True,
 )
 _COHERE = Markers(("<|START_THINKING|>",), ("<|END_THINKING|>",), ends=("<|START_ACTION|>",), special=True)
 
