@@ -64,7 +64,9 @@ def test_a_template_that_does_not_end_is_stopped(searches, monkeypatch):
     assert "longer than 1 s" in found.notes[0]
 
 
-def test_a_template_that_takes_all_memory_gets_none(searches):
+def test_a_template_that_takes_all_memory_gets_none(searches, monkeypatch):
+    monkeypatch.setattr(template_parsers, "MAX_MEMORY_BYTES", 320 << 20)
+    monkeypatch.setattr(template_parsers, "MAX_S", 2.0)
     found = find_parsers(DOUBLES)
     assert found.settings == {}
     assert len(found.notes) == 1
