@@ -75,6 +75,12 @@ class NoTextFits(RequestError):
     pass
 
 
+class InvalidConfig(BraidError):
+    """config.json of OpenVINO Model Server cannot be taken: what was served before is served on."""
+
+    status, kind = 412, "PreconditionFailedError"
+
+
 class FetchFailed(RequestError):
     status, kind = 422, "UnprocessableEntityError"
 

@@ -19,6 +19,7 @@ import psutil
 
 from graphs.compose import GraphSource
 from graphs.errors import GraphError
+from pipelines.errors import BraidError, EngineError, InvalidConfig, RequestError
 from pipelines.garbage_collection import release_free_pages
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
 from pipelines.host.lifecycle.residents import Terms
@@ -76,10 +77,14 @@ class Removed:
 
 @dataclass(frozen=True)
 class Scanned:
-    """The repository was looked at, for the `number`th time; `found` is new, changed or to be tried again."""
+    """The repository was looked at, for the `number`th time; `found` is new, changed or to be tried again.
+
+    `error`: it could not be read, so that nothing has changed.
+    """
 
     number: int
     found: list[tuple[ModelFolder, Terms]]
+    error: BraidError | None = None
 
 
 Event = Loaded | LoadFailed | Restored | Removed | Scanned | AdaptersFound
@@ -124,6 +129,7 @@ class Loader:
         self._known: dict[str, _Known] = {}
         self._last_look: dict[str, str] = {}  # of a poll: name → version and fingerprint
         self._num_asked = self._num_scans = 0
+        self._scan_error: BraidError | None = None
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="loader", daemon=True)
 
@@ -167,7 +173,7 @@ class Loader:
         self._num_scans += 1
         found = self._found(self._is_stale)
         self._look_for_adapters()
-        self._notify(Scanned(self._num_scans, found))
+        self._notify(Scanned(self._num_scans, found, self._scan_error))
 
     def _poll(self) -> None:
         """Only what two looks find equal is taken: a folder that is being written changes between them."""
@@ -191,6 +197,7 @@ class Loader:
         return seen.get(folder.name) == state
 
     def _found(self, is_due: Callable[[ModelFolder], bool]) -> list[tuple[ModelFolder, Terms]]:
+        self._scan_error = None
         try:
             found = {folder.name: folder for folder in self._scan(self._repository)}
             for name in self._known.keys() - found.keys():
@@ -199,8 +206,10 @@ class Loader:
             return [(self._note(folder), _terms(folder)) for folder in due]
         except (OSError, ValueError) as error:
             log.error("cannot scan the model repository: %s", error)
-        except Exception:
+            self._scan_error = _unreadable(error)
+        except Exception as error:
             log.exception("cannot scan the model repository %s", self._repository)
+            self._scan_error = EngineError(f"the model repository cannot be read: {type(error).__name__}")
         return []
 
     def _note(self, folder: ModelFolder) -> ModelFolder:
@@ -295,6 +304,13 @@ def _terms(folder: ModelFolder) -> Terms:
     except Exception:
         log.exception("cannot read what %s asks for", folder.name)
         return Terms()
+
+
+def _unreadable(error: OSError | ValueError) -> BraidError:
+    """In the words and with the status of OpenVINO Model Server, and with the place."""
+    if isinstance(error, OSError):
+        return RequestError(f"Config file not found or cannot open. {error}")
+    return InvalidConfig(f"Reloading config file failed. {error}")
 
 
 def _same(one: ModelFolder, other: ModelFolder) -> bool:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
+from pipelines.errors import (
+    BraidError,
+    EngineError,
+    InvalidConfig,
+    NotFound,
+    Overloaded,
+    RequestError,
+    Unavailable,
+)
 from pipelines.wire.messages import Inferred, ModelSettled, Profiled, TokenUpdate
 
 ERRORS: dict[int, type[BraidError]] = {
-    error.status: error for error in (RequestError, NotFound, Overloaded, Unavailable, EngineError)
+    error.status: error
+    for error in (RequestError, NotFound, InvalidConfig, Overloaded, Unavailable, EngineError)
 }
 
 

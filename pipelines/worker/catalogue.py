@@ -104,6 +104,10 @@ class Catalogue:
         """
         return self._table.versions(name)
 
+    def ended(self) -> list[tuple[str, int]]:
+        """Name and version of each model that was taken out of the repository."""
+        return [(name, model.version) for name, model in self._table.ended.items()]
+
     def hold(self, pipeline: Pipeline) -> Callable[[], None]:
         """The instances that a pipeline calls take calls until the function that this gives is called."""
         instance_ids = self._table.instance_ids(pipeline.model)

@@ -18,6 +18,7 @@ from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.used_adapter import UsedAdapter
 
 FAILED_RETRY_AFTER_S = 30
+MAX_ENDED = 100
 WORST_FIRST = ("failed", "loading", "unloading", "unloaded")
 
 
@@ -76,12 +77,16 @@ class ModelTable:
     built: dict[str, BuiltPipeline] = field(default_factory=dict)
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Why the pipeline of a model could not be built."""
+    ended: dict[str, ModelStatus] = field(default_factory=dict)
+    """Models that were taken out of the repository, as they were last; at most MAX_ENDED."""
     adapters: dict[str, AdapterName] = field(default_factory=dict)
     """By the names that requests may use: NAME and MODEL:NAME.  No model has one of them."""
 
     def take(self, status: Status | None) -> None:
         """None: the host is gone."""
         self.is_up = status is not None
+        if status is not None:
+            self._note_ended({model.name for model in status.models})
         self.models = {model.name: model for model in status.models} if status else {}
         self.adapters = {}
         for model in self.models.values():
@@ -89,6 +94,12 @@ class ModelTable:
                 found = AdapterName(model.name, adapter)
                 self._name(f"{model.name}:{adapter.name}", found)
                 self._name(adapter.name, found)
+
+    def _note_ended(self, names: set[str]) -> None:
+        self.ended |= {name: model for name, model in self.models.items() if name not in names}
+        self.ended = {name: model for name, model in self.ended.items() if name not in names}
+        for name in [*self.ended][:-MAX_ENDED]:
+            del self.ended[name]
 
     def _name(self, name: str, found: AdapterName) -> None:
         """The first that can be used keeps a name."""

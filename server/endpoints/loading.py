@@ -10,13 +10,17 @@ import falcon.asgi
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from graphs.keep_alive import keep_alive_s
+from pipelines.repository.model_versions import model_of
 from pipelines.worker.model_table import ModelCard
 from server.http.request_body import joined, parse
 from server.kserve.triton import repository_index
 from server.services import Services
 
-OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "AVAILABLE", "unloading": "AVAILABLE"}
-"""State of a model → OpenVINO Model Server's word; any other is LOADING."""
+OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "END", "unloading": "END"}
+"""State of a model → OpenVINO Model Server's word; any other is LOADING.  A model that is not in memory is
+AVAILABLE where requests load it, and takes none where it is END.
+"""
+OK = {"error_code": "OK", "error_message": "OK"}
 
 
 def _seconds(value: float | str | None) -> float | None:
@@ -154,13 +158,18 @@ def _ovms_status(services: Services) -> bytes:
     catalogue = services.catalogue
     names = [card.name for card in catalogue.cards()]
     found = {name: list(map(_ovms_version, catalogue.versions(name).values())) for name in names}
-    entries = {name: {"model_version_status": versions} for name, versions in found.items()}
+    for name, version in catalogue.ended():
+        end = {"version": str(version), "state": "END", "status": OK}
+        found.setdefault(model_of(name), []).append(end)
+    entries = {name: {"model_version_status": versions} for name, versions in sorted(found.items())}
     return json.dumps(entries, indent=1).encode()
 
 
 def _ovms_version(card: ModelCard) -> dict[str, Any]:
-    error = {"error_code": "OK", "error_message": "OK"}
+    error = OK
     if card.state == "failed":
         error = {"error_code": "FAILED_PRECONDITION", "error_message": "; ".join(card.problems)}
     state = OVMS_STATES.get(card.state, "LOADING")
+    if card.on_request and state == "END":
+        state = "AVAILABLE"
     return {"version": str(card.version), "state": state, "status": error}

@@ -160,6 +160,9 @@ class ScriptedPipeline:
 
 
 class ScriptedCatalogue:
+    def ended(self):
+        return []
+
     def __init__(self, pipeline: ScriptedPipeline) -> None:
         self.pipeline = pipeline
         self.models = [ModelCard("tiny", 1, 1700000000, pipeline.max_context, "ready", [], pipeline.task)]

@@ -91,6 +91,7 @@ class Lifecycle:
         self._scans: dict[Key, _AskedScan] = {}
         self._num_scans = self._num_changes = 0
         self._failures: list[str] = []
+        self._scan_error: BraidError | None = None
         self._is_due, self._plan_at_s = False, 0.0
         if limits.max_bytes is not None:
             limit_default_caches(int(limits.max_bytes * DEFAULT_CACHE_SHARE))
@@ -215,7 +216,7 @@ class Lifecycle:
             if self._num_scans >= asked.number:
                 del self._scans[key]
                 failures = self._failures[asked.num_failures :]
-                error = Unavailable("; ".join(failures)) if failures else None
+                error = self._scan_error or (Unavailable("; ".join(failures)) if failures else None)
                 send = partial(self._send, key, error, self._num_changes > asked.num_changes)
                 self._followers.when_at(self._num_statuses(), send)
 
@@ -246,7 +247,7 @@ class Lifecycle:
     # Events of the loader
 
     def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
-        self._num_scans = event.number
+        self._num_scans, self._scan_error = event.number, event.error
         for folder, terms in event.found:
             name = folder.name
             self._folders[name], self._terms[name] = folder, terms

@@ -44,7 +44,7 @@ def read_config(file: Path) -> list[Servable]:
     names = [entry.name for entry, _ in entries] + [pipeline.name for pipeline in config.pipeline_config_list]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"{file}: a name may stand once, in all lists together: {', '.join(twice)}")
+        raise ValueError(f"{file}: a name may stand once, in all lists together: {_lines(file, twice)}")
     classic = {
         entry.name: _looked_into(entry, home, _classic)
         for entry, home in entries
@@ -72,6 +72,14 @@ def _looked_into(
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError
         fault = f"cannot be looked into: {error}"
         return [Servable(entry.name, 1, home, group=entry.group_name, faults=(fault,))]
+
+
+def _lines(file: Path, names: list[str]) -> str:
+    """`m (lines 3, 9)` for each name, of those that stand in this file."""
+    text, lines = file.read_text(encoding="utf-8"), dict[str, list[str]]()
+    for match in _NAME.finditer(text):
+        lines.setdefault(json.loads(match[1]), []).append(str(text.count("\n", 0, match.start()) + 1))
+    return ", ".join(f"{name} (lines {', '.join(lines.get(name, ['of other files']))})" for name in names)
 
 
 def _places(files: list[Path]) -> dict[str, tuple[str, int]]:
