@@ -21,7 +21,7 @@ from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.origins import PageGuard
-from server.http.socket_exchange import SocketExchange
+from server.http.socket_exchange import ARRIVING, SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.responses.foreground import NOT_STORED
@@ -113,12 +113,10 @@ class App:
         exchange: Exchange
         if scope["type"] == "websocket":
             exchange = socket = SocketExchange(receive, send, self._services.work, error_words)
-            send = socket.send
+            send, scope[ARRIVING] = socket.send, self._services.arriving
         else:
-            losses = scope.get(LOSSES)
-            exchange = Exchange(receive, send, self._services.work, error_words, watches=losses is None)
-            if losses is not None:
-                losses.append(exchange.leave)
+            exchange = Exchange(receive, send, self._services.work, error_words, watches=LOSSES not in scope)
+        scope.get(LOSSES, []).append(exchange.leave)
         scope["braid.exchange"] = exchange
         try:
             await self._falcon(scope, exchange.receive, send)
@@ -158,6 +156,7 @@ def create_app(services: Services) -> App:
         middleware.insert(0, _cors(settings))
     app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
+    app.ws_options.max_receive_queue = 0  # a message is read when the one before it was worked on
     errors.install(app, endpoints.meant_path)
     for path, resource in endpoints.routes(services):
         app.add_route(path, resource)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 import json
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import falcon
 import falcon.asgi
@@ -17,23 +20,48 @@ from server.services import Services
 PAGE = Path(openapi.__file__).with_name("page.html")
 
 
+class Document(NamedTuple):
+    """The document as JSON, the same compressed, and a tag that changes with it."""
+
+    plain: bytes
+    gzipped: bytes
+    tag: str
+
+
 @cache
-def document_json() -> bytes:
-    """The document as JSON; made at the first request for it."""
+def written() -> Document:
+    """Made at the first request for it."""
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
-    return json.dumps(document(PREFIXES), ensure_ascii=False).encode()
+    plain = json.dumps(document(PREFIXES), ensure_ascii=False).encode()
+    return Document(plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=12).hexdigest())
 
 
 class OpenAPIEndpoint:
-    """The document."""
+    """The document, compressed for those who take that, and not again for those who have it."""
 
     def __init__(self, services: Services) -> None:
-        pass
+        self._found: Document | None = None
+        self._making = asyncio.Lock()
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        found = self._found or await self._made()
+        resp.etag = found.tag
+        resp.set_headers({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        if {found.tag, "*"} & set(req.if_none_match or ()):
+            resp.status = falcon.HTTP_304
+            return
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(document_json)
+        resp.data = found.plain
+        if "gzip" in (req.get_header("Accept-Encoding") or ""):
+            resp.data = found.gzipped
+            resp.set_header("Content-Encoding", "gzip")
+
+    async def _made(self) -> Document:
+        """Made once, however many ask at the same time."""
+        async with self._making:
+            self._found = found = self._found or await asyncio.to_thread(written)
+        return found
 
 
 class DocsEndpoint:

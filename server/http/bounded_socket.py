@@ -5,9 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from uvicorn._types import ASGIReceiveEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
+
+from pipelines.errors import Overloaded
+from server.http.exchange import LOSSES
+from server.http.request_body import ArrivingBodies
+from server.http.socket_exchange import ARRIVING, SWITCHING_PROTOCOLS
 
 log = logging.getLogger("braid.sockets")
 log.setLevel(logging.WARNING)  # a line for each socket that opens or closes says nothing
@@ -23,18 +30,32 @@ ABORT_S = 2.0
 """After this time a connection is dropped whose client reads nothing, not even that it is closed."""
 REFUSED = STATUS_LINE[400] + b"content-length: 0\r\nconnection: close\r\n\r\n"
 TOO_BIG = 1009
+TRY_AGAIN_LATER = 1013
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
-    """Also bounds fragments, and what a client that does not read lets pile up."""
+    """Also bounds fragments, and what a client that does not read lets pile up.
+
+    What it holds of messages, whole or not, that the application has not done with counts among the bodies
+    that its worker reads: `scope[ARRIVING]`, where the application has put them.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = self.conn.logger = log
+        self._num_queued = 0  # bytes of whole messages, with the one that the application works on
+        self._num_taken = 0  # of that one
+        self._num_counted = 0
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code == SWITCHING_PROTOCOLS:
+            self.scope[LOSSES] = []  # type: ignore[literal-required]
 
     def data_received(self, data: bytes) -> None:
         """The first data is a whole head; the library takes some that are no handshake for ones to ignore."""
         super().data_received(data)
+        self._count()
         if not self.handshake_initiated:
             self.handshake_initiated = self.handshake_complete = self.close_sent = True
             self.transport.write(REFUSED)
@@ -46,6 +67,44 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
         elif not self.close_sent:
             super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        self._num_queued += sum(map(len, self.frames))
+        super().send_receive_event_to_app()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """The application has done with the message before."""
+        self._num_queued -= self._num_taken
+        self._num_taken = 0
+        self._count()
+        message = await super().receive()
+        if message["type"] == "websocket.receive":
+            text, data = message.get("text"), message.get("bytes")
+            self._num_taken = len(data or b"") if text is None else len(text.encode())
+        return message
+
+    def _count(self) -> None:
+        """Note what is held now; a long message that is too much for the worker ends the socket."""
+        bodies: ArrivingBodies | None = getattr(self, "scope", {}).get(ARRIVING)
+        if bodies is None:
+            return
+        held = self._num_queued + sum(map(len, self.frames)) + len(self.conn.reader.buffer)
+        held, before = (0 if self.disconnected else held), self._num_counted
+        self._num_counted = held
+        try:
+            bodies.add(held - before, held)
+        except Overloaded as error:
+            if not self.close_sent and held > before:
+                self.conn.fail(TRY_AGAIN_LATER, error.message)
+                self.handle_parser_exception()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.frames = []
+        self.conn.reader.buffer.clear()
+        self._count()
+        for lost in getattr(self, "scope", {}).get(LOSSES, ()):
+            lost()
 
     def handle_ping(self) -> None:
         pongs = b"".join(self.conn.data_to_send())

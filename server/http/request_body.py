@@ -53,6 +53,15 @@ class ArrivingBodies:
         self.max_bytes = max_bytes
         self.num_bytes = 0
 
+    def add(self, num_bytes: int, whole: int) -> None:
+        """Count a piece of something of which `whole` bytes are held now.
+
+        Raises Overloaded where that is long and too much is held; what was counted stays so.
+        """
+        self.num_bytes += num_bytes
+        if whole > SHORT_BODY_BYTES and self.num_bytes > MAX_ARRIVING * self.max_bytes:
+            raise Overloaded("this worker is reading too many long bodies; try again soon")
+
     async def read(
         self,
         req: falcon.asgi.Request,
@@ -126,11 +135,10 @@ class _CountedPieces(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         piece, bodies = await anext(self._pieces), self._bodies
         self.num_bytes += len(piece)
-        bodies.num_bytes += len(piece)
         if self.num_bytes > bodies.max_bytes:
+            bodies.num_bytes += len(piece)
             raise self._too_large()
-        if self.num_bytes > SHORT_BODY_BYTES and bodies.num_bytes > MAX_ARRIVING * bodies.max_bytes:
-            raise Overloaded("this worker is reading too many long bodies; try again soon")
+        bodies.add(len(piece), self.num_bytes)
         return piece
 
     def _too_large(self) -> BodyTooLarge:

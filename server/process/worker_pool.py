@@ -6,6 +6,7 @@ leaves the old ones serving.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -95,7 +96,8 @@ class WorkerPool:
         """Collect dead children.  Raises HaltServer where no worker starts and none serves."""
         if self._in_reload:
             raise _Reloaded
-        self._look_after_hosts()  # first: the arbiter waits for any child, and a host's status would be lost
+        with contextlib.suppress(FileNotFoundError):  # `manage` says so; an arbiter that ends comes here too
+            self._hosts.poll()  # first: the arbiter waits for any child, and a host's status would be lost
         while True:
             try:
                 self._reap()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from server.endpoints import ROOT_ROUTES, ROUTES
+from server.endpoints.documentation import OpenAPIEndpoint, written
 from server.endpoints.paths import PREFIXES
 from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
@@ -110,3 +114,33 @@ def test_the_page_needs_nothing_but_this_server(rig):
 def test_the_page_of_fields_is_up_to_date():
     written = Path(__file__).parents[2] / "docs" / "fields.md"
     assert written.read_text() == page(), "python -m server.openapi.fields_page > docs/fields.md"
+
+
+def test_the_document_is_made_once_and_sent_small(rig, monkeypatch):
+    """However many ask for it at once."""
+    made = []
+    monkeypatch.setattr(
+        "server.openapi.document.document", lambda prefixes: made.append(1) or {"a": "b" * 9999}
+    )
+    written.cache_clear()
+    endpoint = OpenAPIEndpoint(rig.services)
+
+    async def scenario():
+        return await asyncio.gather(*[endpoint._made() for _ in range(32)])
+
+    try:
+        (found,) = {*asyncio.run(scenario())}
+    finally:
+        written.cache_clear()
+    assert made == [1]
+    assert json.loads(gzip.decompress(found.gzipped)) == json.loads(found.plain)
+    assert len(found.gzipped) < len(found.plain) // 8
+
+
+def test_a_client_that_has_the_document_gets_no_copy(rig):
+    plain = rig.get("/openapi.json")
+    small = rig.get("/openapi.json", accept_encoding="gzip, deflate")
+    assert small.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(small.body) == plain.body
+    again = rig.get("/openapi.json", if_none_match=plain.headers["etag"])
+    assert (again.status, again.body) == (304, b"")

@@ -237,8 +237,8 @@ def test_a_server_whose_folder_is_removed_ends_with_a_sentence():
             raise FileNotFoundError(2, "No such file or directory", "/tmp/braid-1/heartbeat")
 
     pool = WorkerPool(Arbiter(), EngineHosts([Removed()]))
-    for look in (pool.manage, pool.reap):
-        with pytest.raises(HaltServer) as caught:
-            look()
-        assert caught.value.exit_status == 1
-        assert "/tmp/braid-1/heartbeat was removed" in caught.value.reason
+    with pytest.raises(HaltServer) as caught:
+        pool.manage()
+    assert caught.value.exit_status == 1
+    assert "/tmp/braid-1/heartbeat was removed" in caught.value.reason
+    pool.reap()  # as the arbiter does while it ends

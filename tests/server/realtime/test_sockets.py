@@ -193,6 +193,36 @@ def test_a_message_has_so_many_fragments(serve):
         assert close_code(socket) == 1009
 
 
+def begun_message(server, num_bytes):
+    """A socket that has sent so much of one message, and no end."""
+    socket = open_socket(server)
+    whole = Frame(Opcode.TEXT, bytes(MAX_MESSAGE_BYTES - 1)).serialize(mask=True)
+    socket.socket.sendall(whole[:num_bytes])
+    return socket
+
+
+def test_messages_count_among_the_bodies_that_a_worker_reads(serve, monkeypatch):
+    """Unfinished ones too; what is held is given back when their sockets end."""
+    monkeypatch.setattr("server.http.request_body.MAX_ARRIVING", 2)
+    server = serve(max_body_mb=4)
+    arriving = server.rig.services.arriving
+    size = 3 << 20
+    held = [begun_message(server, size) for _ in range(2)]
+    wait_until(lambda: arriving.num_bytes > 2 * size - 1000)
+    refused = begun_message(server, size)
+    assert close_code(refused) == 1013
+    with open_socket(server) as short:
+        short.send(json.dumps(FINAL))
+        assert json.loads(short.recv(PATIENCE_S))["type"] == "transcription.done"
+    for socket in held:
+        socket.socket.shutdown(SHUT_RDWR)
+    wait_until(lambda: arriving.num_bytes == 0)
+    with open_socket(server) as long:
+        long.send(json.dumps(FINAL) + " " * size)
+        assert json.loads(long.recv(PATIENCE_S))["type"] == "transcription.done"
+    wait_until(lambda: arriving.num_bytes == 0)
+
+
 def test_an_idle_socket_is_closed(serve):
     with open_socket(serve(socket_idle_s=0.1)) as socket:
         assert close_code(socket) == 1001
