@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from pipelines.errors import BraidError, RequestError
+from pipelines.errors import BraidError, Overloaded, RequestError
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.telemetry.request_record import NUM_ERRORS, NUM_REQUESTS, ErrorRecord, RequestRecord
 from pipelines.wire.connection import Connect
@@ -201,6 +201,11 @@ class EngineClient(HostQuestions):
             self._fail(update, update_queue)
         else:
             update_queue.put(update)
+            if update_queue.is_overfull:
+                update_queue.fail(
+                    Overloaded("the client reads its stream too slowly; read on while it comes")
+                )
+                self._send(Abort(update.request_id))
             self._remove_ended(update.request_id, update_queue)
 
     def _fail(self, update: TokenUpdate, update_queue: UpdateQueue) -> None:

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from pipelines.errors import BraidError
 from pipelines.wire.messages import TokenUpdate
 
+MAX_UNREAD = 1 << 16
+"""Tokens and their alternatives that wait for one reader; with all their log-probabilities about 7 MB."""
+
 
 class _Pending:
     """The end of a request's choices; `open` has those that have not ended, others get no update."""
@@ -50,14 +53,16 @@ class _Pending:
 class UpdateQueue(_Pending):
     """The unread updates of one request.
 
-    Unread updates of a choice are joined into one, so a slow reader does less work, not more.  With `whole`
-    the reader is woken by the first update of a choice and by its end alone.
+    Unread updates of a choice are joined into one, so a slow reader does less work, not more; one that reads
+    too little is cut off.  With `whole` the reader is woken by the first update of a choice and by its end
+    alone, and as much waits as there is.
     """
 
     def __init__(self, whole: bool = False) -> None:
         super().__init__()
         self.whole = whole
         self._unread: dict[int, TokenUpdate] = {}
+        self._num_unread = 0
 
     async def get(self) -> list[TokenUpdate]:
         """All unread updates, at most one per choice; waits for the first; [] once every choice has ended.
@@ -68,16 +73,22 @@ class UpdateQueue(_Pending):
         while not self._unread and self.open:
             await self._wait()
         if self._unread:
-            unread, self._unread = self._unread, {}
+            unread, self._unread, self._num_unread = self._unread, {}, 0
             return list(unread.values())
         if self._error is not None:
             raise self._error
         return []
 
+    @property
+    def is_overfull(self) -> bool:
+        """Whether the reader takes too little, as for a client that does not read its stream."""
+        return self._num_unread > MAX_UNREAD and not self.whole
+
     def put(self, update: TokenUpdate) -> None:
         """Add one update; with `finish` its choice has ended."""
         if update.choice not in self.open:
             return
+        self._num_unread += _size(update)
         unread = self._unread.setdefault(update.choice, update)
         if unread is not update:
             unread.piece.extend(update.piece)
@@ -86,6 +97,12 @@ class UpdateQueue(_Pending):
             self.open.discard(update.choice)
         if has_ended or not self.whole or update.piece.prefill_s is not None:
             self._notify()
+
+
+def _size(update: TokenUpdate) -> int:
+    """Tokens of an update, and alternatives of those that have some."""
+    piece, found = update.piece, update.piece.logprobs
+    return len(piece.token_ids) + (sum(len(each.top_ids) for each in found.tokens) if found else 0)
 
 
 class PendingReply(_Pending):

@@ -20,7 +20,7 @@ from server.services import Services
 PAGE = Path(openapi.__file__).with_name("page.html")
 
 
-class Document(NamedTuple):
+class WrittenAPI(NamedTuple):
     """The document as JSON, the same compressed, and a tag that changes with it."""
 
     plain: bytes
@@ -29,19 +29,21 @@ class Document(NamedTuple):
 
 
 @cache
-def written() -> Document:
+def written() -> WrittenAPI:
     """Made at the first request for it."""
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
     plain = json.dumps(document(PREFIXES), ensure_ascii=False).encode()
-    return Document(plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=12).hexdigest())
+    return WrittenAPI(
+        plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=12).hexdigest()
+    )
 
 
 class OpenAPIEndpoint:
     """The document, compressed for those who take that, and not again for those who have it."""
 
     def __init__(self, services: Services) -> None:
-        self._found: Document | None = None
+        self._found: WrittenAPI | None = None
         self._making = asyncio.Lock()
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
@@ -57,10 +59,11 @@ class OpenAPIEndpoint:
             resp.data = found.gzipped
             resp.set_header("Content-Encoding", "gzip")
 
-    async def _made(self) -> Document:
+    async def _made(self) -> WrittenAPI:
         """Made once, however many ask at the same time."""
         async with self._making:
-            self._found = found = self._found or await asyncio.to_thread(written)
+            found = await asyncio.to_thread(written)
+        self._found = found
         return found
 
 

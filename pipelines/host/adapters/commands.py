@@ -119,6 +119,7 @@ class AdapterCommands:
             if isinstance(event.found, BraidError):
                 raise event.found
             self._check_new(event.message)
+            self._registry.check_names(event.found)
             self._replace(event.model, event.found)
         except BraidError as error:
             self._settle(event.key, error)

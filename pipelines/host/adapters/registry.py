@@ -20,6 +20,8 @@ MAX_PAST = 1000
 """Loads that are over whose numbers are known: a worker may send one before it has heard of the next."""
 MAX_BY_HAND = 1000
 """Adapters that clients have loaded, of all models."""
+MAX_NAMES = 8
+"""Names that clients have given to one folder: each has weights, a model's entry and metrics of its own."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,15 @@ class AdapterRegistry:
         """Whether clients have loaded as many as they may."""
         loads = (each for adapters in self._adapters.values() for each in adapters.values())
         return sum(each.by_hand for each in loads) >= MAX_BY_HAND
+
+    def check_names(self, found: FoundAdapter) -> None:
+        """Raise RequestError where a folder has enough names without this one."""
+        loads = (each for adapters in self._adapters.values() for each in adapters.values())
+        names = {each.name for each in loads if each.by_hand and each.found.path == found.path}
+        if len(names - {found.name}) >= MAX_NAMES:
+            raise RequestError(
+                f"this adapter has {MAX_NAMES} names already: {', '.join(sorted(names))}; unload one first"
+            )
 
     def holding(self, name: str) -> list[RegisteredAdapter]:
         """The adapters of this name, of whichever model."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import ModelNotFound
+from pipelines.errors import ModelNotFound, RequestError
 from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
-from pipelines.host.adapters.registry import MAX_BY_HAND, MAX_PAST, AdapterRegistry
+from pipelines.host.adapters.registry import MAX_BY_HAND, MAX_NAMES, MAX_PAST, AdapterRegistry
 
 FOLDER = Path("nowhere")
 
@@ -49,3 +49,18 @@ def test_what_is_remembered_is_bounded():
         assert not registry.is_full
         registry.load("m", one(f"b{i}"), by_hand=True)
     assert registry.is_full
+
+
+def test_one_folder_has_a_bounded_number_of_names():
+    """300 names for one folder were 300 loads, and 300 models in every list."""
+    registry, path = AdapterRegistry(), FOLDER / "a"
+    given = [FoundAdapter(f"name-{i}", path, "d") for i in range(MAX_NAMES + 1)]
+    for each in given[:-1]:
+        registry.check_names(each)
+        registry.load("m", each, by_hand=True)
+    with pytest.raises(RequestError, match="8 names already"):
+        registry.check_names(given[-1])
+    registry.check_names(given[0])  # loaded in place
+    registry.check_names(FoundAdapter("other", FOLDER / "b", "d"))
+    registry.unload("m", "name-0")
+    registry.check_names(given[-1])

@@ -10,7 +10,7 @@ from pipelines.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
-from pipelines.wire.update_queue import UpdateQueue
+from pipelines.wire.update_queue import MAX_UNREAD, UpdateQueue
 
 
 def update_queue(num_choices: int = 1) -> UpdateQueue:
@@ -200,3 +200,31 @@ def test_guesses_that_are_joined_stay_with_their_tokens():
     assert joined.piece.speculation == Speculation(6, 3)
     assert joined.piece.logprobs.drafted == [None, said[0], said[1], None, None, said[2]]
     assert joined.piece.prefill_s == 0.5
+
+
+@pytest.mark.parametrize("num_top", [0, 20])
+@pytest.mark.parametrize("num_choices", [1, 16])
+def test_a_reader_that_takes_too_little_is_known(num_top, num_choices):
+    """Tokens and their alternatives count, whatever choice they are of; what was read counts no more."""
+    box = update_queue(num_choices)
+    scores = TokenLogprobs(-1.0, 1, [*range(num_top)], [0.0] * num_top)
+    enough = MAX_UNREAD // (1 + num_top)
+
+    def put(number):
+        for i in range(number):
+            box.put(update([5], i % num_choices, logprobs=PieceLogprobs([scores])))
+
+    put(enough)
+    assert not box.is_overfull
+    got(box)
+    put(enough)
+    assert not box.is_overfull
+    put(1 + num_top)
+    assert box.is_overfull
+
+
+def test_a_reply_that_is_read_as_a_whole_may_wait_as_a_whole():
+    box = UpdateQueue(whole=True)
+    box.open.add(0)
+    box.put(update([5] * (MAX_UNREAD + 1)))
+    assert not box.is_overfull

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from patience import PATIENCE_S, until
 
-from pipelines.errors import EngineError, NotFound, Unavailable
+from pipelines.errors import EngineError, NotFound, Overloaded, Unavailable
 from pipelines.telemetry.request_record import RequestRecord
 from pipelines.wire.client import EngineClient
 from pipelines.wire.engine_view import HostProcess, ModelTotals
@@ -17,6 +17,7 @@ from pipelines.wire.messages import (
     Abort,
     Cancelled,
     CancelRequest,
+    Frame,
     ImageRows,
     Inspect,
     Inspected,
@@ -29,11 +30,13 @@ from pipelines.wire.messages import (
     Status,
     Submit,
     SubmitTensors,
+    TokenUpdate,
     UnloadModel,
     WantModel,
 )
 from pipelines.wire.sampling_params import SamplingParams
-from pipelines.wire.update_queue import PendingReply, UpdateQueue
+from pipelines.wire.token_piece import TokenPiece
+from pipelines.wire.update_queue import MAX_UNREAD, PendingReply, UpdateQueue
 from pipelines.worker.engines.engines import Engines
 
 NUM = 2
@@ -111,6 +114,26 @@ def test_a_request_names_the_instance_of_its_engine_and_ids_name_the_engine(rig)
         assert {message.request_id % NUM for message in sent} == {engine}
     assert sorted(ids) == sorted(message.request_id for host in rig.hosts for message in host.of(Submit))
     assert rig.engines.num_in_flight == 6
+
+
+def test_a_client_that_does_not_read_is_cut_off(rig):
+    """Its request ends in the host, and what waits for it is bounded."""
+
+    async def scenario():
+        request_id, queue = rig.submit(rig.engines.route(None))
+        (host,) = (host for host in rig.hosts if host.of(Submit))
+        piece = [7] * 1024
+        for _ in range(1 + MAX_UNREAD // len(piece)):
+            assert not host.of(Abort)
+            host.say(Frame([TokenUpdate(request_id, 0, TokenPiece([*piece], len(piece)))]))
+        assert [message.request_id for message in host.of(Abort)] == [request_id]
+        assert rig.engines.num_in_flight == 0
+        (unread,) = await queue.get()
+        assert len(unread.piece.token_ids) == MAX_UNREAD + len(piece)
+        with pytest.raises(Overloaded, match="reads its stream too slowly"):
+            await queue.get()
+
+    asyncio.run(scenario())
 
 
 def test_a_session_keeps_to_its_engine_up_to_the_bound(rig):
