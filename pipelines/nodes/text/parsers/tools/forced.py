@@ -16,12 +16,21 @@ class ArgumentsOf:
     def __init__(self, name: str) -> None:
         self._name = name
         self._calls = CallSink()
+        self._rest = ""  # after the arguments
+        self._has_content = False
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
         text = text if self._calls.count else text.lstrip()
         if text and not self._calls.count:
             self._calls.begin(self._name)
-        rest = self._calls.more(text) or ""
+        self._rest += self._calls.more(text) or ""
         if final:
             self._calls.end()
-        return rest if rest.strip() else "", self._calls.take()
+        return self._content(), self._calls.take()
+
+    def _content(self) -> str:
+        """What follows the arguments; white space alone is none."""
+        if not (self._has_content or self._rest.strip()):
+            return ""
+        content, self._rest, self._has_content = self._rest, "", True
+        return content

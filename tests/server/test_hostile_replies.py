@@ -1,0 +1,161 @@
+"""Whatever a model writes, every API answers: whole replies are read, and streams say the same and end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scripted import ScriptedPipeline, said
+
+from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers.tools.families import FAMILIES
+from pipelines.nodes.text.replies.parse_reply import ReplyParser
+from pipelines.tasks import GenerationInput
+from pipelines.values import TextUpdate
+from pipelines.wire.token_piece import TokenPiece
+
+PARAMETERS = {"type": "object", "properties": {"s": {"type": "string"}, "tags": {"type": "array"}}}
+FUNCTION = {"name": "f", "parameters": PARAMETERS}
+TOOL = {"type": "function", "function": FUNCTION}
+ASKED = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]},
+    "/v1/messages": {
+        "messages": [{"role": "user", "content": "hi"}],
+        "max_tokens": 64,
+        "tools": [{"name": "f", "input_schema": PARAMETERS}],
+    },
+    "/v1/responses": {"input": "hi", "tools": [{"type": "function", **FUNCTION}]},
+}
+VALUES = '{"tags": ["\\ud83d", {"\\ude00": "\\u0000\0"}], "n": 1e999, "m": -Infinity, "n": [[[['
+HOSTILE = VALUES + ']]]], "s": "\\d\n'
+BODIES = [
+    *(f'{{"name": "f\\ud83d", "arguments": {each}' for each in (HOSTILE, VALUES)),
+    f'[{{"arguments": {HOSTILE}"}}, "name": "f"}}]',
+    f"f[ARGS]{HOSTILE}",
+    f"functions.f:0<|tool_call_argument_begin|>{HOSTILE}",
+    f"function<｜tool▁sep｜>f\n```json\n{HOSTILE}",
+    f"f<｜tool▁sep｜>{HOSTILE}",
+    f"f <|message|>{HOSTILE}",
+    'f>\n<parameter=tags>\n["\\ud83d"]\n</parameter>\n<parameter=s>\nopen',
+    '"f">\n<parameter name="tags">["\\ud83d"]</parameter>\n<parameter name="s">open',
+    'f\n<arg_key>tags</arg_key><arg_value>["\\ud83d"]</arg_value><arg_key>s</arg_key><arg_value>open',
+    "[f(tags=['\\ud83d', {'\\ude00': '\0'}]), f()]",
+    'call:f{tags:["\\ud83d", 1e999],s:"\\ud83d"}',
+    f'[{{"tool_name": "f", "parameters": {HOSTILE}"}}}}]',
+    '[{"f": {"tags": ["\\ud83d", {"\\ude00": "\\u0000"}]}}]',
+    f"f>{HOSTILE}",
+    'f"><param name="tags">["\\ud83d"]</param>',
+    *(
+        f'"f">\n<{mark}parameter name="tags">["\\ud83d"]</{mark}parameter>\n<{mark}parameter name="s">open'
+        for mark in ("｜DSML｜", "atem:", "steptml:")
+    ),
+]
+
+
+def replied(family):
+    """What the parser of a family gives for blocks of all forms, three characters at a time."""
+    blocks = FAMILIES[family].blocks
+    text = "😀".join(f"{block.open}{body}{block.close}" for block in blocks for body in BODIES)
+    if blocks[0].bare:  # a call is the first thing that is said
+        begun = [body for body in BODIES if body.startswith(blocks[0].open)]
+        text = next(each for each in begun if TOOLS[family]([TOOL]).push(each, final=True)[1])
+    parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
+    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in pieces]
+    updates.append(parser.push(TextUpdate(TokenPiece([], 0, "stop"), "", [])))
+    return [[(0, update)] for update in updates if update.content or update.tool_calls or update.piece.finish]
+
+
+def finite(text):
+    raise AssertionError(f"{text} is no number of JSON")
+
+
+def read(data):
+    return json.loads(data, parse_constant=finite)
+
+
+def streamed(body):
+    """The data of the events of a stream."""
+    lines = [line for block in body.decode().split("\n\n") for line in block.split("\n")]
+    return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+
+
+def whole_of(path, reply):
+    """(text, arguments of each call) of a whole reply."""
+    if path.endswith("completions"):
+        message = reply["choices"][0]["message"]
+        arguments = [read(call["function"]["arguments"]) for call in message.get("tool_calls", [])]
+        return message["content"] or "", arguments
+    items = reply["content"] if path.endswith("messages") else reply["output"]
+    texts = [part["text"] for each in items for part in [each, *each.get("content", [])] if "text" in part]
+    calls = [
+        each["input"] if "input" in each else read(each["arguments"]) for each in items if "name" in each
+    ]
+    return "".join(texts), calls
+
+
+def stream_of(path, events):
+    """The same of a stream, which has its last event."""
+    if path.endswith("responses"):
+        assert [read(each)["type"] for each in events[-2:-1]] == ["response.completed"]
+        return whole_of(path, read(events[-2])["response"])
+    if path.endswith("messages"):
+        found = [read(each) for each in events]
+        assert found[-1]["type"] == "message_stop"
+        deltas = [(each["index"], each["delta"]) for each in found if each["type"] == "content_block_delta"]
+        kept = {index: "" for index, delta in deltas if "partial_json" in delta}
+        for index, delta in deltas:
+            if index in kept:
+                kept[index] += delta["partial_json"]
+        return "".join(delta.get("text", "") for _, delta in deltas), [read(each) for each in kept.values()]
+    assert events[-1] == "[DONE]"
+    deltas = [read(each)["choices"][0]["delta"] for each in events[:-1]]
+    assert read(events[-2])["choices"][0]["finish_reason"]
+    kept = {}
+    for piece in (piece for delta in deltas for piece in delta.get("tool_calls", [])):
+        kept[piece["index"]] = kept.get(piece["index"], "") + (piece["function"].get("arguments") or "")
+    return "".join(delta.get("content") or "" for delta in deltas), [read(each) for each in kept.values()]
+
+
+@pytest.mark.parametrize("family", TOOLS)
+def test_every_api_answers(make_rig, family):
+    pipeline = ScriptedPipeline(tools=family)
+    pipeline.batches = replied(family)
+    rig, found = make_rig(pipeline), []
+    for path, fields in ASKED.items():
+        answer = rig.post(path, {"model": "tiny", **fields})
+        assert answer.status == 200, answer.body
+        found.append(whole_of(path, read(answer.body)))
+        answer = rig.post(path, {"model": "tiny", "stream": True, **fields})
+        assert answer.status == 200, answer.body
+        found.append(stream_of(path, streamed(answer.body)))
+    assert all(isinstance(each, dict) for _, arguments in found for each in arguments)
+    assert all(each[1] == found[0][1] for each in found)
+    assert found[0][1], "no body is a call of this family: add one"
+
+
+LOST = [[(0, said("a\ud83d"))], [(0, said("", "stop"))]]
+"""What no parser gives, and JSON has no place for."""
+
+
+@pytest.mark.parametrize("path", [*ASKED, "/v1/completions"])
+def test_what_cannot_be_encoded_ends_a_stream_with_its_last_event(rig, path):
+    rig.pipeline.batches = LOST
+    fields = ASKED.get(path, {"prompt": "hi"})
+    answer = rig.post(path, {"model": "tiny", **fields})
+    assert answer.status in (200, 500)
+    assert (answer.status == 500) == ("error" in answer.json and answer.json["error"] is not None)
+    events = streamed(rig.post(path, {"model": "tiny", "stream": True, **fields}).body)
+    assert "error" in events[-1] if path.endswith("messages") else events[-1] == "[DONE]"
+    assert path.endswith("messages") or "error" in events[-2] or "response.completed" in events[-2]
+
+
+@pytest.mark.parametrize("text", ["\0", "\ufffd", "\u2028\x1f\x7f", "😀\u200d", '{"a": 1e999}', "\\ud83d"])
+@pytest.mark.parametrize("path", [*ASKED, "/v1/completions"])
+def test_odd_texts_are_texts(rig, path, text):
+    rig.pipeline.batches = [[(0, said(text))], [(0, said("", "stop"))]]
+    fields = ASKED.get(path, {"prompt": "hi"})
+    answer = rig.post(path, {"model": "tiny", **fields})
+    assert answer.status == 200
+    assert json.dumps(text)[1:-1] in json.dumps(answer.json)
+    assert streamed(rig.post(path, {"model": "tiny", "stream": True, **fields}).body)
