@@ -18,6 +18,11 @@ from server.responses.sqlite_tables import StoredResponse, connect
 from server.sqlite.connection import transaction
 from server.sqlite.leases import LEASE_S, NOT_RUNNING, lease_bounds
 
+WITH_BODY = 3
+"""Events of a background response that have its whole body."""
+PLACE_BYTES = 64
+"""Of an item's place, besides the id of the item."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
@@ -58,14 +63,14 @@ class ResponseDatabase:
         Raises StorageFull for one that takes too much of the store.
         """
         row = (stored.id, stored.status, stored.body, stored.items, stored.background, stored.owner)
-        size = len(stored.body) + len(stored.items)
+        size = _num_bytes(stored)
         if size > self._limits.max_bytes // 2:
             raise StorageFull("a response that takes more than half of BRAID_RESPONSES_MB is not stored")
         with transaction(self._db):
             if self._db.execute("SELECT 1 FROM responses WHERE id = ?", (stored.id,)).fetchone():
                 return False
             if stored.owner is not None:
-                self._check_share(stored.account, size)
+                self._check_share(stored.account, size + WITH_BODY * len(stored.body))
             self._make_room(stored.account, size, 1)
             self._db.execute(
                 "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -210,8 +215,9 @@ class ResponseDatabase:
 
     def _check_share(self, account: str, more: int) -> None:
         """Raise StorageFull where running responses of an account have no place for `more` bytes."""
-        size = "SELECT coalesce(sum(size), 0) FROM responses WHERE owner IS NOT NULL"
-        query = f"{size} AND coalesce(? = account, 1)"
+        grown = f"max(size, length(items) + {1 + WITH_BODY} * length(body))"
+        held = f"SELECT coalesce(sum({grown}), 0) FROM responses WHERE owner IS NOT NULL"
+        query = f"{held} AND coalesce(? = account, 1)"
         own, running = (self._db.execute(query, (name,)).fetchone()[0] for name in (account, None))
         if not may_take(self._limits.share, own, self._limits.max_bytes - running, more):
             raise StorageFull("background responses of this API key take their share of BRAID_RESPONSES_MB")
@@ -243,3 +249,9 @@ class ResponseDatabase:
             self._db.execute("DELETE FROM responses WHERE id = ?", (response_id,))
             self._db.execute("DELETE FROM events WHERE response = ?", (response_id,))
             self._db.execute("DELETE FROM item_places WHERE response = ?", (response_id,))
+
+
+def _num_bytes(stored: StoredResponse) -> int:
+    """What a response takes.  Clients choose the ids of items, and each is in a table and in its index."""
+    places = sum(len(item_id) + PLACE_BYTES for item_id in stored.item_ids)
+    return len(stored.body) + len(stored.items) + 2 * places

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from socket import SHUT_RDWR
 
 import pytest
@@ -117,6 +117,21 @@ def test_at_most_so_many_are_open(make_rig):
     refused = rig.run(scenario)
     assert refused["status"] == 429
     assert (b"retry-after", b"1") in refused["headers"]
+
+
+def test_sockets_of_one_key_leave_places(make_rig):
+    rig = make_rig(SpeechPipeline(), max_sockets=10, api_keys=("ann", "ben"))
+
+    async def scenario(_):
+        async with AsyncExitStack() as stack:
+            for _ in range(8):
+                await stack.enter_async_context(Socket(rig.app, authorization="Bearer ann"))
+            refused = await Socket(rig.app, authorization="Bearer ann").connect()
+            await stack.enter_async_context(Socket(rig.app, authorization="Bearer ben"))
+            return refused
+
+    refused = rig.run(scenario)
+    assert refused["status"] == 429
 
 
 def test_sockets_are_counted(make_rig):
