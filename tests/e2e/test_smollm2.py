@@ -5,9 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import openai
 import pytest
 from server_process import ROOT, ServerProcess
+from tokenizers import Tokenizer
+
+from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.inference_type import inference_type
+from tools.paged_steps import Prompt, prompt_logits
 
 NAME = "SmolLM2-135M-Instruct.Q4_1"
 FILE = Path(os.environ.get("SMOLLM2", ROOT / "model_repo" / "smollm2" / f"{NAME}.gguf"))
@@ -42,3 +50,20 @@ def test_a_stream_is_the_same_text(client):
         for chunk in client.chat.completions.create(**fields, stream=True)
     ]
     assert "".join(parts) == whole
+
+
+def test_it_knows_it_in_bfloat16_too(tmp_path):
+    """Which some processors compute in, and others with AVX-512 can be asked for."""
+    if inference_type("bf16").to_string() != "bf16":
+        pytest.skip("OpenVINO computes in bfloat16 only with AVX-512")
+    convert(FILE, tmp_path / "model")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "model" / "tokenizer.json"))
+    system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    said = [("system", system), ("user", MESSAGES[0]["content"])]
+    text = "".join(f"<|im_start|>{role}\n{words}<|im_end|>\n" for role, words in said)
+    ids = tokenizer.encode(f"{text}<|im_start|>assistant\n").ids
+    session = OpenVINOSession(tmp_path / "model" / "model.onnx", OpenVINOSettings(precision="bf16"))
+    for _ in range(8):
+        (logits,) = prompt_logits(session, [Prompt(np.array(ids), np.array([len(ids) - 1]))], len(ids))
+        ids.append(int(logits[0].argmax()))
+    assert "Paris" in tokenizer.decode(ids[-8:])

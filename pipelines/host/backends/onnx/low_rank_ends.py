@@ -13,12 +13,10 @@ import onnx_ir as ir
 from pipelines.adapters.product_names import EMBEDDINGS, HEAD
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.adapter_stacks import a_name, b_name, keep_name, slot_name
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS
-from pipelines.host.backends.onnx.graph_rewrites import ROWWISE, constant
+from pipelines.host.backends.onnx.decoder_format import INPUT_IDS
+from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.low_rank_products import F32, cast_to, new_input, put_behind
 from pipelines.host.backends.onnx.named_products import Product, product_of
-
-RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def add_low_rank_ends(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductShape]:
@@ -73,17 +71,8 @@ def _dequantized(codes: ir.Value) -> ir.Value:
 
 def _head(graph: ir.Graph) -> Product | None:
     """The product that gives the logits, behind which each row is on its own; `out` has sampled rows only."""
-    value: ir.Value | None = next(each for each in graph.outputs if each.name == LOGITS)
-    while value is not None and (node := value.producer()) is not None:
-        if (product := product_of(node, HEAD)) is not None:
-            return product
-        if node.domain != "" or node.op_type not in ROWWISE | RESHAPES:
-            return None
-        computed = node.inputs[:1] if node.op_type in RESHAPES else node.inputs
-        (value, *others) = [each for each in computed if constant(each) is None] or [None]
-        if others:
-            return None
-    return None
+    nodes = nodes_from_head(graph)
+    return product_of(nodes[0], HEAD) if nodes else None
 
 
 def _add_behind(graph: ir.Graph, end: Product) -> None:

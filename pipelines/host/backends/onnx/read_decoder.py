@@ -25,6 +25,7 @@ from pipelines.host.backends.onnx.format_checks import (
     read_layers,
 )
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
+from pipelines.host.backends.onnx.head import compute_head_in_float32
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
 
 ELEMENT_TYPES = {ir.DataType.FLOAT: "f32", ir.DataType.FLOAT16: "f16", ir.DataType.BFLOAT16: "bf16"}
@@ -58,6 +59,7 @@ def read_decoder(path: Path) -> DecoderModel:
             _bring_into_form(model, fields)
             max_context = exact_context(fields, max_context)
         check_inputs(model.graph)
+        compute_head_in_float32(model.graph)
         layers = read_layers(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)

@@ -38,6 +38,7 @@ from pipelines.host.backends.openvino.encoder_model import (
     weights_beside,
 )
 from pipelines.host.backends.openvino.image_patches import fill_patches
+from pipelines.host.backends.openvino.lm_head import compute_output_in_float32
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
 from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line
@@ -79,6 +80,7 @@ class OpenVINOEncoder:
         else:
             self._read_texts(path)
         select_output(path, model)
+        compute_output_in_float32(model, rounds=settings.precision != "f32")
         self.products: Mapping[str, ProductShape] = {}
         if settings.targets is not None:
             self.products = add_low_rank(model, settings.targets, by_text=True)

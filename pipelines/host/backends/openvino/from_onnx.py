@@ -104,7 +104,7 @@ def page_decoder(
         products = add_low_rank(graph, targets) | add_low_rank_ends(graph, targets)
     _declare_inputs(decoder)
     if int8_sums:  # which OpenVINO does not use where zero points are floats
-        multiply_block_sums(decoder.model.graph, LEAST_SUMMED)
+        multiply_block_sums(decoder.model.graph, LEAST_SUMMED, but_exact=True)
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())

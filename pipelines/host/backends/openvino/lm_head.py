@@ -1,15 +1,19 @@
 """Restricts the LM head to the sampled rows: a gather is inserted before the last matrix product.
 
-Of a decoder that is used as an encoder the head is left out.
+What is computed of these rows is computed in float32.  Of a decoder that is used as an encoder the head is
+left out.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.float_sums import nodes_behind, use_float32
 
 LOGITS_INPUT = "logit_indices"
 ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtract", "Tanh"})
@@ -37,8 +41,7 @@ def leave_out_head(model: ov.Model) -> None:
 
     `model` has the input `logit_indices`.  Raises `ModelError` where something else than the head reads them.
     """
-    (rows,) = (one for one in model.get_parameters() if one.get_friendly_name() == LOGITS_INPUT)
-    (gather,) = (each.get_node() for each in rows.output(0).get_target_inputs())
+    gather = _gather(model)
     readers = [each.get_node().get_type_name() for each in gather.output(0).get_target_inputs()]
     if readers != ["MatMul"]:
         raise ModelError(f"its head is no single product behind the last layer: {', '.join(readers)}.")
@@ -47,17 +50,44 @@ def leave_out_head(model: ov.Model) -> None:
     model.validate_nodes_and_infer_types()
 
 
+def compute_logits_in_float32(model: ov.Model, rounds: bool) -> None:
+    """Let a device that computes in half precision, or that `rounds` activations to eight bits, do neither
+    with the rows that are gathered for logits.  `model` has the input `logit_indices`.
+    """
+    use_float32(nodes_behind(_gather(model).output(0)), rounds)
+
+
+def compute_output_in_float32(model: ov.Model, rounds: bool) -> None:
+    """The same for the last product of a model that gives, say, labels; `model` has one output."""
+    ports = list(_ports_to_product(model.get_results()[0].input(0)))
+    if ports[-1].get_node().get_type_name() == "MatMul":
+        use_float32([port.get_node() for port in ports[1:]], rounds)
+
+
+def _gather(model: ov.Model) -> ov.Node:
+    """What takes the rows for logits."""
+    (rows,) = (one for one in model.get_parameters() if one.get_friendly_name() == LOGITS_INPUT)
+    (gather,) = (each.get_node() for each in rows.output(0).get_target_inputs())
+    return gather
+
+
 def _last_row_wise(port: ov.Input) -> ov.Input:
     """The input port before which rows can be dropped, searched from `port` back to the head."""
-    while True:
+    return list(_ports_to_product(port))[-1]
+
+
+def _ports_to_product(port: ov.Input) -> Iterator[ov.Input]:
+    """`port` and the input ports before it, back to the rows of the last product or to where rows depend on
+    one another.
+    """
+    yield port
+    while port.get_node().get_type_name() != "MatMul":
         node = port.get_source_output().get_node()
-        name = node.get_type_name()
         activations = [one for one in node.inputs() if one.get_partial_shape().is_dynamic]
-        if len(activations) != 1 or (name != "MatMul" and name not in ROW_WISE):
-            return port
-        port = activations[0]
-        if name == "MatMul":
-            return port
+        if len(activations) != 1 or node.get_type_name() not in ROW_WISE | {"MatMul"}:
+            return
+        (port,) = activations
+        yield port
 
 
 def _give_float32(model: ov.Model) -> None:

@@ -19,7 +19,7 @@ from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.frame_writer import FrameModel
 from pipelines.host.backends.openvino.inference_type import has_int8_sums
-from pipelines.host.backends.openvino.lm_head import gather_logits, leave_out_head
+from pipelines.host.backends.openvino.lm_head import compute_logits_in_float32, gather_logits, leave_out_head
 from pipelines.host.backends.openvino.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.openvino.low_rank_products import add_low_rank, narrow_adapters
 from pipelines.host.backends.openvino.mapped_files import MappedFile
@@ -51,8 +51,8 @@ class ReadDecoder(NamedTuple):
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     """Read a decoder for a session with these settings.  Raises `ModelError`."""
     targets = settings.targets
+    rounds = settings.precision != "f32" and settings.activation_group != 0
     if path.suffix == ".onnx":
-        rounds = settings.precision != "f32" and settings.activation_group != 0
         read = _of_onnx(path, targets, rounds and has_int8_sums())
     else:
         read = _of_openvino(path, targets, settings.headless)
@@ -62,6 +62,7 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_retained(read.model, settings.retained)
     if settings.activation_group:
         check_group(read.model, settings.activation_group)
+    compute_logits_in_float32(read.model, rounds)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 
 

@@ -22,6 +22,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     AttentionLayer,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
@@ -92,6 +93,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
     multiply_block_sums(graph)
+    if decoder.element_type == "f32":
+        read_in_two_parts(graph)
     graph.sort()  # the keys of frames come before the layer that stores them
     graph.opset_imports.pop(DOMAIN, None)
     return model

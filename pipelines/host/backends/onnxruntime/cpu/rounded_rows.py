@@ -1,0 +1,59 @@
+"""Lets products of int8 sums read what they would round in two parts, so that nothing is lost that counts.
+
+ONNX Runtime rounds the rows of a MatMulNBits to eight bits, with a scale for every block, or else unpacks
+the whole weight at each call, which takes ten times as long.  A product with what a row is rounded to, and
+one with what is left of it, are together as good as one with 15 bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
+from pipelines.host.backends.onnx.head import ACCURACY, is_exact
+
+INT8_SUMS, LARGEST = 4, 127.0
+LEAST = np.finfo(np.float32).tiny
+"""A scale of blocks of zeros."""
+
+
+def read_in_two_parts(graph: ir.Graph) -> None:
+    """Rewrite every MatMulNBits of `graph` that rounds its rows, and the exact ones, in float32."""
+    parts: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value]] = {}
+    for node in [node for node in graph if _rounds(node)]:
+        rows, block = node.inputs[0], node.attributes["block_size"].as_int()
+        assert rows is not None
+        if node.attributes["K"].as_int() % block:
+            continue
+        writer = NodeInserter(graph, node)
+        if (rows, block) not in parts:
+            parts[rows, block] = _split(writer, rows, node.attributes["K"].as_int() // block, block)
+        attributes = {name: each.value for name, each in node.attributes.items()} | {ACCURACY: INT8_SUMS}
+        near, rest = (
+            writer.node(node.op_type, [part, *node.inputs[1:]], CONTRIB, 1, attributes).outputs[0]
+            for part in parts[rows, block]
+        )
+        old, total = node.outputs[0], writer.op("Add", near, rest)
+        total.type, total.shape = old.type, old.shape
+        old.replace_all_uses_with(total)
+        graph.remove(node, safe=True)
+
+
+def _rounds(node: ir.Node) -> bool:
+    if (node.domain, node.op_type) != (CONTRIB, "MatMulNBits"):
+        return False
+    level = node.attributes.get(ACCURACY)
+    return is_exact(node) or (level is not None and level.as_int() == INT8_SUMS)
+
+
+def _split(writer: NodeInserter, rows: ir.Value, count: int, block: int) -> tuple[ir.Value, ir.Value]:
+    """What ONNX Runtime rounds the rows to, and what is left."""
+    op = writer.op
+    blocks = op("Reshape", rows, writer.ints(-1, count, block))
+    largest = op("ReduceMax", op("Abs", blocks), writer.ints(2), keepdims=1)
+    scale = op("Div", largest, writer.constant(np.array(LARGEST, np.float32)))
+    scale = op("Max", scale, writer.constant(np.array(LEAST, np.float32)))
+    near = op("Mul", op("Round", op("Div", blocks, scale)), scale)
+    near = op("Reshape", near, op("Shape", rows))
+    return near, op("Sub", rows, near)
