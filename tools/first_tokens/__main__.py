@@ -48,7 +48,7 @@ WAYS: dict[str, Callable[[Path], DecoderSession]] = {
     "bf16-int8-u8": _openvino(precision="bf16", activation_group=32),
     "onnxruntime": OnnxCpuSession,
 }
-"""The default has float32 activations and OpenVINO's choice of a cache, u8; int8 are sums of int8 products."""
+"""The default has float32 activations and OpenVINO's choice of a cache, u8; int8: sums of int8 products."""
 
 
 def conversations() -> Iterator[list[dict[str, str]]]:

@@ -75,7 +75,9 @@ def _give_float_zero(node: ov.Node) -> None:
         if made.get_type_name() == "Subtract":
             zero = made.input_value(1)
             if (numbers := _integers(zero)) is not None:
-                made.input(1).replace_source_output(_floats(numbers.get_data(dtype=np.float32), zero.get_element_type()))
+                made.input(1).replace_source_output(
+                    _floats(numbers.get_data(dtype=np.float32), zero.get_element_type())
+                )
             return
         if made.get_type_name() == "Convert" and _integers(given) is not None:
             readers = made.output(0).get_target_inputs()

@@ -94,7 +94,9 @@ def test_nor_is_that_of_openvinos_own_form(exported):
 def test_nor_is_the_last_product_of_a_model_that_gives_labels():
     inputs = ops.parameter([-1, INNER], np.float32)
     first, second = (RNG.normal(size=(INNER, INNER)).astype(np.float32) for _ in range(2))
-    labels = ops.add(ops.matmul(ops.relu(ops.matmul(inputs, first, False, False)), second, False, True), np.float32(1.5))
+    labels = ops.add(
+        ops.matmul(ops.relu(ops.matmul(inputs, first, False, False)), second, False, True), np.float32(1.5)
+    )
     model = ov.Model([ops.result(labels)], [inputs])
     compute_output_in_float32(model, rounds=True)
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "bf16"})
