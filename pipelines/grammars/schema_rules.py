@@ -53,11 +53,11 @@ class _SchemaReader:
             self._rules[name] = [[(item, times) for item, times in self._demands(name, schema)]]
 
     def _item(self, schema: Any) -> str | int:
-        """The rule of a schema; any JSON is a character at least."""
+        """The rule of a schema; any JSON is free, and does not count."""
         if schema is False:
             return self._choice(f"{self._start}:false", [])
         if not isinstance(schema, dict) or not schema:
-            return 1
+            return 0
         if id(schema) not in self._names:
             name = f"{self._start}:{len(self._names)}"
             self._names[id(schema)] = name
@@ -108,7 +108,6 @@ class _SchemaReader:
         for place, each in enumerate(first):
             yield self._item(each), int(place < least)
         yield self._item(schema.get("items", True)), max(0, least - len(first))
-        yield 1, max(0, least - 1)
 
     def _object(self, schema: dict[str, Any]) -> Iterator[Item]:
         properties, patterns = _dict(schema.get("properties")), _dict(schema.get("patternProperties"))
@@ -117,7 +116,6 @@ class _SchemaReader:
         for key in required:
             yield len(key) + 3, 1
             yield self._item(properties.get(key, others)), 1
-        yield 5, max(0, _count(schema.get("minProperties")) - len(required))
         optional = [each for key, each in properties.items() if key not in required]
         for each in (*optional, *patterns.values(), others):
             yield self._item(each), 0

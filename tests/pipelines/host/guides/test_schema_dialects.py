@@ -10,7 +10,7 @@ from guide_rig import grammar, schema, tokens
 from llguidance import LLMatcher
 
 from pipelines.errors import RequestError
-from pipelines.grammars.grammar_text import limits
+from pipelines.grammars.compiler import limits
 from pipelines.grammars.normal_schema import loose_schema, normal_schema
 from pipelines.grammars.schema_dialects import LARGEST
 from pipelines.grammars.schema_keywords import (
