@@ -94,11 +94,17 @@ class _SchemaWriter:
             return value
         if depth > MAX_SCHEMA_DEPTH:
             raise BoundError(f"the JSON schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
-        if id(value) not in self._written:
+        if id(value) in self._written:
+            self._name(value)
+        else:
             found: Schema = {}
             self._written[id(value)] = value, found
             found.update(self._object(value, depth))
         return self._written[id(value)][1]
+
+    def _name(self, value: Schema) -> str:
+        """The name of an object that is written among the definitions, which it has from now on."""
+        return self._names.setdefault(id(value), str(len(self._names)))
 
     def _object(self, value: Schema, depth: int) -> Schema:
         known = constraining(value)
@@ -131,9 +137,8 @@ class _SchemaWriter:
                 self.left_out["$ref"] = reference
             return None
         if id(target) not in self._names:
-            self._names[id(target)] = str(len(self._names))
             self._waiting.append(target)
-        return f"#/$defs/{self._names[id(target)]}"
+        return f"#/$defs/{self._name(target)}"
 
     def _closed(self, found: Schema) -> Schema:
         if isinstance(found.get("properties"), dict) and "patternProperties" not in found:

@@ -58,6 +58,8 @@ class References:
             return self._named.get(f"{url}#{fragment}", self._named.get(f"{url}#{unquote(fragment)}"))
         found = self._named.get(url)
         for key in fragment.split("/")[1:]:
+            if found is None:
+                break
             found = _step(found, key)
         return found
 

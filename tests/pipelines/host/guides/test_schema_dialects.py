@@ -392,6 +392,15 @@ def test_every_place_is_written_once():
     assert len(json.dumps(normal_schema(value))) < 2 * len(json.dumps(value))
 
 
+def test_a_schema_for_many_names_is_written_once():
+    others = {"type": "array", "items": {"enum": ["x" * 10_000]}}
+    names = {"enum": [f"name{i}" for i in range(500)]}
+    value = {"type": "object", "propertyNames": names, "additionalProperties": others}
+    assert len(json.dumps(normal_schema(value))) < 3 * len(json.dumps(value))
+    assert takes(value, {"name7": ["x" * 10_000]})
+    assert not takes(value, {"name7": [1]})
+
+
 def test_additional_properties_are_excluded_in_schemas_only():
     value = {
         "properties": {"a": {"enum": [{"properties": {}}]}, "b": {"$ref": "#/$defs/b"}},
