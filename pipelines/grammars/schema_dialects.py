@@ -132,8 +132,8 @@ def _property_names(found: Schema) -> None:
     if not isinstance(names, dict) or {"properties", "patternProperties"} & found.keys():
         return
     others = found.get("additionalProperties", True)
-    pattern, listed = names.get("pattern"), names.get("enum")
-    if isinstance(pattern, str) and _says_only(names, "pattern"):
+    pattern, listed = _pattern_of(names), names.get("enum")
+    if pattern is not None:
         found["patternProperties"] = {pattern: others}
     elif isinstance(listed, list) and _says_only(names, "enum"):
         found["properties"] = {name: others for name in listed if isinstance(name, str)}
@@ -143,8 +143,21 @@ def _property_names(found: Schema) -> None:
     found["additionalProperties"] = False
 
 
-def _says_only(names: Schema, keyword: str) -> bool:
-    return KEYWORDS & names.keys() <= {keyword, "type"} and names.get("type", "string") == "string"
+def _pattern_of(names: Schema) -> str | None:
+    """The pattern of all names, where a schema of names says no more than a pattern or lengths."""
+    if isinstance(names.get("pattern"), str) and _says_only(names, "pattern"):
+        return str(names["pattern"])
+    lengths = names.get("minLength", 0), names.get("maxLength", "")
+    if all(length == "" or type(length) is int for length in lengths) and _says_only(names, *LENGTHS):
+        return f"^[\\s\\S]{{{lengths[0]},{lengths[1]}}}$"
+    return None
+
+
+LENGTHS = ("minLength", "maxLength")
+
+
+def _says_only(names: Schema, *keywords: str) -> bool:
+    return KEYWORDS & names.keys() <= {*keywords, "type"} and names.get("type", "string") == "string"
 
 
 def _bounds(found: Schema) -> None:

@@ -32,7 +32,7 @@ INT64 = 2**63
 def takes(value, instance) -> bool:
     matcher = LLMatcher(tokens().tokenizer, schema(value), log_level=0, limits=limits())
     assert not matcher.is_error(), matcher.get_error()
-    text = json.dumps(instance)
+    text = json.dumps(instance, ensure_ascii=False)
     return matcher.try_consume_tokens(ids := tokens().spell(text)) == len(ids) and matcher.is_accepting()
 
 
@@ -182,6 +182,11 @@ MEANINGS = [
     ),
     ({"type": "object", "propertyNames": {"pattern": "^k"}}, [{"k1": 1}], [{"c": 1}]),
     (
+        {"type": "object", "propertyNames": text(minLength=1, maxLength=2)},
+        [{"é\n": 1}],
+        [{"": 1}, {"abc": 1}],
+    ),
+    (
         {"type": "object", "properties": {"a": text()}, "unevaluatedProperties": False},
         [{"a": "x"}],
         [{"b": 1}],
@@ -311,7 +316,7 @@ HARD: dict = {
     "dependentRequired": {"a": ["b"]},
     "dependentSchemas": {"a": {"required": ["b"]}},
     "not": {"type": "string"},
-    "propertyNames": {"maxLength": 3},
+    "propertyNames": {"maxLength": 3, "pattern": "a"},
     "uniqueItems": True,
 }
 HARDEST = [
