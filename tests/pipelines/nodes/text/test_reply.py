@@ -258,7 +258,7 @@ def test_calls_in_free_text_are_held_to_the_declared_tools():
     assert spec({"tools": "hermes"}, tools=[TIME], parallel_calls=False).calls.once
 
 
-def test_a_schema_without_a_grammar_is_held_to_its_names_unless_it_is_strict():
+def test_a_schema_without_a_grammar_is_held_to_the_rest_unless_it_is_strict():
     """What a request did not demand refuses no request."""
     odd = {"properties": {"öl": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}}
     tools = [WEATHER, {"type": "function", "function": {"name": "f", "parameters": odd}}]
@@ -270,7 +270,8 @@ def test_a_schema_without_a_grammar_is_held_to_its_names_unless_it_is_strict():
 
     schemas = [each["json_schema"] for each in json.loads(calls(tools))["grammars"][1:]]
     assert schemas[0]["properties"] == WEATHER["function"]["parameters"]["properties"]
-    assert (schemas[1]["properties"], schemas[1]["additionalProperties"]) == ({"öl": {}}, False)
+    held = {"öl": {"type": "array", "items": {"type": "integer"}}}
+    assert (schemas[1]["properties"], schemas[1]["additionalProperties"]) == (held, False)
     with pytest.raises(RequestError, match="uniqueItems") as error:
         calls([WEATHER, strict(tools[1])])
     assert error.value.field == "tools"
