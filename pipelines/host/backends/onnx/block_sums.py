@@ -7,26 +7,27 @@ a whole block, so it is multiplied with the sum of the row's numbers that meet t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
-from pipelines.host.backends.onnx.head import is_exact
 
 ZERO_POINTS = 3
 """Its place among the inputs of MatMulNBits."""
 
 
-def multiply_block_sums(graph: ir.Graph, least_weights: int = 0, but_exact: bool = False) -> None:
+def multiply_block_sums(graph: ir.Graph, least_weights: int = 0, but: Sequence[ir.Node] = ()) -> None:
     """Rewrite every MatMulNBits of `graph` with float zero points, whose rows are [1, tokens, K], and with
-    `least_weights` or more; `but_exact`: none whose rows are not to be rounded.
+    `least_weights` or more, but these.
 
     Weights stay in their files; what depends on them alone is computed once, when the model is opened.
     """
     sums: dict[tuple[ir.Value, int], ir.Value] = {}
-    for node in [node for node in graph if _has_float_zeros(node)]:
+    for node in [node for node in graph if _has_float_zeros(node) and node not in but]:
         sizes = {name: node.attributes[name].as_int() for name in ("K", "N", "bits", "block_size")}
-        if sizes["K"] * sizes["N"] < least_weights or (but_exact and is_exact(node)):
+        if sizes["K"] * sizes["N"] < least_weights:
             continue
         rows, codes, scales, zeros = node.inputs[: ZERO_POINTS + 1]
         assert rows is not None

@@ -6,8 +6,6 @@ is a multiple of 1/64, in bfloat16 of 1/8, and likely tokens lie closer together
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import onnx_ir as ir
 
 from pipelines.adapters.product_names import HEAD
@@ -17,8 +15,6 @@ from pipelines.host.backends.onnx.named_products import product_of
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 F32, HALVES = ir.DataType.FLOAT, (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-ACCURACY, FLOAT_SUMS = "accuracy_level", 1
-"""Attribute of MatMulNBits, and its value for activations that are not rounded to int8."""
 
 
 def nodes_from_head(graph: ir.Graph) -> list[ir.Node]:
@@ -46,17 +42,9 @@ def compute_head_in_float32(graph: ir.Graph) -> None:
     if not nodes:
         return
     product = product_of(nodes[0], HEAD)
-    use_float_sums(nodes[:1])
     if product is not None and product.dtype in HALVES:
         for node in nodes:
             _widen(graph, node)
-
-
-def use_float_sums(nodes: Iterable[ir.Node]) -> None:
-    """Let no MatMulNBits among `nodes`, perhaps a graph, round what it reads to int8."""
-    for node in nodes:
-        if (node.domain, node.op_type) == (CONTRIB, "MatMulNBits"):
-            node.attributes.add(ir.AttrInt64(ACCURACY, FLOAT_SUMS))
 
 
 def _widen(graph: ir.Graph, node: ir.Node) -> None:
@@ -83,9 +71,3 @@ def _places_of_floats(node: ir.Node) -> list[int]:
 
 def _is_half(value: ir.Value | None) -> bool:
     return value is not None and value.dtype in HALVES
-
-
-def is_exact(node: ir.Node) -> bool:
-    """Whether a MatMulNBits is not to round its activations to int8, whatever the engine does by itself."""
-    level = node.attributes.get(ACCURACY)
-    return level is not None and level.as_int() == FLOAT_SUMS

@@ -31,6 +31,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     AttentionLayer,
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
@@ -104,7 +105,7 @@ def page_decoder(
         products = add_low_rank(graph, targets) | add_low_rank_ends(graph, targets)
     _declare_inputs(decoder)
     if int8_sums:  # which OpenVINO does not use where zero points are floats
-        multiply_block_sums(decoder.model.graph, LEAST_SUMMED, but_exact=True)
+        multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())

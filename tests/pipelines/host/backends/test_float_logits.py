@@ -8,12 +8,14 @@ import openvino as ov
 import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
+from lone_steps import step
 from openvino import opset13 as ops
 from small_onnx_decoders import write_small
 
-from pipelines.gguf.convert import convert
-from pipelines.host.backends.onnx.head import ACCURACY, FLOAT_SUMS, nodes_from_head
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower_for_cuda
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
@@ -153,12 +155,12 @@ def test_a_head_of_half_precision_reads_and_gives_float32(tmp_path, element_type
 
 
 @pytest.mark.parametrize("kind", [Type.Q4_1, Type.Q8_0, Type.Q4_K])
-def test_the_head_alone_is_held_to_sums_of_floats(tmp_path, kind):
-    """Of MatMulNBits, which by its own attribute may round what it reads on ONNX Runtime."""
-    graph = read_decoder(gguf_model(tmp_path, kind)).model.graph
-    blocks = [node for node in graph if node.op_type == "MatMulNBits"]
-    head = nodes_from_head(graph)[0]
-    assert blocks[-1] is head
-    levels = {node.attributes[ACCURACY].as_int() for node in blocks[:-1]}
-    assert head.attributes[ACCURACY].as_int() == FLOAT_SUMS
-    assert FLOAT_SUMS not in levels
+def test_onnx_runtime_loses_nothing_by_rounding(tmp_path, kind):
+    """Of files that let it round what products read, whose logits it gives as those of sums of floats."""
+    rounded = gguf_model(tmp_path, kind)
+    convert(tmp_path / "tiny.gguf", tmp_path / "floats", FLOAT_SUMS)
+    given, exact = (OnnxCpuSession(path) for path in (rounded, tmp_path / "floats" / "model.onnx"))
+    for session in (given, exact):
+        session.allocate(4)
+    ids = step(RNG.integers(3, 200, size=40), 0, [0, 1, 2], range(40))
+    np.testing.assert_allclose(given.run(ids), exact.run(ids), rtol=0, atol=1e-3)

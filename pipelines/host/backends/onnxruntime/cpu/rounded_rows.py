@@ -11,15 +11,16 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
-from pipelines.host.backends.onnx.head import ACCURACY, is_exact
 
-INT8_SUMS, LARGEST = 4, 127.0
+ACCURACY, INT8_SUMS = "accuracy_level", 4
+"""Attribute of MatMulNBits, and its value where an engine may round the rows."""
+LARGEST = 127.0
 LEAST = np.finfo(np.float32).tiny
 """A scale of blocks of zeros."""
 
 
 def read_in_two_parts(graph: ir.Graph) -> None:
-    """Rewrite every MatMulNBits of `graph` that rounds its rows, and the exact ones, in float32."""
+    """Rewrite every MatMulNBits of `graph` that rounds its rows, which are float32."""
     parts: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value]] = {}
     for node in [node for node in graph if _rounds(node)]:
         rows, block = node.inputs[0], node.attributes["block_size"].as_int()
@@ -29,7 +30,7 @@ def read_in_two_parts(graph: ir.Graph) -> None:
         writer = NodeInserter(graph, node)
         if (rows, block) not in parts:
             parts[rows, block] = _split(writer, rows, node.attributes["K"].as_int() // block, block)
-        attributes = {name: each.value for name, each in node.attributes.items()} | {ACCURACY: INT8_SUMS}
+        attributes = {name: each.value for name, each in node.attributes.items()}
         near, rest = (
             writer.node(node.op_type, [part, *node.inputs[1:]], CONTRIB, 1, attributes).outputs[0]
             for part in parts[rows, block]
@@ -41,10 +42,9 @@ def read_in_two_parts(graph: ir.Graph) -> None:
 
 
 def _rounds(node: ir.Node) -> bool:
-    if (node.domain, node.op_type) != (CONTRIB, "MatMulNBits"):
-        return False
     level = node.attributes.get(ACCURACY)
-    return is_exact(node) or (level is not None and level.as_int() == INT8_SUMS)
+    is_one = (node.domain, node.op_type) == (CONTRIB, "MatMulNBits")
+    return is_one and level is not None and level.as_int() == INT8_SUMS
 
 
 def _split(writer: NodeInserter, rows: ir.Value, count: int, block: int) -> tuple[ir.Value, ir.Value]:
