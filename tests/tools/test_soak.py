@@ -70,6 +70,11 @@ def test_what_is_over_its_bound_is_named(last, left, sent, named):
     assert all(named in sentence for sentence in broken)
 
 
+def test_a_process_that_has_ended_is_named():
+    gone = sample(1000, 500)._replace(usage={})
+    assert broken_bounds(outcomes(), [sample(0, 400), gone], {}, Bounds()) == ["engine host has ended"]
+
+
 @asynccontextmanager
 async def scripted_server(*replies):
     """A server that sends one reply on each request; b"" closes the connection instead."""

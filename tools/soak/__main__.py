@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,9 +22,10 @@ import psutil
 from rich.console import Console
 
 from tools.client.connection import Connection
-from tools.soak.figures import Bounds, broken_bounds
+from tools.soak.attacks import QUIET_PART, SETTINGS, SOAK_KEY, Attacks, ended
+from tools.soak.figures import Bounds, broken_bounds, broken_by_attacks
 from tools.soak.processes import Sample, named_processes, usage_of
-from tools.soak.report import kinds_table, processes_table, progress_line
+from tools.soak.report import answers_table, kinds_table, processes_table, progress_line
 from tools.soak.sending import Outcome, send_all
 from tools.soak.server import ROOT, ServerFailed, gauges_left, started_server
 
@@ -45,6 +46,9 @@ WIDTH = 110
 @click.option("--url", help="A server that runs already, with the shipped models.")
 @click.option("--pid", type=int, help="With --url: the process id of its master, which its log begins with.")
 @click.option("--key", envvar="BRAID_API_KEY", help="API key; BRAID_API_KEY in the environment.")
+@click.option(
+    "--attacks", "most", default=0, help="Also attack the server, with this many of each kind at most."
+)
 @click.option("--slope-kb", default=Bounds.slope_kb, show_default=True, help="Allowed per 1,000 requests.")
 @click.option("--worst-s", default=Bounds.worst_s, show_default=True, help="Allowed for one reply.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Also write all samples to this file.")
@@ -57,6 +61,7 @@ def main(
     url: str | None,
     pid: int | None,
     key: str | None,
+    most: int,
     slope_kb: float,
     worst_s: float,
     file: Path | None,
@@ -64,13 +69,20 @@ def main(
     """Send mixed requests to a server, and measure what they leave behind."""
     if (url is None) != (pid is None):
         raise click.UsageError("--url needs --pid, and --pid needs --url")
+    if url is not None and most:
+        raise click.UsageError("--attacks needs a server of its own")
     console = Console(width=max(WIDTH, Console().width))
     log = Path(tempfile.mkdtemp(prefix="braid-soak-")) / "server.log"
-    server = started_server(models, workers, log) if url is None or pid is None else nullcontext((url, pid))
+    key = SOAK_KEY if most else key
+    settings = SETTINGS if most else {}
+    starting = started_server(models, workers, log, settings)
+    server = starting if url is None or pid is None else nullcontext((url, pid))
     try:
         with server as (running_url, running_pid):
             soak = Soak(running_url, running_pid, key, console)
-            asyncio.run(soak.run(connections, seed, count))
+            attacks = Attacks(soak.address, most, seed) if most else None
+            with suppress(KeyboardInterrupt):  # the figures so far
+                asyncio.run(soak.run(connections, seed, count, attacks))
             left = gauges_left(running_url)
             time.sleep(SETTLE_S)  # closed connections are collected
             soak.sample()
@@ -79,15 +91,24 @@ def main(
     bounds = Bounds(slope_kb=slope_kb, worst_s=worst_s)
     broken = broken_bounds(soak.outcomes, soak.samples, left, bounds)
     rate = len(soak.outcomes) / soak.seconds
-    console.print(f"{count:,} requests in {soak.seconds:.0f} s, {rate:.1f} a second, seed {seed}")
+    console.print(
+        f"{len(soak.outcomes):,} requests in {soak.seconds:.0f} s, {rate:.1f} a second, seed {seed}"
+    )
     console.print(kinds_table(soak.outcomes))
     console.print(processes_table(soak.samples))
     console.print(", ".join(f"{name} {value:g}" for name, value in left.items()) + " at the end")
+    if attacks is not None:
+        console.print(answers_table(attacks.answers))
+        console.print(kinds_table(attacks.neighbour.outcomes, "small requests of a neighbour"))
+        console.print(f"What it stored, after the attacks: {dict(attacks.neighbour.stored)}")
+        broken += broken_by_attacks(attacks.answers, attacks.neighbour.outcomes)
     if file is not None:
         samples = [sample._asdict() for sample in soak.samples]
         file.write_text(json.dumps({"bounds": asdict(bounds), "samples": samples}, indent=1) + "\n")
     for sentence in broken:
         console.print(sentence, style="red", markup=False, soft_wrap=True)
+    if broken:
+        console.print(f"the server's log: {log}", markup=False, soft_wrap=True)
     sys.exit(1 if broken else 0)
 
 
@@ -96,7 +117,7 @@ class Soak:
 
     def __init__(self, url: str, pid: int, key: str | None, console: Console) -> None:
         address = urllib.parse.urlsplit(url)
-        self._address, self._key = (address.hostname or "127.0.0.1", address.port or 80), key
+        self.address, self._key = (address.hostname or "127.0.0.1", address.port or 80), key
         self._processes = named_processes(pid)
         self._console = console
         self._begin = time.monotonic()
@@ -104,15 +125,21 @@ class Soak:
         self.outcomes: list[Outcome] = []
         self.samples: list[Sample] = []
 
-    async def run(self, num_connections: int, seed: int, count: int) -> None:
-        connections = [Connection(*self._address, self._key) for _ in range(num_connections)]
+    async def run(self, num_connections: int, seed: int, count: int, attacks: Attacks | None) -> None:
+        connections = [Connection(*self.address, self._key) for _ in range(num_connections)]
         self.sample()
-        watching = asyncio.create_task(self._watch(count))
+        beside = [asyncio.create_task(self._watch(count))]
+        if attacks is not None:
+            quiet = count * QUIET_PART
+            beside.append(asyncio.create_task(attacks.run(lambda: len(self.outcomes) >= quiet)))
         try:
             await send_all(connections, seed, count, self.outcomes.append)
         finally:
             self.seconds = time.monotonic() - self._begin
-            watching.cancel()
+            for task in beside:
+                await ended(task)
+            if attacks is not None:
+                await attacks.neighbour.read_stored()
             for connection in connections:
                 connection.close()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tools.soak.attacks import BEFORE, UNDER
 from tools.soak.processes import Sample
 from tools.soak.sending import Outcome
+
+TIMES_QUIET = 3
+"""How much longer a neighbour's small requests may take under attack than before, at the 99th percentile."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,24 @@ def broken_bounds(
         broken.append(f"{worst.kind} took {worst.seconds:.1f} s, more than {bounds.worst_s:g} s")
     broken += [f"{name} is {value:g} after the last request" for name, value in left.items() if value]
     for process in samples[0].usage:
-        broken += _broken_by(process, samples, bounds)
+        is_there = process in samples[-1].usage
+        broken += _broken_by(process, samples, bounds) if is_there else [f"{process} has ended"]
+    return broken
+
+
+def broken_by_attacks(answers: Mapping[str, Counter[str]], neighbour: Sequence[Outcome]) -> list[str]:
+    """A sentence for each kind of attack that the server failed at, and for what they cost a neighbour.
+
+    `neighbour`: its small requests, of which the kind is the phase: before, under attack or after.
+    """
+    broken = [f"{kind}: {one['500']} × 500" for kind, one in answers.items() if one["500"]]
+    broken += [f"neighbour, {count} × {error}" for error, count in error_counts(neighbour).most_common(10)]
+    phases = kind_figures(neighbour)
+    if UNDER in phases and BEFORE in phases and phases[UNDER].p99_s > TIMES_QUIET * phases[BEFORE].p99_s:
+        broken.append(
+            f"a neighbour's p99 is {phases[UNDER].p99_s:.2f} s under attack, more than {TIMES_QUIET} times "
+            f"{phases[BEFORE].p99_s:.2f} s before"
+        )
     return broken
 
 

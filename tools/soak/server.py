@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,13 +27,17 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def started_server(models: Path, workers: int, log: Path) -> Iterator[tuple[str, int]]:
-    """Start a server; its URL and its master's process id.  Raises ServerFailed."""
+def started_server(
+    models: Path, workers: int, log: Path, more: Mapping[str, str]
+) -> Iterator[tuple[str, int]]:
+    """Start a server with `more` settings; its URL and its master's process id.  Raises ServerFailed."""
     port = _free_port()
     settings = {"BRAID_PORT": str(port), "BRAID_MODELS": str(models), "BRAID_WORKERS": str(workers)}
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
     with log.open("wb") as file:
-        process = subprocess.Popen(command, env=os.environ | settings, stdout=file, stderr=file, cwd=ROOT)
+        process = subprocess.Popen(
+            command, env=os.environ | settings | dict(more), stdout=file, stderr=file, cwd=ROOT
+        )
     try:
         _wait_until_ready(f"http://127.0.0.1:{port}", process, log)
         yield f"http://127.0.0.1:{port}", process.pid

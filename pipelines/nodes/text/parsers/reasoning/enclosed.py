@@ -21,7 +21,7 @@ class Enclosed:
         self._scanner = TagScanner(self._open)
         self._answering = False  # between the markers of the answer
         self._has_content = False
-        self._blank = ""  # white space that is content only if content follows
+        self._blank: list[str] = []  # white space that is content only if content follows
 
     @property
     def inside(self) -> bool:
@@ -42,26 +42,28 @@ class Enclosed:
             if tag == self._open:
                 shown += self._opened()
             elif tag:
-                self._scanner.tags, self._blank = (), ""
+                self._scanner.tags, self._blank = (), []
         if final and not self._answering:
-            shown += self._blank
+            shown += "".join(self._blank)
         return shown
 
     def _opened(self) -> str:
         """The opening marker as content: "" where it comes before all content."""
         if self._has_content:
             return self._content(self._open)
-        self._answering, self._blank = True, ""
+        self._answering, self._blank = True, []
         self._scanner.tags = (self._close,)
         return ""
 
     def _content(self, text: str) -> str:
-        text = self._blank + text
-        if self._answering and not self._has_content:
+        if self._answering and not self._has_content and not any(self._blank):
             text = text.lstrip("\n")
         shown = text.rstrip()
-        self._blank = text[len(shown) :]
-        if shown and not self._has_content:
+        if not shown:
+            self._blank += [text] if text else []
+            return ""
+        said, self._blank = "".join((*self._blank, shown)), [text[len(shown) :]]
+        if not self._has_content:
             self._has_content = True
             self._scanner.tags = (self._close,) if self._answering else ()
-        return shown
+        return said

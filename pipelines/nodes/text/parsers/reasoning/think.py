@@ -70,7 +70,7 @@ class Think:
             self._scanner.tags = (*markers.close, *markers.ends, *(() if is_open else markers.open))
         self._has_content = False  # so no reasoning follows
         self._trim = self._inside  # blank lines after a marker are markup
-        self._held_blank = ""  # given out only if more text of its kind follows
+        self._blank: list[str] = []  # given out only if more text of its kind follows
 
     @property
     def inside(self) -> bool:
@@ -88,7 +88,7 @@ class Think:
             thought, said = (self._from_inside if self._inside else self._from_outside)(before, tag)
             reasoning, content = reasoning + thought, content + said
         if final and not self._inside:
-            content, self._held_blank = content + self._settle() + self._held_blank, ""
+            content, self._blank = "".join((content, self._settle(), *self._blank)), []
         return reasoning, content
 
     def _from_inside(self, before: str, tag: str) -> tuple[str, str]:
@@ -99,16 +99,16 @@ class Think:
 
     def _from_outside(self, before: str, tag: str) -> tuple[str, str]:
         """Blank text before the first marker is neither."""
-        text = self._held_blank + self._untrimmed(before)
-        self._held_blank = ""
+        text = self._untrimmed(before)
+        if not (tag or self._has_content or text.strip()):
+            self._blank.append(text)
+            return "", ""
+        text, self._blank = "".join((*self._blank, text)), []
         if tag in self._closes:
             return self._close_unopened(text)
         if self._has_content or text.strip():
             return "", self._content(text, tag)
-        if tag:
-            self._open()
-        else:
-            self._held_blank = text
+        self._open()
         return "", ""
 
     def _content(self, text: str, tag: str) -> str:
@@ -153,14 +153,17 @@ class Think:
         """The closing marker as content.  There is one block of reasoning: what follows is content."""
         content = tag if tag in self._markers.ends else ""
         self._inside, self._trim, self._has_content = False, not content, True
-        self._held_blank, self._scanner.tags = "", ()
+        self._blank, self._scanner.tags = [], ()
         return content
 
     def _reasoning(self, text: str) -> str:
         text = self._untrimmed(text)
-        shown = (self._held_blank + text).rstrip("\n")
-        self._held_blank = (self._held_blank + text)[len(shown) :]
-        return shown
+        shown = text.rstrip("\n")
+        if not shown:
+            self._blank.append(text)
+            return ""
+        thought, self._blank = "".join((*self._blank, shown)), [text[len(shown) :]]
+        return thought
 
     def _untrimmed(self, text: str) -> str:
         if not self._trim:

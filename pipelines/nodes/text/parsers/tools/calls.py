@@ -150,7 +150,7 @@ class CallFinder:
         self._reader: Reader | None = None
         self._began = 0  # calls before the block
         self._due: tuple[str, ...] = ()  # markers after a call whose block was left before its end
-        self._blank = ""  # white space and markers that are content only if content follows
+        self._blank: list[str] = []  # white space and markers that are content only if content follows
         self._called = False  # nothing but blank text since the last call
         self._arm(bare=True)
 
@@ -190,7 +190,7 @@ class CallFinder:
     def _note_calls(self) -> None:
         """White space before a call is markup, and after it anything can start."""
         if self._calls.count > self._began:
-            self._blank, self._called = "", True
+            self._blank, self._called = [], True
             self._arm(bare=True)
 
     def _leave(self) -> str:
@@ -213,7 +213,7 @@ class CallFinder:
             self._expect(tuple(each for each in self._due if each != tag))
             return ""
         if tag in self._family.before:
-            self._blank += tag
+            self._blank.append(tag)
             self._arm(bare=True)
             return ""
         return "" if self._called else self._content(tag)
@@ -221,10 +221,11 @@ class CallFinder:
     def _content(self, text: str) -> str:
         """Text outside blocks, with the white space before it; white space at its end is held back."""
         if not text.strip().strip(self._family.between if self._called else "").strip():
-            self._blank += text
+            self._blank.append(text)
             return ""
-        shown = self._blank + text.rstrip()
-        self._blank, self._called = text[len(text.rstrip()) :], False
+        said = text.rstrip()
+        shown = "".join((*self._blank, said))
+        self._blank, self._called = [text[len(said) :]], False
         self._arm(bare=False)
         return shown
 
@@ -254,6 +255,6 @@ class CallFinder:
         for rest, _ in self._scanner.push("", final=True):
             content += self._content(rest)
         if self._calls.count == 0:
-            content += self._blank
-        self._blank = ""
+            content += "".join(self._blank)
+        self._blank.clear()
         return content

@@ -20,6 +20,8 @@ HEAD = re.compile(r"\s*call:([^{\s]+)")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
 BARE_KEY = re.compile(r"[^:,\]}]*+")
 BARE = re.compile(r"[^,\]}]*+")
+MAX_TRIES = 16
+"""Markers in what may be a quoted text at which a call is looked for; each one reads the block again."""
 
 
 def gemma(quote: str, open: str) -> MakeReader:
@@ -37,6 +39,7 @@ class GemmaReader:
         self._declared = declared
         self._scanner = TagScanner(quote, close, open)
         self._quoted = False
+        self._num_tries = 0
         self._left: list[str] = []
 
     def push(self, text: str) -> str | None:
@@ -45,12 +48,17 @@ class GemmaReader:
             if not tag:
                 continue
             self._quoted ^= tag == self._quote
-            called = tag != self._quote and self._call()
+            called = tag != self._quote and self._ends_call()
             if tag != self._quote and (called or not self._quoted):
                 rest, self._scanner.held = self._scanner.held, ""
                 return self._end(tag, called) + rest
             self._left.append(tag)
         return None
+
+    def _ends_call(self) -> bool:
+        """Whether the block is a call at a marker, which may be in a text."""
+        self._num_tries += self._quoted
+        return not (self._quoted and self._num_tries > MAX_TRIES) and self._call()
 
     def finish(self) -> None:
         """A call can be complete without the closing marker."""
@@ -99,6 +107,7 @@ class GemmaValues(Literals):
     def __init__(self, text: str, at: int, quote: str) -> None:
         super().__init__(text, at)
         self._quote = quote
+        self._next_quote = (-1, False)  # where it is, and whether it closes a text
 
     def value(self) -> Any:
         if self.takes(self._quote):
@@ -152,9 +161,18 @@ class GemmaValues(Literals):
 
     def _closed_text(self) -> str | None:
         """The text up to a quote that closes it, None where the next quote opens another one."""
-        end = self.text.find(self._quote, self.at)
-        text = self.text[self.at : end].strip()
-        if end < 0 or not text or text[-1] in ":[,{":
+        if self._next_quote[0] < self.at:
+            self._next_quote = self._find_quote()
+        end, closes = self._next_quote
+        if not closes:
             return None
-        self.at = end + len(self._quote)
+        text, self.at = self.text[self.at : end].strip(), end + len(self._quote)
         return text
+
+    def _find_quote(self) -> tuple[int, bool]:
+        """The next quote, or the end of the text where there is none."""
+        end = self.text.find(self._quote, self.at)
+        if end < 0:
+            return len(self.text), False
+        before = self.text[self.at : end].rstrip()
+        return end, before[-1:] not in ("", *":[,{")

@@ -80,11 +80,11 @@ class ModelJson:
         self._quote = ""  # of the string that is open
         self._escape = ""  # the beginning of an escape
         self._high = ""  # the escape of a pair's first half
-        self._word = ""  # a number, a literal or a bare key
+        self._word: list[str] = []  # a number, a literal or a bare key
         self._is_key = False
         self._waits = False  # whether what came last is written later, if at all
-        self._held = ""  # what is written then
-        self._raw = ""  # the same, as it came
+        self._held: list[str] = []  # what is written then
+        self._raw: list[str] = []  # the same, as it came
 
     @property
     def quoted(self) -> bool:
@@ -97,14 +97,14 @@ class ModelJson:
         while at < len(text) and not self.over:
             taken = self._plain(text, at) or self._state(text[at])
             if self._waits:
-                self._raw += text[at : at + taken]
+                self._raw.append(text[at : at + taken])
             at += taken
         return self.unread() + text[at:] if self.over else None
 
     def unread(self) -> str:
         """What came and was not written: a comma or a key without a value."""
-        raw, self._raw = self._raw, ""
-        return raw
+        raw, self._raw = self._raw, []
+        return "".join(raw)
 
     def take(self) -> str:
         """What was written since the last call of this function."""
@@ -133,29 +133,27 @@ class ModelJson:
 
     def _end_word(self) -> None:
         """A number may be cut; another word is written only if it is whole."""
-        if self._word and not self._is_key:
-            is_cut = any(each.startswith(self._word) and each != self._word for each in LITERALS)
+        word = "".join(self._word)
+        if word and not self._is_key:
+            is_cut = any(each.startswith(word) and each != word for each in LITERALS)
             if not is_cut:
                 self._give()
-                self._written.append(_written(self._word))
+                self._written.append(_written(word))
 
     def _give(self) -> None:
         """A value begins: what waited for it is written."""
-        self._written.append(self._held)
-        self._held, self._raw, self._waits = "", "", False
+        self._written += self._held
+        self._held, self._raw, self._waits = [], [], False
 
     def _hold(self, text: str) -> None:
         self._waits = True
-        self._held += text
+        self._held.append(text)
 
     def _put(self, text: str) -> None:
-        if self._waits:
-            self._held += text
-        else:
-            self._written.append(text)
+        (self._held if self._waits else self._written).append(text)
 
     def _fail(self) -> int:
-        self._word = ""
+        self._word = []
         self.finish()
         return 0
 
@@ -227,7 +225,7 @@ class ModelJson:
         """A closing bracket, also of those inside it that were left open; what waited is not written."""
         if char not in [CLOSES[each] for each in self._open]:
             return self._fail()
-        self._held, self._raw, self._waits, self._is_key = "", "", False, False
+        self._held, self._raw, self._waits, self._is_key = [], [], False, False
         closed = ""
         while closed != char:
             closed = CLOSES[self._open.pop()]
@@ -303,15 +301,15 @@ class ModelJson:
         self._high = self._escape = ""
 
     def _start_word(self) -> None:
-        self._word, self._waits, self._state = "", True, self._in_word
+        self._word, self._waits, self._state = [], True, self._in_word
 
     def _in_word(self, char: str) -> int:
         if _in_word(char):
-            self._word += char
+            self._word.append(char)
             return 1
-        word, self._word = self._word, ""
+        word, self._word = "".join(self._word), []
         if self._is_key:
-            self._held += as_json(word)
+            self._held.append(as_json(word))
             self._state = self._colon
         else:
             self._give()

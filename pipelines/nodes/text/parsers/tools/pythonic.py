@@ -76,7 +76,7 @@ class PythonReader(CharacterReader):
             return 0
         else:
             self._depth += char == "("
-        if self._ended or not (char.isspace() and self._begun and not self.left().strip()):
+        if self._ended or self._left or not (char.isspace() and self._begun):
             self._left.append(char)
         return None
 

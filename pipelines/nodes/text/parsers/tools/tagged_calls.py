@@ -18,6 +18,9 @@ from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
 from pipelines.nodes.text.parsers.tools.model_json import as_json
 
+MAX_HEAD_CHARS = 1_000
+"""Most characters of a name or a key, with the white space and the markers around it."""
+
 
 @dataclass(frozen=True)
 class TagForm:
@@ -101,11 +104,14 @@ class TagReader:
         value = self._begin_value() if ">" in before or "\n" in before else None
         if value is not None:
             return self._in_value(value, tag)
+        if len(self._left) > MAX_HEAD_CHARS:
+            rest, self._left = self._left[MAX_HEAD_CHARS:], self._left[:MAX_HEAD_CHARS]
+            return rest + tag
         return self._mark(tag) if tag else None
 
     def _in_value(self, text: str, tag: str) -> str | None:
         if self._doubt:
-            self._doubt[-1] += text
+            self._more_doubt(text)
             value = self._next_value(text)
             if value is not None:
                 return self._in_value(value, tag)
@@ -131,14 +137,19 @@ class TagReader:
         self._last = text[-1:] or self._last
         self._calls.more(self._value.more(text))
 
+    def _more_doubt(self, text: str) -> None:
+        last = self._doubt.pop()  # in a variable alone it grows without a copy
+        last += text
+        self._doubt.append(last)
+
     def _add(self, text: str) -> None:
         if self._doubt:
-            self._doubt[-1] += text
+            self._more_doubt(text)
         else:
             self._more(text)
 
     def _begins_line(self) -> bool:
-        before = self._doubt[-1] if self._doubt else self._last
+        before = self._doubt[-1][-MAX_HEAD_CHARS:] if self._doubt else self._last
         return self._form.inline or before.rstrip(" \t").endswith("\n")
 
     def _is_read(self) -> bool:
@@ -147,7 +158,7 @@ class TagReader:
     def _is_end(self, tag: str) -> bool:
         """Whether the last marker in the value, followed by this one, ends it."""
         last, blank = self._doubt[-2:]
-        if blank.strip():
+        if blank and not blank.isspace():
             return False
         if last == self._form.end:
             return tag in (self._form.start, self._close, *self._form.after)
@@ -158,7 +169,9 @@ class TagReader:
         marker, after = self._doubt[-2:]
         if marker != self._form.start or not (">" in text or "\n" in text):
             return None
-        if self._form.parameter.match(marker + after) is None:
+        if len(after) - len(text) > MAX_HEAD_CHARS:
+            return None
+        if self._form.parameter.match((marker + after)[:MAX_HEAD_CHARS]) is None:
             return None
         self._end_value(len(self._doubt) - 2)
         self._left = marker + after
@@ -201,13 +214,13 @@ class TagReader:
         """The call's name and where it ends, "" where there is none."""
         if self._name:
             return self._name, 0
-        found = self._form.name.match(self._left)
+        found = self._form.name.match(self._left, 0, MAX_HEAD_CHARS)
         return (found["name"], found.end()) if found else ("", 0)
 
     def _begin_value(self) -> str | None:
         """The value so far, where the value of a parameter starts."""
         name, at = self._named()
-        found = self._form.parameter.match(self._left, at) if name else None
+        found = self._form.parameter.match(self._left, at, MAX_HEAD_CHARS) if name else None
         key = next((each.strip() for each in found.groups() if each), "") if found else ""
         if found is None or not key:
             return None
