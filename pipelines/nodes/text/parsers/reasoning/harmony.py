@@ -18,7 +18,8 @@ IN_HEADER = (MESSAGE, *ENDS)
 IN_TEXT = (*ENDS, START, CHANNEL, MESSAGE)
 LONGEST_HEADER = 200
 """Characters.  A longer text without a marker is no header but plain text."""
-HEADER = re.compile(r"\s*(?:assistant)?\s*(?:to=\S*\s*)?(?:<\|channel\|>|<\|start\|>)")
+HEADER = re.compile(r"(?<!\s)\s*+(?:assistant)?+\s*+(?:to=\S*\s*)?(?:<\|channel\|>|<\|start\|>)")
+TO_ITS_CHANNEL = re.compile(r".*<\|(?:channel|start)\|>\s*+\w*+", re.DOTALL)
 RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 ANALYSIS = Span(f"{CHANNEL}analysis{MESSAGE}", f"<|end|>{START}assistant{CHANNEL}final{MESSAGE}")
 """Reasoning that the answer follows directly."""
@@ -61,7 +62,8 @@ class Harmony:
                 content += before
             content += self._end(tag) if is_text and tag else ""
         if final and self._header is not None:
-            content, self._header = content + _split(self._header)[0], ""
+            plain, header = _split(self._header)
+            content, self._header = content + plain + _without_end(header), ""
         return reasoning, content
 
     def _start(self, header: str, tag: str) -> str:
@@ -72,7 +74,7 @@ class Harmony:
             return ""
         if tag in ENDS:
             self._header = ""
-            return plain
+            return plain + _without_end(header)
         if not tag and header:
             self._header = header
             return plain
@@ -98,3 +100,9 @@ def _split(text: str) -> tuple[str, str]:
     """Plain text, and the header after it."""
     found = HEADER.search(text)
     return (text[: found.start()], text[found.start() :]) if found else (text, "")
+
+
+def _without_end(header: str) -> str:
+    """The answer after a header whose last marker was left out; a short header is cut, and says nothing."""
+    is_answer = not header.rpartition(CHANNEL)[2].strip().startswith("analysis")
+    return TO_ITS_CHANNEL.sub("", header, count=1) if len(header) > LONGEST_HEADER and is_answer else ""

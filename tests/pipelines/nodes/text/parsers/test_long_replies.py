@@ -3,7 +3,7 @@
 import pytest
 from patience import least_cpu_s
 
-from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers import REASONING, TOOLS
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson
 
 CITY = {"properties": {"city": {"type": "string"}}}
@@ -45,6 +45,20 @@ def assert_linear(push, head, fill):
 @pytest.mark.parametrize(("name", "head", "fill"), REPLIES)
 def test_calls_that_do_not_end(name, head, fill):
     assert_linear(lambda text: push_all(TOOLS[name](DECLARED), text), head, fill)
+
+
+@pytest.mark.parametrize("end", ["", "<|end|>", "<|return|>"])
+@pytest.mark.parametrize("head", ["<|channel|>final", "<|start|>assistant<|channel|>final"])
+def test_an_answer_after_a_header_without_an_end_is_content(head, end):
+    text = " a word" * 60
+    for pieces in ([head + text + end], list(head + text + end)):
+        parser = REASONING["openai_gptoss"]("")
+        out = [parser.push(each) for each in pieces] + [parser.push("", final=True)]
+        assert "".join(content for _, content in out) == text
+
+
+def test_white_space_before_a_header_is_read_once():
+    assert least_cpu_s(lambda: push_all(REASONING["openai_gptoss"](""), (" " * 190 + "<|end|>") * 20)) < 0.5
 
 
 def test_json_holds_what_waits_for_a_value_in_pieces():
