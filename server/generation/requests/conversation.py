@@ -60,7 +60,7 @@ class ContentPart(BaseModel):
     type: StrictStr = "text"
     text: StrictStr | None = None
     refusal: StrictStr | None = None
-    thinking: StrictStr | list[dict[str, Any]] | None = None
+    thinking: StrictStr | Items[dict[str, Any]] | None = None
     image_url: GivenImage = None
     uuid: StrictStr | None = None
     audio_url: GivenSound = None
