@@ -20,7 +20,9 @@ def asker(models: Path, name: str) -> Callable[..., list[Any]]:
     """Sends (path, body) pairs to the model `name`, all at once; gives their answers in order."""
 
     async def answers(asked: tuple[tuple[str, dict[str, Any]], ...]) -> list[Any]:
-        app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
+        app = create_app(
+            connect(Settings(models=models, in_process=True, responses_store=False, first_run=False))
+        )
         async with AsgiClient(app) as client:
             async with asyncio.timeout(PATIENCE_S):
                 while not num_loaded(await client.get("/v1/models")):

@@ -69,7 +69,8 @@ def ask(models, monkeypatch):
     use_fake_encoders(monkeypatch)
 
     async def whole(asked):
-        app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
+        settings = Settings(models=models, in_process=True, responses_store=False, first_run=False)
+        app = create_app(connect(settings))
         async with AsgiClient(app) as client:
             async with asyncio.timeout(PATIENCE_S):
                 while num_loaded(await client.get("/v1/models")) < len(MODELS):
@@ -187,7 +188,8 @@ def test_openais_client(models, monkeypatch):
     use_fake_encoders(monkeypatch)
 
     async def scenario():
-        app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
+        settings = Settings(models=models, in_process=True, responses_store=False, first_run=False)
+        app = create_app(connect(settings))
         async with AsgiClient(app) as ours:
             while num_loaded(await ours.get("/v1/models")) < len(MODELS):
                 await asyncio.sleep(0.02)

@@ -2,8 +2,8 @@
 
 JSON passes unchanged, as it arrives.  What is nearly JSON is mended: single quotes, bare keys, words of
 Python, line breaks in strings, unknown escapes, commas too many or too few, missing brackets.  Half of a
-surrogate pair becomes U+FFFD, and a number that is no finite number of JSON a string, so that the text is
-valid UTF-8 and one value wherever it ends.
+surrogate pair becomes U+FFFD, a number beyond all floats the largest of them, and a word that is no number
+a string, so that the text is valid UTF-8 and one value wherever it ends.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ LITERALS = ("true", "false", "null", *WORDS)
 PLAIN = re.compile(r"[^\"'\\\x00-\x1f\ud800-\udfff]+")
 IN_WORDS = frozenset("+-._$")
 HEX = frozenset("0123456789abcdefABCDEF")
+NUMBER = re.compile(r"(-?)(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+LARGEST = "1.7976931348623157e308"
+"""Of numbers: readers make infinity of larger ones, or refuse their digits."""
 LOST = "\\ufffd"
 """Stands for half of a surrogate pair."""
 
@@ -332,7 +335,8 @@ def _written(word: str) -> str:
     try:
         read_json(word)
     except ValueError:
-        return WORDS.get(word) or as_json(word)
+        number = NUMBER.fullmatch(word)
+        return f"{number[1]}{LARGEST}" if number else WORDS.get(word) or as_json(word)
     return word
 
 

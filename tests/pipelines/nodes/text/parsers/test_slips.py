@@ -7,6 +7,8 @@ from call_pieces import parse
 
 from pipelines.nodes.text.parsers import REASONING, TOOLS
 
+LARGEST = 1.7976931348623157e308
+
 TYPES = {
     **{key: {"type": "string"} for key in ("s", "note")},
     "n": {"type": "integer"},
@@ -78,7 +80,7 @@ GEMMA = [
     ('{query:weather in Tokyo, Japan<|"|>}', {"query": "weather in Tokyo, Japan"}),
     ('{"content": "has } brace"}', {"content": "has } brace"}),
     ('{q:<|"|>a <tool_call|> b<|"|>}', {"q": "a <tool_call|> b"}),
-    ("{q:1e999,r:NaN,t:007}", {"q": "1e999", "r": "NaN", "t": "007"}),
+    ("{q:1e999,r:NaN,t:007}", {"q": LARGEST, "r": "NaN", "t": "007"}),
 ]
 PYTHON = [
     ("f(command='cat > f.py << EOF\nx \\\ny\nEOF')", {"command": "cat > f.py << EOF\nx \\\ny\nEOF"}),
@@ -115,7 +117,8 @@ JSON = [
     ('{"a": "\\d \\u12 \\x"}', {"a": "\\d \\u12 \\x"}),
     ('{"a": "\\ud83d", "b": "\\ude00x", "c": "\\ud83d\\ude00"}', {"a": "\ufffd", "b": "\ufffdx", "c": "😀"}),
     ('{"\\ud83d": {"b": ["\\ud83d\\n"]}}', {"\ufffd": {"b": ["\ufffd\n"]}}),
-    ('{"a": 1e999, "b": -Infinity, "c": NaN, "d": 007}', {"a": "1e999", "b": "-Infinity", "c": "NaN", "d": "007"}),
+    ('{"a": 1e999, "b": -Infinity, "c": NaN, "d": 007}', {"a": LARGEST, "b": "-Infinity", "c": "NaN", "d": "007"}),
+    ('{"a": -1e999, "b": ' + "9" * 5000 + "}", {"a": -LARGEST, "b": LARGEST}),
     ('{"a": 1, "a": 2}', {"a": 2}),
     ('{"a": "\\u0000\0"}', {"a": "\0\0"}),
     ('{"a": [1, {"b": 2}', {"a": [1, {"b": 2}]}),
