@@ -37,8 +37,9 @@ def read_in_two_parts(graph: ir.Graph) -> None:
         )
         old, total = node.outputs[0], writer.op("Add", near, rest)
         total.type, total.shape = old.type, old.shape
-        old.replace_all_uses_with(total)
+        old.replace_all_uses_with(total, replace_graph_outputs=True)
         graph.remove(node, safe=True)
+        total.name = old.name
 
 
 def _rounds(node: ir.Node) -> bool:
@@ -55,5 +56,5 @@ def _split(writer: NodeInserter, rows: ir.Value, count: int, block: int) -> tupl
     scale = op("Div", largest, writer.constant(np.array(LARGEST, np.float32)))
     scale = op("Max", scale, writer.constant(np.array(LEAST, np.float32)))
     near = op("Mul", op("Round", op("Div", blocks, scale)), scale)
-    near = op("Reshape", near, op("Shape", rows))
+    near = op("Reshape", near, op("Shape", rows), allowzero=1)  # of steps without a row, too
     return near, op("Sub", rows, near)
