@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uvicorn._types import ASGIReceiveEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -13,8 +13,10 @@ from websockets.http11 import Request
 
 from pipelines.errors import Overloaded
 from server.http.exchange import LOSSES
-from server.http.request_body import ArrivingBodies
 from server.http.socket_exchange import ARRIVING, SWITCHING_PROTOCOLS
+
+if TYPE_CHECKING:  # the master imports this module, and workers take over what it has imported
+    from server.http.request_body import ArrivingBodies
 
 log = logging.getLogger("braid.sockets")
 log.setLevel(logging.WARNING)  # a line for each socket that opens or closes says nothing

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config
+from patience import PATIENCE_S
 
 from server.process import private_folder, startup
 from server.process.private_folder import PrivateFolder
@@ -76,3 +79,13 @@ def test_a_server_starts_where_every_disk_is_full(monkeypatch, tmp_path):
     assert folder.path.parent == tmp_path
     assert os.environ["TMPDIR"] == str(tmp_path)
     folder.remove()
+
+
+def test_the_master_imports_no_messages_which_workers_would_take_over():
+    """Else a reload with new code would start workers that speak the old version."""
+    code = (
+        "import sys, server.gunicorn_conf, server.process.worker; from server.process.socket_options import *"
+    )
+    code += "\nsocket_options(); sys.exit('pipelines.wire.messages' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0
