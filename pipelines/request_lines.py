@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from graphs.graph import Graph
 from graphs.node import FilePath, named_paths
 from pipelines.loading import BuildError, Resources, checked_graph, live_nodes, problem_of
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.repository.snapshot import SnapshotError, take_snapshot, why_left_out
+from pipelines.repository.snapshot import SnapshotError, why_left_out
+from pipelines.repository.snapshots import Snapshots
 from pipelines.wire.address import EngineAddress
 
 
@@ -22,18 +22,24 @@ def check_request_lines(model: ModelFolder, graphs: Graphs | None = None) -> Non
     """
     graph = checked_graph(model, graphs)
     _check_files(model, graph)
-    with tempfile.TemporaryDirectory(prefix="braid-check-") as folder:
-        try:
-            copy = take_snapshot(model.path, Path(folder) / "files", model.files()).path
-        except (OSError, SnapshotError) as error:
-            raise BuildError([f"{model.name}: {error}"]) from error
-        try:
-            resources = Resources(EngineAddress(model.name, 0, ""))
-            for line in live_nodes(replace(model, path=copy), graph.bindings, resources):
-                line.node.close()
-        except BuildError as error:
-            problems = [problem.replace(str(copy), str(model.path)) for problem in error.problems]
-            raise BuildError(problems) from error
+    snapshots = Snapshots()
+    try:
+        _open(model, graph, snapshots.take(model).path)
+    except (OSError, SnapshotError) as error:
+        raise BuildError([f"{model.name}: {error}"]) from error
+    finally:
+        snapshots.close()
+
+
+def _open(model: ModelFolder, graph: Graph, copy: Path) -> None:
+    """Open and close the lines of a graph, from a copy of the model's files.  Raises BuildError."""
+    try:
+        resources = Resources(EngineAddress(model.name, 0, ""))
+        for line in live_nodes(replace(model, path=copy), graph.bindings, resources):
+            line.node.close()
+    except BuildError as error:
+        problems = [problem.replace(str(copy), str(model.path)) for problem in error.problems]
+        raise BuildError(problems) from error
 
 
 def _check_files(model: ModelFolder, graph: Graph) -> None:

@@ -28,8 +28,8 @@ from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
-from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
+from pipelines.repository.snapshots import Snapshots
 from pipelines.wire.listener import Disconnected, Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,

@@ -25,10 +25,10 @@ from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFou
 from pipelines.host.lifecycle.residents import Terms
 from pipelines.host.model import HostModel
 from pipelines.host.model_terms import taken_bytes, terms_of
-from pipelines.host.snapshots import Snapshots
 from pipelines.loading import BuildError, Sources
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot
+from pipelines.repository.snapshots import Snapshots
 
 log = logging.getLogger("braid.host")
 

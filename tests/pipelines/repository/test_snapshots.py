@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
-from pipelines.host import snapshots
-from pipelines.host.snapshots import Snapshots
+from pipelines.repository import snapshots
 from pipelines.repository.model_folders import scan
 from pipelines.repository.snapshot import take_snapshot
+from pipelines.repository.snapshots import Snapshots
 
 
 @pytest.fixture
