@@ -13,7 +13,7 @@ from pipelines.host.adapters.places import AdapterPlaces
 from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.host.instances import ModelInstances
-from pipelines.telemetry import metrics
+from pipelines.telemetry import metric_files, metrics
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape, LoraLoad
 
@@ -55,6 +55,7 @@ class Publisher:
 
     def publish(self, busy: bool) -> None:
         """Write, if something changed and, while `busy`, PERIOD_S ago."""
+        metric_files.store_waiting()
         since_s = self._changed_at_s
         if since_s is None or (busy and self._clock() - since_s < PERIOD_S):
             return

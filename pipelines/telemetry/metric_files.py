@@ -78,8 +78,7 @@ class MetricFile(MmapedDict):
         super()._init_value(key)  # type: ignore[no-untyped-call]
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
-        if _waiting:
-            _try_again(time.monotonic())
+        store_waiting()
         super().write_value(key, value, timestamp)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
@@ -87,10 +86,12 @@ class MetricFile(MmapedDict):
         self._m.close()
 
 
-def _try_again(now_s: float) -> None:
-    """Any write does so for all: some values are written once in the life of a process."""
+def store_waiting() -> None:
+    """Store the files that had no room.  Any write does so for all, and an engine host that has nothing to
+    write: some values are written once in the life of a process.
+    """
     for file, retry_s in list(_waiting.items()):
-        if now_s >= retry_s:
+        if time.monotonic() >= retry_s:
             file._store()
 
 
