@@ -36,7 +36,12 @@ def started_server(
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command, env=os.environ | settings | dict(more), stdout=file, stderr=file, cwd=ROOT
+            command,
+            env=os.environ | settings | dict(more),
+            stdout=file,
+            stderr=file,
+            cwd=ROOT,
+            start_new_session=True,
         )
     try:
         _wait_until_ready(f"http://127.0.0.1:{port}", process, log)
