@@ -152,7 +152,7 @@ def test_fields_without_a_meaning_here_are_ignored(make_rig, fields):
 
 def test_echo_returns_the_log_probabilities_of_the_prompt_where_they_are_wanted(rig):
     rig.chat(echo=True)
-    assert "prompt_logprobs" not in rig.pipeline.asked.sampling
+    assert rig.pipeline.asked.sampling["prompt_logprobs"] == 0
     answer = rig.chat(echo=True, logprobs=True, top_logprobs=2)
     assert rig.pipeline.asked.sampling["prompt_logprobs"] == 2
     assert answer.json["prompt_logprobs"] is not None

@@ -21,7 +21,7 @@ def nodes_from_head(graph: ir.Graph) -> list[ir.Node]:
     """The product that gives the logits and the nodes behind it, each of which computes a row on its own;
     none where something else gives them.
     """
-    value: ir.Value | None = next(each for each in graph.outputs if each.name == LOGITS)
+    value = next((each for each in graph.outputs if each.name == LOGITS), None)
     found: list[ir.Node] = []
     while value is not None and (node := value.producer()) is not None:
         found.insert(0, node)
