@@ -104,7 +104,7 @@ def _lonely(found: Schema) -> None:
 
 
 def _unevaluated(found: Schema) -> None:
-    """Where no other schema evaluates anything, what is not evaluated is what is additional."""
+    """Unevaluated members are the additional ones, where no other schema evaluates any."""
     if APPLICATORS & found.keys():
         return
     for name, additional in UNEVALUATED.items():

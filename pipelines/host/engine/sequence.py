@@ -153,7 +153,7 @@ class Sequence:
 
     @property
     def waits_for_mask(self) -> bool:
-        """Whether it runs, and the mask of its next token or of one of its followers' is still computed."""
+        """A running sequence waits while the mask of its next token, or of a follower's, is computed."""
         masks = [member.guide.late for member in self.group if member.guide is not None]
         return self.slot != NO_SLOT and any(mask is not None and not mask.is_ready for mask in masks)
 

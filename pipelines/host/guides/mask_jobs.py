@@ -56,12 +56,12 @@ class MaskJob:
 
     @property
     def is_late(self) -> bool:
-        """Whether it runs for longer than its step waits."""
+        """A job is late once it runs for longer than its step waits."""
         clock = self._clock
         return clock is not None and not self.done.done() and clock() - self._began_s > PATIENCE_S
 
     def mark_late(self) -> list[bool]:
-        """Of each row, whether it has a mask; the guides of runs that are not done are late."""
+        """One truth value a row: it has a mask; the guides of runs that are not done are late."""
         filled, at = list(self.filled), 0
         for run in self.runs:
             if at >= len(filled):

@@ -58,7 +58,7 @@ def compute_logits_in_float32(model: ov.Model, rounds: bool) -> None:
 
 
 def compute_output_in_float32(model: ov.Model, rounds: bool) -> None:
-    """The same for the last product of a model that gives, say, labels; `model` has one output."""
+    """The last product of a model that gives, say, labels is treated alike; `model` has one output."""
     ports = list(_ports_to_product(model.get_results()[0].input(0)))
     if ports[-1].get_node().get_type_name() == "MatMul":
         use_float32([port.get_node() for port in ports[1:]], rounds)
