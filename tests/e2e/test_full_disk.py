@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -18,15 +20,16 @@ TOKENS = "vllm:generation_tokens_total{"
 
 
 @pytest.fixture
-def disk(tmp_path):
-    """A folder that is a disk of 48 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
+def disk():
+    """A folder that is a disk of 48 MB, with a path that is short enough for a socket in the server's folder."""
+    folder = Path(tempfile.mkdtemp(prefix="disk-", dir="/tmp"))
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:
+        folder.rmdir()
         pytest.skip("a small disk can be mounted by root alone")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+    folder.rmdir()
 
 
 def fill(disk, leave=0):
