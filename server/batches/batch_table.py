@@ -158,9 +158,10 @@ class BatchTable:
         lease = lease_bounds(self._ticks())
         return self._db.execute(query, (*lease, account, account)).fetchone() is not None
 
-    def heartbeat(self, owner: str) -> dict[int, str]:
-        """Renew the owner's leases; the number of each batch that it has → its status."""
-        self._db.execute("UPDATE batches SET beat = ? WHERE owner = ?", (self._ticks(), owner))
+    def heartbeat(self, owner: str, numbers: Iterable[int]) -> dict[int, str]:
+        """Renew the owner's leases on these batches; the number of each batch that it has → its status."""
+        beats = [(self._ticks(), number, owner) for number in numbers]
+        self._db.executemany("UPDATE batches SET beat = ? WHERE number = ? AND owner = ?", beats)
         rows = self._db.execute("SELECT number, status FROM batches WHERE owner = ?", (owner,))
         return dict(rows.fetchall())
 

@@ -7,7 +7,6 @@ import logging
 import time
 from contextlib import suppress
 from typing import NamedTuple
-from uuid import uuid4
 
 from pipelines.errors import BraidError
 from server.batches.batch_models import BatchErrors, LineError
@@ -17,6 +16,7 @@ from server.batches.database import OfflineDatabase
 from server.batches.line_calls import LineCalls
 from server.batches.offline_store import OfflineStore
 from server.batches.window import LoadOf
+from server.sqlite.leases import new_owner
 
 log = logging.getLogger("braid.server")
 
@@ -48,7 +48,7 @@ class BatchWorker:
         self._store = store
         self._calls = calls
         self._load_of = load_of
-        self._owner = uuid4().hex
+        self._owner = new_owner()
         self._runs: dict[int, ClaimedBatch] = {}
         self._looking: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -79,6 +79,8 @@ class BatchWorker:
                 await self._claim()
             except (BraidError, OSError) as error:  # a failing database was logged
                 log.debug("batches wait: %s", error)
+            except Exception:
+                log.exception("batches wait")
             self._store.changed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._store.changed.wait(), LOOK_S)
@@ -87,7 +89,7 @@ class BatchWorker:
         """Renew the leases; end what was cancelled, and what another worker has taken."""
         if not self._runs:
             return
-        owned = await self._store.run(OfflineDatabase.heartbeat, self._owner)
+        owned = await self._store.run(OfflineDatabase.heartbeat, self._owner, list(self._runs))
         for number, running in list(self._runs.items()):
             if number not in owned:
                 running.task.cancel()
@@ -114,6 +116,11 @@ class BatchWorker:
             run = BatchRun(self._store, self._calls, self._owner, stored, self._load_of)
             task = asyncio.create_task(self._run(run, stored), name=stored.batch.id)
             self._runs[stored.number] = ClaimedBatch(run, task, stored, time.monotonic())
+            task.add_done_callback(self._forget)
+
+    def _forget(self, ended: asyncio.Task[None]) -> None:
+        """A task has ended: one that is cancelled before its first step has run none of its own code."""
+        self._runs = {number: each for number, each in self._runs.items() if each.task is not ended}
 
     async def _run(self, run: BatchRun, stored: StoredBatch) -> None:
         try:
@@ -129,8 +136,6 @@ class BatchWorker:
             error = LineError(code="internal_error", message="the server failed on this batch; see its log")
             errors = BatchErrors(object="list", data=[error])
             await self._store.run(OfflineDatabase.fail, stored.number, self._owner, errors)
-        finally:
-            self._runs.pop(stored.number, None)
 
     async def _release(self, stored: StoredBatch) -> None:
         with suppress(BraidError):

@@ -180,9 +180,9 @@ class OfflineDatabase:
         with transaction(self._db):
             return self._batches.claim(owner)
 
-    def heartbeat(self, owner: str) -> dict[int, str]:
+    def heartbeat(self, owner: str, numbers: Iterable[int]) -> dict[int, str]:
         with transaction(self._db):
-            return self._batches.heartbeat(owner)
+            return self._batches.heartbeat(owner, numbers)
 
     def release(self, owner: str, number: int | None = None) -> None:
         with transaction(self._db):

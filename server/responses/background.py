@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from uuid import uuid4
 
 from pipelines.errors import Unavailable
 from pipelines.telemetry.request_trace import RequestTrace
@@ -24,6 +23,7 @@ from server.responses.events import ResponseEvents
 from server.responses.output_items import Event
 from server.responses.sqlite_tables import StoredResponse
 from server.responses.store import ResponseStore, encode_response, find_response
+from server.sqlite.leases import new_owner
 
 log = logging.getLogger("braid.server")
 
@@ -89,7 +89,7 @@ class BackgroundResponses:
         """Whether streams that follow a response must end now because this worker stops."""
 
         self._store = store
-        self._owner = uuid4().hex
+        self._owner = new_owner()
         self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeats: asyncio.Task[None] | None = None

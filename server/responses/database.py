@@ -16,7 +16,7 @@ from server.disk_space import StorageFull
 from server.http.admission import may_take
 from server.responses.sqlite_tables import StoredResponse, connect
 from server.sqlite.connection import transaction
-from server.sqlite.leases import LEASE_S, NOT_RUNNING, lease_bounds
+from server.sqlite.leases import NOT_RUNNING, lease_bounds
 
 WITH_BODY = 3
 """Events of a background response that have its whole body."""
@@ -174,11 +174,10 @@ class ResponseDatabase:
         return self._db.execute(query, (response_id,)).fetchone() is not None
 
     def is_abandoned(self, response_id: str) -> bool:
-        """Whether its owner is dead.  A heartbeat in the future was written before a reboot."""
-        row = self._db.execute(
-            "SELECT beat FROM responses WHERE id = ? AND owner IS NOT NULL", (response_id,)
-        ).fetchone()
-        return row is not None and not 0 <= self._ticks() - row[0] < LEASE_S
+        """Whether its owner is dead."""
+        query = f"SELECT 1 FROM responses WHERE id = ? AND owner IS NOT NULL AND {NOT_RUNNING}"
+        values = (response_id, *lease_bounds(self._ticks()))
+        return self._db.execute(query, values).fetchone() is not None
 
     def _index_items(self, stored: StoredResponse) -> None:
         rows = [(item_id, stored.id, stored.account) for item_id in stored.item_ids]

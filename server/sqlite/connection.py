@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from server.sqlite import leases
+
 BUSY_S = 5.0
 """How long a transaction waits for the lock of another worker."""
 MAX_LOG_BYTES = 4 << 20
@@ -26,6 +28,7 @@ def connect(
         path.touch(mode=0o600)
     db = sqlite3.connect(path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     try:
+        leases.add_functions(db)
         _prepare(db, version, tables, older)
     except BaseException:
         db.close()

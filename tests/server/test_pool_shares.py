@@ -270,7 +270,7 @@ def test_a_batch_gives_way_to_a_key_of_which_fewer_run(store, clock):
     assert store.gives_way("ann")
     assert not store.gives_way("ben")
     clock.now += 1
-    store.heartbeat("me")
+    store.heartbeat("me", range(1, 9))
     store.release("me")
     assert claimed(store) == "ben-0"  # its last run is longest ago
     assert not OfflineDatabase.gives_way(store, "cid")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from server.batches.batch_models import Batch, BatchErrors, RequestTotals
@@ -9,9 +13,10 @@ from server.batches.batch_table import Result
 from server.batches.database import OfflineDatabase, OfflineLimits
 from server.files.content_folder import ABANDONED_S, ContentFolder
 from server.files.file_table import StoredFile
-from server.sqlite.leases import LEASE_S
+from server.sqlite.leases import LEASE_S, has_ended, new_owner
 
 LIMITS = OfflineLimits(max_files=9, max_bytes=10_000, max_batches=9)
+PRINT_OWNER = "from server.sqlite.leases import new_owner; print(new_owner(), flush=True); input()"
 TOTALS = {"request_counts": RequestTotals(total=3, completed=0, failed=0)}
 
 
@@ -68,7 +73,7 @@ def test_a_batch_of_a_dead_worker_goes_to_another_which_knows_its_results(worker
     assert one.begin(1, "one", TOTALS)
     assert one.add_results(1, "one", [result(1), result(2, succeeded=False)])
     clock.now += LEASE_S - 1
-    one.heartbeat("one")
+    one.heartbeat("one", [1])
     clock.now += 2
     assert two.claim("two") is None
     clock.now += LEASE_S
@@ -77,13 +82,40 @@ def test_a_batch_of_a_dead_worker_goes_to_another_which_knows_its_results(worker
     assert (stored.batch.request_counts.completed, stored.batch.request_counts.failed) == (1, 1)
 
 
+def test_a_batch_of_a_process_that_has_ended_is_free_at_once(workers):
+    one, two = workers
+    child = subprocess.Popen(
+        [sys.executable, "-c", PRINT_OWNER], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    owner = child.stdout.readline().decode().strip()
+    assert one.claim(owner).number == 1
+    assert two.claim(new_owner()) is None
+    child.communicate()
+    assert two.claim(new_owner()).number == 1
+    assert one.claim(new_owner()) is None  # its process lives
+
+
+def test_an_owner_that_does_not_run_a_batch_does_not_keep_it(workers, clock):
+    """Its run has failed, and could not give it back."""
+    one, two = workers
+    one.claim("one")
+    clock.now += LEASE_S + 1
+    one.heartbeat("one", [])
+    assert two.claim("two").number == 1
+
+
+@pytest.mark.parametrize("owner", [None, "", "two", "a b c", f"{os.readlink('/proc/self/ns/pid')} 1 x"])
+def test_owners_of_which_nothing_is_known_have_not_ended(owner):
+    assert not has_ended(owner)
+
+
 def test_a_worker_that_lost_a_batch_writes_nothing_more(workers, clock):
     one, two = workers
     one.claim("one")
     one.begin(1, "one", TOTALS)
     clock.now += LEASE_S + 1
     two.claim("two")
-    assert one.heartbeat("one") == {}
+    assert one.heartbeat("one", [1]) == {}
     assert not one.add_results(1, "one", [result(1)])
     assert not one.finalize(1, "one", "completed", {})
     assert not one.end(1, "one", [], {})

@@ -14,6 +14,9 @@ from scripted import HI
 from pipelines.errors import Unavailable
 from pipelines.wire.host_errors import lost_error
 from pipelines.wire.sampling_params import BACKGROUND
+from server.batches import batch_worker
+from server.batches.batch_worker import MAX_RUNS, BatchWorker
+from server.batches.database import OfflineDatabase
 from server.batches.line_calls import LineCalls
 
 
@@ -164,6 +167,47 @@ def test_a_line_that_the_engine_dies_of_twice_fails_alone(batches, monkeypatch):
     batch, (bad,) = rig.run(scenario)
     assert batch["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
     assert (bad["custom_id"], bad["error"]["code"]) == ("b", "engine_died")
+
+
+@pytest.mark.parametrize("method", ["heartbeat", "claim"])
+def test_an_unforeseen_fault_does_not_end_the_look_for_batches(batches, method, monkeypatch):
+    monkeypatch.setattr(batch_worker, "LOOK_S", 0.01)
+    rig, call, faults = batches(), getattr(OfflineDatabase, method), [RuntimeError("unforeseen")]
+
+    def fails_once(*args):
+        if faults:
+            raise faults.pop()
+        return call(*args)
+
+    monkeypatch.setattr(OfflineDatabase, method, fails_once)
+
+    async def scenario(client):
+        return [await ended(client, (await create(client, lines(line("a")))).json["id"]) for _ in range(2)]
+
+    assert [each["status"] for each in rig.run(scenario)] == ["completed"] * 2
+    assert not faults
+
+
+def test_a_run_that_is_cancelled_before_its_first_step_leaves_its_place(batches, monkeypatch):
+    monkeypatch.setattr(batch_worker, "LOOK_S", 0.01)
+    claim, cancelled = BatchWorker._claim, []
+
+    async def claim_and_lose(worker):
+        await claim(worker)
+        for running in [*worker._runs.values()]:
+            if len(cancelled) < 2 * MAX_RUNS:
+                cancelled.append(running.task.cancel())
+                await worker._release(running.stored)
+
+    monkeypatch.setattr(BatchWorker, "_claim", claim_and_lose)
+    rig = batches()
+
+    async def scenario(client):
+        made = [(await create(client, lines(line("a")))).json["id"] for _ in range(3)]
+        return [await ended(client, each) for each in made]
+
+    assert [each["status"] for each in rig.run(scenario)] == ["completed"] * 3
+    assert cancelled == [True] * 2 * MAX_RUNS
 
 
 def test_a_cancelled_batch_ends_its_requests_and_has_its_results(batches):

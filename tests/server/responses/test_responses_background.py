@@ -13,8 +13,8 @@ from responses_bodies import PATH, ask, events, types
 from scripted import said
 
 from pipelines.errors import EngineError, Unavailable
-from server.responses import database
 from server.responses.database import ResponseDatabase
+from server.sqlite import leases
 
 ENDED = ("completed", "incomplete", "failed", "cancelled")
 
@@ -180,7 +180,7 @@ def test_its_failure_is_stored(two):
 
 
 def test_what_a_dead_worker_left_has_failed(two, monkeypatch):
-    monkeypatch.setattr(database, "LEASE_S", 0.3)
+    monkeypatch.setattr(leases, "LEASE_S", 0.3)
     two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
 
     async def scenario(first, second):
@@ -284,7 +284,7 @@ def test_what_cannot_be_written_is_not_computed(two, monkeypatch):
         raise sqlite3.OperationalError("disk is full")
 
     monkeypatch.setattr(ResponseDatabase, "update", full)
-    monkeypatch.setattr(database, "LEASE_S", 0.3)
+    monkeypatch.setattr(leases, "LEASE_S", 0.3)
     two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
 
     async def scenario(first, second):
