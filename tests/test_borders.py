@@ -16,6 +16,7 @@ SHARED = {
     "pipelines.adapters",
     "pipelines.bounded_processes",
     "pipelines.cancellation",
+    "pipelines.code_digest",
     "pipelines.element_types",
     "pipelines.errors",
     "pipelines.float_tensors",
@@ -42,14 +43,17 @@ MAY_IMPORT = {
     "pipelines.bounded_process": set(),
     "pipelines.bounded_processes": {"pipelines.cancellation", "pipelines.errors"},
     "pipelines.cancellation": {"pipelines.errors"},
+    "pipelines.code_digest": set(),
     "pipelines.cpu_cores": set(),
     "pipelines.garbage_collection": set(),
     "pipelines.values": {"pipelines.wire"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
-    "pipelines.repository": {"graphs", "pipelines.cache_folder", "pipelines.gguf", "pipelines.repository"},
+    "pipelines.repository": {"graphs", "pipelines.cache_folder", "pipelines.code_digest"}
+    | {"pipelines.gguf", "pipelines.repository"},
     "pipelines.gguf": {
         "pipelines.cache_folder",
+        "pipelines.code_digest",
         "pipelines.gguf",
         "pipelines.host.backends.onnx.decoder_format",
     },
@@ -106,7 +110,7 @@ MAY_IMPORT = {
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.element_types", "pipelines.errors"}
-    | {"pipelines.cpu_cores", "pipelines.prepared_models"}
+    | {"pipelines.code_digest", "pipelines.cpu_cores", "pipelines.prepared_models"}
     | {"pipelines.host.backends", *STEP_CONTRACTS},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},

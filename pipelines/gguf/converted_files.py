@@ -11,17 +11,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished
+from pipelines.code_digest import code_digest
 from pipelines.gguf.errors import GgufError
 
 log = logging.getLogger(__name__)
 
 MODEL, SOURCE = "model", "source.txt"
+CONVERTS = ("pipelines.gguf",)
+"""Modules that decide what a conversion is."""
 
 
 def converted(source: Path, cache_folder: Path | None = None) -> Path:
@@ -80,18 +81,8 @@ def _is_orphan(entry: Path) -> bool:
 
 def _state(source: Path) -> str:
     stat = source.stat()
-    return _digest(f"{stat.st_size} {stat.st_mtime_ns} {_code()}")
+    return _digest(f"{stat.st_size} {stat.st_mtime_ns} {code_digest(*CONVERTS)}")
 
 
-@cache
-def _code() -> str:
-    """The digest of the code that converts: what an older version has made is made again."""
-    return _digest(*(file.read_text(encoding="utf-8") for file in _modules()))
-
-
-def _modules() -> Iterator[Path]:
-    yield from sorted(Path(__file__).parent.glob("*.py"))
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.blake2b("\0".join(texts).encode(), digest_size=8).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -9,13 +9,14 @@ import logging
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphs.graph import Binding
 from pipelines.cache_folder import default_cache
+from pipelines.code_digest import code_digest
 from pipelines.host.body import LiveBody
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.kv_cache.cache_size import GIB
@@ -49,13 +50,14 @@ FACTS = (
 )
 """Of what a session says of itself: what its blocks depend on."""
 COMPUTES = (
-    "host/backends",
-    "adapters",
-    "gguf",
-    "host/engine/kv_cache/adapter_keys.py",
-    "host/engine/kv_cache/prefix_digests.py",
+    "pipelines.host.backends",
+    "pipelines.adapters",
+    "pipelines.gguf",
+    "pipelines.host.engine.kv_cache.adapter_keys",
+    "pipelines.host.engine.kv_cache.prefix_digests",
+    "ops",
 )
-"""Our code that decides what is in a block, and by which digest it is found."""
+"""Modules that decide what is in a block, and by which digest it is found."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def _facts(model: ModelFolder, line: Binding, body: LiveBody) -> dict[str, str]:
     return {
         "model": str(model.path.resolve()),
         "files": " ".join(_decoder_files(model, body)),
-        "code": _code(),
+        "code": code_digest(*COMPUTES),
         "machine": platform.machine(),
         **{name: said.get(name, "") for name in FACTS},
     }
@@ -152,13 +154,3 @@ def _decoder_files(model: ModelFolder, body: LiveBody) -> Iterator[str]:
         if isinstance(live.node, HasDecoder):
             path = Path(getattr(binding.config, "path", ""))
             yield f"{path.name}={digest((model.path / path).parent)}"
-
-
-@cache
-def _code() -> str:
-    root, found = Path(__file__).parents[1], blake2b(digest_size=8)
-    for place in COMPUTES:
-        files = [root / place] if place.endswith(".py") else sorted((root / place).rglob("*.py"))
-        for file in files:
-            found.update(file.read_bytes())
-    return found.hexdigest()

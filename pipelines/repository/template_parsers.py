@@ -13,19 +13,25 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pipelines.cache_folder import default_cache
+from pipelines.code_digest import code_digest
 
 ROOT = Path(__file__).parents[2]
 """The folder that holds the packages."""
-SEARCH = ROOT / "pipelines" / "nodes" / "text"
 MODULE = "pipelines.nodes.text.parser_search_process"
+SEARCHES = (
+    MODULE,
+    "pipelines.nodes.text.parser_search",
+    "pipelines.nodes.text.parsers",
+    "pipelines.nodes.text.templates",
+)
+"""Modules that decide what a search finds."""
 MAX_MEMORY_BYTES = 768 << 20
 """Of the process: the interpreter takes about 100 MB of it."""
 MAX_S = 10.0
@@ -51,7 +57,7 @@ class TemplateParsers:
 def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
     """The parsers of a model with this template, and perhaps another for conversations with tools."""
     job = json.dumps([template, tool_use])
-    entry = default_cache() / "parsers" / f"{_digest(job, _code())}.json"
+    entry = default_cache() / "parsers" / f"{_digest(job, code_digest(*SEARCHES))}.json"
     if (found := _stored(entry)) is None:
         found, is_final = _search(job)
         if is_final:
@@ -102,18 +108,6 @@ def _store(entry: Path, found: dict[str, Any]) -> None:
         with tempfile.NamedTemporaryFile("w", dir=entry.parent, delete=False, encoding="utf-8") as scratch:
             json.dump(found, scratch)
         os.replace(scratch.name, entry)
-
-
-@cache
-def _code() -> str:
-    """The digest of the code that searches: what an older version found is looked for again."""
-    return _digest(*(file.read_text(encoding="utf-8") for file in _modules()))
-
-
-def _modules() -> Iterator[Path]:
-    yield from sorted(SEARCH.glob("parser_search*.py"))
-    for folder in ("parsers", "templates"):
-        yield from sorted((SEARCH / folder).rglob("*.py"))
 
 
 def _digest(*texts: str) -> str:

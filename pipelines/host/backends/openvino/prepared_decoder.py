@@ -12,7 +12,6 @@ import glob
 import logging
 import os
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,6 +19,7 @@ from xml.etree import ElementTree
 import openvino as ov
 
 from pipelines.adapters.weights import ProductShape
+from pipelines.code_digest import code_digest
 from pipelines.cpu_cores import num_confined_cores
 from pipelines.element_types import DTYPES
 from pipelines.host.backends.device_errors import ModelError
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 GRAPH, CONSTANTS = "graph.xml", "constants.bin"
 REFUSED = "refused"
 """Fact of an entry without files: what was stored of this model did not give what the model gives."""
+MAKES_GRAPHS = ("pipelines.host.backends",)
+"""Modules that decide what graph is made of a model."""
 FUSED_NAMES = "fused_names"
 """Runtime attribute: names for profiles."""
 HALVES = ("f16", "bf16")
@@ -93,7 +95,7 @@ def _name(path: Path, settings: OpenVINOSettings) -> str:
         sorted(settings.properties().items()),
         *(settings.headless, settings.targets is not None, sorted(settings.targets or ())),
         settings.retained,
-        _code(),
+        code_digest(*MAKES_GRAPHS),
     ]
     return f"{path.parent.name}-{digest(repr(sources).encode())}"
 
@@ -127,14 +129,6 @@ def _is_looked_up(node: ov.Node) -> bool:
         each.get_type_name() == "Gather" or (each.get_type_name() == "Convert" and _is_looked_up(each))
         for each in readers
     )
-
-
-@cache
-def _code() -> str:
-    """The digest of the code that makes graphs: what an older version has stored is made again."""
-    backends = Path(__file__).parents[1]
-    folders = (backends / "openvino", backends / "onnx", backends)
-    return digest(*(file.read_bytes() for each in folders for file in sorted(each.glob("*.py"))))
 
 
 def _from_entry(entry: Entry, path: Path, settings: OpenVINOSettings) -> OpenVINOSession | None:

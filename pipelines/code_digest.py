@@ -1,0 +1,39 @@
+"""The digest of source code, for the keys of caches: what other code has made is made again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+SUFFIXES = {".py", ".cu", ".cuh", ".cpp", ".h"}
+
+
+@cache
+def code_digest(*modules: str) -> str:
+    """A digest of the source of these modules as hexadecimal text; a package counts with all below it.
+
+    The modules are named and not imported.  Raises ModuleNotFoundError for one that is not there: a key
+    without it would find what other code has made.
+    """
+    found = hashlib.blake2b(digest_size=8)
+    for module in modules:
+        for file in _sources(module):
+            content = file.read_bytes()
+            found.update(f"{module} {file.name} {len(content)} ".encode())
+            found.update(content)
+    return found.hexdigest()
+
+
+def _sources(module: str) -> Iterator[Path]:
+    """The files of a module or a package, in a fixed order."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:  # a folder without __init__.py has no origin
+        raise ModuleNotFoundError(f"there is no module {module} to digest", name=module)
+    origin = Path(spec.origin)
+    if spec.submodule_search_locations is None:
+        yield origin
+    else:
+        yield from (file for file in sorted(origin.parent.rglob("*")) if file.suffix in SUFFIXES)
