@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,10 @@ AT_ONCE = {"BRAID_FIRST_RUN": "0"}
 NO_CERTIFICATES = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": str(Path(__file__).parent / "fixtures")}
 """A folder without certificates: no test speaks TLS, and every HTTP client reads the machine's for 40 ms."""
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # the shell that started this run in the background ignores Ctrl-C, and so would all programs of the tests
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "braid", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

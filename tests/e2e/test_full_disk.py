@@ -64,7 +64,10 @@ def upload(client, num_bytes):
 def chats(client, number=5):
     messages = [{"role": "user", "content": "hi"}]
     made = [
-        client.chat.completions.create(model="fake", messages=messages, max_tokens=3) for _ in range(number)
+        client.chat.completions.create(
+            model="fake", messages=messages, max_tokens=3, extra_body={"ignore_eos": True}
+        )
+        for _ in range(number)
     ]
     return [each.usage.completion_tokens for each in made]
 
