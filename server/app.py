@@ -16,6 +16,7 @@ from server import endpoints
 from server.batches.batch_worker import MAX_RUNS, BatchWorker
 from server.batches.line_calls import LineCalls
 from server.batches.window import MAX
+from server.connect import connect
 from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
@@ -25,7 +26,7 @@ from server.http.socket_exchange import ARRIVING, SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.responses.foreground import NOT_STORED
-from server.services import Services, connect
+from server.services import Services
 from server.settings import Settings, read_settings
 from server.unknown_fields import HEADER, UnknownFieldsReport
 

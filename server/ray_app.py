@@ -18,11 +18,11 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
 from pipelines.telemetry import registry
 from server.app import App, Scope, create_app
+from server.connect import connect
 from server.http.exchange import Message, Receive, Send
 from server.process import startup
 from server.ray_router import READY
 from server.server_ready import is_ready
-from server.services import connect
 from server.settings import Settings, read_settings
 
 POLL_S = 1.0

@@ -39,7 +39,7 @@ def run_batch(
     with 1 when the input is invalid.
     """
     from server.app import batch_worker
-    from server.batches.alone import InvalidInput, Progress, run_alone
+    from server.offline_batch import InvalidInput, Progress, run_alone
     from server.settings import SettingsError, read_settings
 
     given = {"BRAID_MODELS": models, "BRAID_DEVICE": device}

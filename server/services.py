@@ -6,37 +6,32 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import falcon.asgi
 
 from pipelines.errors import Unavailable
 from pipelines.telemetry import deferred
-from pipelines.wire.lora_modules import parse_module
-from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
-from pipelines.worker.engines.engines import over_sockets
 from pipelines.worker.engines.faces import HostClient, RequestClient
 from server.affinity import affinity_key, fields_of
-from server.batches.offline_store import OfflineStore
 from server.http.admission import Admission
 from server.http.exchange import Exchange
 from server.http.request_body import BYTE_ORDER_MARK, ArrivingBodies, body_here, is_here, joined
 from server.http.work_queue import Work
-from server.media.fetching import MediaFetcher
-from server.media.sources import MediaSources
 from server.process.worker_state import WorkerProcess
 from server.request_log import RequestLog
-from server.responses.background import BackgroundResponses
-from server.responses.store import ResponseStore
 from server.settings import Settings
-from server.speech.sound_memory import SoundMemory
-from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
-from server.status.feed import StatusFeed
-from server.status.snapshot import StatusSnapshots
-from server.traces.sender import TraceSender, trace_sender
+
+if TYPE_CHECKING:
+    from server.batches.offline_store import OfflineStore
+    from server.media.fetching import MediaFetcher
+    from server.responses.background import BackgroundResponses
+    from server.responses.store import ResponseStore
+    from server.speech.sound_memory import SoundMemory
+    from server.status.feed import StatusFeed
+    from server.traces.sender import TraceSender
 
 log = logging.getLogger("braid.server")
 
@@ -54,34 +49,27 @@ Read = TypeVar("Read")
 
 @dataclass(slots=True)
 class Services:
-    """Shared by all endpoints of a worker.  `client` and `catalogue` live from start-up to shutdown."""
+    """What all endpoints of a worker share; `server.connect` makes it.
+
+    `client` and `catalogue` live from start-up to shutdown, `traces` and `counting` from the start on.
+    """
 
     settings: Settings
     client: HostClient
     catalogue: Catalogue
     admission: Admission
-    response_store: ResponseStore = field(init=False)
-    background: BackgroundResponses = field(init=False)
-    arriving: ArrivingBodies = field(init=False)
-    sounds: SoundMemory = field(init=False)
-    media: MediaFetcher = field(init=False)
-    work: Work = field(init=False)
-    feed: StatusFeed = field(init=False)
-    offline: OfflineStore = field(init=False)
-    requests: RequestLog = field(init=False)
-    traces: TraceSender | None = field(init=False, default=None)
-    counting: asyncio.Task[None] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.response_store = ResponseStore(self.settings)
-        self.arriving = ArrivingBodies(self.settings.max_body_mb << 20)
-        self.sounds = SoundMemory(round(self.settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES)
-        self.media = MediaFetcher(_media_sources(self.settings), self.settings.max_body_mb << 20)
-        self.background = BackgroundResponses(self.response_store)
-        self.work = Work(self.settings.max_body_mb)
-        self.requests = RequestLog(self.client.report if self.settings.status else None)
-        self.feed = StatusFeed(StatusSnapshots(self.settings, self.client, self.catalogue).make)
-        self.offline = OfflineStore(self.settings)
+    arriving: ArrivingBodies
+    work: Work
+    requests: RequestLog
+    response_store: ResponseStore
+    background: BackgroundResponses
+    sounds: SoundMemory
+    media: MediaFetcher
+    feed: StatusFeed
+    offline: OfflineStore
+    new_trace_sender: Callable[[], TraceSender | None]
+    traces: TraceSender | None = None
+    counting: asyncio.Task[None] | None = None
 
     async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.
@@ -94,7 +82,7 @@ class Services:
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
-        self.traces = trace_sender()
+        self.traces = self.new_trace_sender()
         if self.traces is not None:
             self.requests.listeners.append(self.traces.add)
         process.drain.at_start(self.feed.end)
@@ -182,54 +170,3 @@ class Services:
         """End every request in flight with an error that its client can read."""
         self.background.draining = True
         self.client.abort_all(Unavailable("the server is shutting down"))
-
-
-def _media_sources(settings: Settings) -> MediaSources:
-    return MediaSources(
-        settings.allowed_media_domains,
-        settings.private_media_domains,
-        settings.allowed_local_media_path,
-    )
-
-
-def connect(settings: Settings) -> Services:
-    """The services that the settings ask for: over the engine's socket, or with the engine in a thread."""
-    client = _client(settings)
-    catalogue = Catalogue(client)
-    return Services(settings, client, catalogue, Admission(settings.max_concurrency, settings.tenant_share))
-
-
-def _client(settings: Settings) -> HostClient:
-    if settings.in_process:
-        from pipelines.host.adapters.found import AdapterFinder
-        from pipelines.host.announce import announce
-        from pipelines.host.first_run.new_models import builder
-        from pipelines.host.in_process import InProcessClient
-        from pipelines.host.lifecycle.residents import MemoryLimits
-        from pipelines.host.prefix_files import PrefixFiles
-        from pipelines.repository.model_folders import scan
-
-        prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
-        return InProcessClient(
-            settings.models,
-            scan=partial(scan, cache=settings.cache, device=settings.device),
-            build=builder(
-                *(settings.device, settings.cache, settings.first_run),
-                *(prefix_files, settings.prepared_mb),
-            ),
-            snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
-            limits=MemoryLimits.of(
-                *(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
-                settings.load_on_request,
-            ),
-            poll_s=settings.poll_models or None,
-            adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
-            announce=lambda status: announce(
-                status, settings.models, settings.url, bool(settings.api_keys), settings.default_model
-            ),
-        )
-    if settings.engine_socket is None:
-        raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
-    sockets = [str(socket) for socket in settings.engine_sockets]
-    several = len(sockets) > 1
-    return over_sockets(sockets, settings.engine_max_ahead) if several else over_socket(sockets[0])

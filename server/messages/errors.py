@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pipelines.errors import BraidError
-from server.messages.reply_models import AnthropicErrorDetail, AnthropicErrorReply
+from server.generation.replies.reply_models import Reply
 
 PATHS = ("/messages", "/messages/count_tokens")
 """Endings of the paths whose errors have this shape."""
@@ -27,6 +29,23 @@ NAMES = {
     "thinking_token_budget": "thinking.budget_tokens",
 }
 """Field of a chat request → the field of messages from which it is made."""
+
+
+class AllFieldsReply(Reply):
+    """An object in a reply; fields that are not set are sent too, as null or with their constant."""
+
+    def to_json(self) -> bytes:
+        return self.model_dump_json().encode()
+
+
+class AnthropicErrorDetail(AllFieldsReply):
+    type: str
+    message: str
+
+
+class AnthropicErrorReply(AllFieldsReply):
+    type: Literal["error"] = "error"
+    error: AnthropicErrorDetail
 
 
 def anthropic_error(error: BraidError) -> AnthropicErrorReply:

@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from server.generation.replies.reply_models import Reply
-
-
-class AllFieldsReply(Reply):
-    """An object in a reply; fields that are not set are sent too, as null or with their constant."""
-
-    def to_json(self) -> bytes:
-        return self.model_dump_json().encode()
+from server.messages.errors import AllFieldsReply, AnthropicErrorReply
 
 
 class TextBlock(AllFieldsReply):
@@ -142,16 +135,6 @@ class MessageDelta(AllFieldsReply):
 
 class MessageStop(AllFieldsReply):
     type: Literal["message_stop"] = "message_stop"
-
-
-class AnthropicErrorDetail(AllFieldsReply):
-    type: str
-    message: str
-
-
-class AnthropicErrorReply(AllFieldsReply):
-    type: Literal["error"] = "error"
-    error: AnthropicErrorDetail
 
 
 Event = (

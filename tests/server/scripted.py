@@ -23,7 +23,7 @@ from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.request_checks import refuse_media
-from server.http.admission import Admission
+from server.connect import make_services
 from server.services import Services
 from server.settings import Settings
 
@@ -252,4 +252,4 @@ def scripted_services(pipeline: ScriptedPipeline, **settings: Any) -> Services:
     chosen = Settings(**settings)
     client: Any = ScriptedClient(pipeline)
     catalogue: Any = ScriptedCatalogue(pipeline)
-    return Services(chosen, client, catalogue, Admission(chosen.max_concurrency, chosen.tenant_share))
+    return make_services(chosen, client, catalogue)

@@ -13,10 +13,8 @@ from asgi_client import AsgiClient
 from fake_decoder import write_fake_model
 
 from pipelines.host.in_process import InProcessClient
-from pipelines.worker.catalogue import Catalogue
 from server.app import create_app
-from server.http.admission import Admission
-from server.services import Services
+from server.connect import make_services
 from server.settings import Settings
 
 TEMPLATES = Path(__file__).parents[1] / "pipelines/nodes/text/public_templates"
@@ -77,7 +75,7 @@ def answers(tmp_path_factory):
     async def scene():
         client = InProcessClient(folder)
         settings = Settings()
-        services = Services(settings, client, Catalogue(client), Admission(settings.max_concurrency))
+        services = make_services(settings, client)
         async with asyncio.timeout(90), AsgiClient(create_app(services)) as asgi:
             while len([card for card in services.catalogue.cards() if card.state == "ready"]) < len(NAMES):
                 await asyncio.sleep(0.02)

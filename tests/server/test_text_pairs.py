@@ -13,7 +13,7 @@ from tiny_text_models import CONTEXT, END, generated, save_tiny, tiny_text_model
 from tokenizers import Tokenizer
 
 from server.app import create_app
-from server.services import connect
+from server.connect import connect
 from server.settings import Settings
 
 pytest.importorskip("transformers", reason="needs the export extra")

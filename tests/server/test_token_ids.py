@@ -10,10 +10,8 @@ from asgi_client import AsgiClient
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
 from pipelines.host.in_process import InProcessClient
-from pipelines.worker.catalogue import Catalogue
 from server.app import create_app
-from server.http.admission import Admission
-from server.services import Services
+from server.connect import make_services
 from server.settings import Settings
 
 ENDS = [3, 50, 97, 98, 150, 180, 200, 257, 258]
@@ -102,7 +100,7 @@ def replies(tmp_path_factory):
     async def scene():
         client = InProcessClient(folder)
         settings = Settings()
-        services = Services(settings, client, Catalogue(client), Admission(settings.max_concurrency))
+        services = make_services(settings, client)
         async with AsgiClient(create_app(services)) as asgi:
             while len([card for card in services.catalogue.cards() if card.state == "ready"]) < 2:
                 await asyncio.sleep(0.02)

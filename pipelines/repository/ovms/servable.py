@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphs.errors import GraphError, Problem
-from pipelines.repository.new_graph import HEADER, inference_lines, new_graph
+from pipelines.repository.export_graph import HEADER, export_graph, inference_lines
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.devices import device
 from pipelines.repository.ovms.tensor_graph import ServedFile
@@ -68,7 +68,7 @@ class Servable:
         if (self.folder / GRAPH_YAML).is_file():
             return read_regular(self.folder / GRAPH_YAML)
         try:
-            return notes + new_graph(self.folder).removeprefix(HEADER)
+            return notes + export_graph(self.folder).removeprefix(HEADER)
         except ValueError as error:
             raise GraphError([self._problem(str(error))]) from error
 

@@ -9,8 +9,7 @@ import httpx
 import numpy as np
 
 from pipelines.host.in_process import InProcessClient
-from pipelines.worker.catalogue import Catalogue
-from server.http.admission import Admission
+from server.connect import make_services
 from server.services import Services
 from server.settings import Settings
 
@@ -41,8 +40,7 @@ TYPES = "types ({}) => ({}) {{ {} }}".format(
 def services(models, **settings: Any) -> Services:
     chosen = Settings(models=models, **settings)
     client = InProcessClient(models)
-    admission = Admission(chosen.max_concurrency, chosen.tenant_share)
-    return Services(chosen, client, Catalogue(client), admission)
+    return make_services(chosen, client)
 
 
 class Asked(httpx.Client):

@@ -12,7 +12,7 @@ from patience import PATIENCE_S
 from test_live_models import num_loaded
 
 from server.app import create_app
-from server.services import connect
+from server.connect import connect
 from server.settings import Settings
 
 

@@ -20,7 +20,7 @@ from patience import PATIENCE_S
 from random_bodies import random_body
 
 from server.app import create_app
-from server.services import connect
+from server.connect import connect
 from server.settings import Settings
 
 PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/classify"]

@@ -11,7 +11,7 @@ from paced_model import write_model
 from patience import PATIENCE_S, until
 
 from server.app import create_app
-from server.services import connect
+from server.connect import connect
 from server.settings import Settings
 
 CHAT = "/v1/chat/completions"

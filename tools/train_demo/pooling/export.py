@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.repository.new_graph import HEADER, new_graph
+from pipelines.repository.export_graph import HEADER
+from pipelines.repository.new_graph import new_graph
 
 TASKS = {"rerank": "rerank", "sentiment": "classify", "embed": "embed"}
 WEIGHTS = {"rerank": "int8", "sentiment": "int8", "embed": "int8"}

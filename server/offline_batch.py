@@ -18,11 +18,12 @@ from server.batches.batch_worker import BatchWorker
 from server.batches.database import OfflineDatabase
 from server.batches.input_lines import decode, read_lines
 from server.batches.offline_store import OfflineStore
+from server.connect import connect
 from server.files.file_table import ListPage, StoredFile
 from server.process import startup
 from server.process.worker_state import WorkerProcess, WorkerState
 from server.server_ready import is_ready
-from server.services import Services, connect
+from server.services import Services
 from server.settings import Settings, read_settings
 
 log = logging.getLogger("braid.server")

@@ -1,0 +1,98 @@
+"""Makes the services of a worker: the way to its engine, and what each family of endpoints shares."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pipelines.wire.lora_modules import parse_module
+from pipelines.wire.socket_link import over_socket
+from pipelines.worker.catalogue import Catalogue
+from pipelines.worker.engines.engines import over_sockets
+from pipelines.worker.engines.faces import HostClient
+from server.batches.offline_store import OfflineStore
+from server.http.admission import Admission
+from server.http.request_body import ArrivingBodies
+from server.http.work_queue import Work
+from server.media.fetching import MediaFetcher
+from server.media.sources import MediaSources
+from server.request_log import RequestLog
+from server.responses.background import BackgroundResponses
+from server.responses.store import ResponseStore
+from server.services import Services
+from server.settings import Settings
+from server.speech.sound_memory import SoundMemory
+from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
+from server.status.feed import StatusFeed
+from server.status.snapshot import StatusSnapshots
+from server.traces.sender import trace_sender
+
+
+def make_services(settings: Settings, client: HostClient, catalogue: Catalogue | None = None) -> Services:
+    """The services of a worker that reaches its engines through `client`."""
+    catalogue, response_store = catalogue or Catalogue(client), ResponseStore(settings)
+    max_body_bytes = settings.max_body_mb << 20
+    return Services(
+        settings=settings,
+        client=client,
+        catalogue=catalogue,
+        admission=Admission(settings.max_concurrency, settings.tenant_share),
+        arriving=ArrivingBodies(max_body_bytes),
+        work=Work(settings.max_body_mb),
+        requests=RequestLog(client.report if settings.status else None),
+        response_store=response_store,
+        background=BackgroundResponses(response_store),
+        sounds=SoundMemory(round(settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES),
+        media=MediaFetcher(_media_sources(settings), max_body_bytes),
+        feed=StatusFeed(StatusSnapshots(settings, client, catalogue).make),
+        offline=OfflineStore(settings),
+        new_trace_sender=trace_sender,
+    )
+
+
+def _media_sources(settings: Settings) -> MediaSources:
+    return MediaSources(
+        settings.allowed_media_domains,
+        settings.private_media_domains,
+        settings.allowed_local_media_path,
+    )
+
+
+def connect(settings: Settings) -> Services:
+    """The services that the settings ask for: over the engine's socket, or with the engine in a thread."""
+    return make_services(settings, _client(settings))
+
+
+def _client(settings: Settings) -> HostClient:
+    if settings.in_process:
+        from pipelines.host.adapters.found import AdapterFinder
+        from pipelines.host.announce import announce
+        from pipelines.host.first_run.new_models import builder
+        from pipelines.host.in_process import InProcessClient
+        from pipelines.host.lifecycle.residents import MemoryLimits
+        from pipelines.host.prefix_files import PrefixFiles
+        from pipelines.repository.model_folders import scan
+
+        prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
+        return InProcessClient(
+            settings.models,
+            scan=partial(scan, cache=settings.cache, device=settings.device),
+            build=builder(
+                *(settings.device, settings.cache, settings.first_run),
+                *(prefix_files, settings.prepared_mb),
+            ),
+            snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
+            limits=MemoryLimits.of(
+                *(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
+                settings.load_on_request,
+            ),
+            poll_s=settings.poll_models or None,
+            adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
+            announce=lambda status: announce(
+                status, settings.models, settings.url, bool(settings.api_keys), settings.default_model
+            ),
+        )
+    if settings.engine_socket is None:
+        raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
+    sockets = [str(socket) for socket in settings.engine_sockets]
+    several = len(sockets) > 1
+    return over_sockets(sockets, settings.engine_max_ahead) if several else over_socket(sockets[0])
