@@ -1,6 +1,6 @@
 """The ASGI application: Falcon, its middleware and routes, inside a wrapper that sees each exchange end.
 
-Knows no endpoint by name; `server/endpoints` lists them.
+Knows no endpoint by name; `server/apis` lists them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import falcon.asgi
 import falcon.routing
 
 from pipelines.telemetry import processes
-from server import endpoints
-from server.batches.batch_worker import MAX_RUNS, BatchWorker
-from server.batches.line_calls import LineCalls
-from server.batches.window import MAX
+from server import apis
+from server.apis.batches.batch_worker import MAX_RUNS, BatchWorker
+from server.apis.batches.line_calls import LineCalls
+from server.apis.batches.window import MAX
+from server.apis.responses.foreground import NOT_STORED
+from server.base.settings import Settings, read_settings
 from server.connect import connect
 from server.dialects import dialect_of
 from server.http import errors
@@ -24,11 +26,9 @@ from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.origins import PageGuard
 from server.http.socket_exchange import ARRIVING, SocketExchange
 from server.process.worker_state import process_of
-from server.request_counts import RequestCounts
-from server.responses.foreground import NOT_STORED
-from server.services import Services
-from server.settings import Settings, read_settings
-from server.unknown_fields import HEADER, UnknownFieldsReport
+from server.schema.unknown_fields import HEADER, UnknownFieldsReport
+from server.services.request_counts import RequestCounts
+from server.services.services import Services
 
 Scope = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Lifespan:
         self._batches.start()
         process_of(scope).drain.at_start(self._batches.stop)
         if self._services.settings.grpc_port is not None:
-            from server.kserve.grpc.listener import GrpcListener
+            from server.apis.kserve.grpc.listener import GrpcListener
 
             self._grpc = GrpcListener(self._services)
             await self._grpc.start()
@@ -133,7 +133,7 @@ def batch_worker(services: Services) -> BatchWorker:
     def make_app() -> falcon.asgi.App[Any, Any]:
         app = falcon.asgi.App(middleware=[UnknownFieldsReport(services.settings.strict_fields)])
         errors.install(app)
-        for path, resource in endpoints.batch_routes(services.for_batches(MAX_RUNS * MAX)):
+        for path, resource in apis.batch_routes(services.for_batches(MAX_RUNS * MAX)):
             app.add_route(path, resource)
         return app
 
@@ -158,8 +158,8 @@ def create_app(services: Services) -> App:
     app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.ws_options.max_receive_queue = 0  # a message is read when the one before it was worked on
-    errors.install(app, endpoints.meant_path)
-    for path, resource in endpoints.routes(services):
+    errors.install(app, apis.meant_path)
+    for path, resource in apis.routes(services):
         app.add_route(path, resource)
     return App(app, services)
 

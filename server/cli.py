@@ -16,8 +16,8 @@ from server.ovms_command import ovms
 from server.run_batch_command import run_batch
 
 if TYPE_CHECKING:
-    from pipelines.inspection import Finding
-    from server.settings import Settings
+    from pipelines.loading.inspection import Finding
+    from server.base.settings import Settings
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 MODELS = click.Path(exists=True, path_type=Path)
@@ -27,7 +27,7 @@ FILES = (".gguf", ".json")
 
 def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
     if is_set and not ctx.resilient_parsing:
-        from server.version import VERSION
+        from server.base.version import VERSION
 
         click.echo(f"braid {VERSION}")
         ctx.exit()
@@ -156,7 +156,7 @@ def _default_models() -> Path:
 
 
 def _settings() -> Settings:
-    from server.settings import SettingsError, read_settings
+    from server.base.settings import SettingsError, read_settings
 
     try:
         return read_settings()
@@ -175,7 +175,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     """
     if source and not run:
         raise click.UsageError("--source goes with --run")
-    from pipelines.inspection import inspect
+    from pipelines.loading.inspection import inspect
 
     folder = folder or _default_models()
     if not folder.exists():
@@ -223,7 +223,7 @@ def _report(finding: Finding) -> str:
 @click.option("--models", show_default="model_repo", type=FOLDER, help="Folder of models.")
 def draw(model: str, models: Path | None) -> None:
     """Draw one model's graph as a mermaid flowchart."""
-    from pipelines.inspection import find
+    from pipelines.loading.inspection import find
 
     try:
         finding = find(model, models or _default_models())
@@ -255,7 +255,7 @@ def new_graph(folder: Path, force: bool) -> None:
 @main.command()
 def schema() -> None:
     """Print the JSON Schema of graph.yaml, for editors."""
-    from pipelines.inspection import schema_text
+    from pipelines.loading.inspection import schema_text
 
     click.echo(schema_text(), nl=False)
 

@@ -9,19 +9,19 @@ from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.engines import over_sockets
 from pipelines.worker.engines.faces import HostClient
-from server.batches.offline_store import OfflineStore
+from server.apis.batches.offline_store import OfflineStore
+from server.apis.responses.background import BackgroundResponses
+from server.apis.responses.store import ResponseStore
+from server.apis.speech.sound_memory import SoundMemory
+from server.apis.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
+from server.base.settings import Settings
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies
 from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
-from server.request_log import RequestLog
-from server.responses.background import BackgroundResponses
-from server.responses.store import ResponseStore
-from server.services import Services
-from server.settings import Settings
-from server.speech.sound_memory import SoundMemory
-from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
+from server.services.request_log import RequestLog
+from server.services.services import Services
 from server.status.feed import StatusFeed
 from server.status.snapshot import StatusSnapshots
 from server.traces.sender import trace_sender
@@ -68,8 +68,8 @@ def _client(settings: Settings) -> HostClient:
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
-        from pipelines.host.lifecycle.residents import MemoryLimits
-        from pipelines.host.prefix_files import PrefixFiles
+        from pipelines.host.models.prefix_files import PrefixFiles
+        from pipelines.host.models.residents import MemoryLimits
         from pipelines.repository.model_folders import scan
 
         prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)

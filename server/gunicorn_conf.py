@@ -1,7 +1,7 @@
 """`gunicorn -c server/gunicorn_conf.py` starts a whole server: workers, engine host and its supervision.
 
-Its settings are `BRAID_` variables (`server/settings.py`, docs/settings.md); a wrong or unknown one stops the
-start.
+Its settings are `BRAID_` variables (`server/base/settings.py`, docs/settings.md); a wrong or unknown one
+stops the start.
 
 Signals to the master: SIGTERM drains and stops, SIGHUP reloads changed models and replaces the workers.
 USR2 (binary upgrade) would start a second engine host and is not supported.
@@ -18,8 +18,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipelines.telemetry import registry
+from server.base.settings import SettingsError, bracketed, read_settings
 from server.process import startup
-from server.settings import SettingsError, bracketed, read_settings
 from server.temporary_config import remove_temporary
 from server.traces.endpoint import check_traces
 

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import msgspec
 
-from server.batches.batch_models import UNFINISHED, Batch, LineError
-from server.batches.batch_worker import BatchWorker
-from server.batches.database import OfflineDatabase
-from server.batches.input_lines import decode, read_lines
-from server.batches.offline_store import OfflineStore
+from server.apis.batches.batch_models import UNFINISHED, Batch, LineError
+from server.apis.batches.batch_worker import BatchWorker
+from server.apis.batches.database import OfflineDatabase
+from server.apis.batches.files.file_table import ListPage, StoredFile
+from server.apis.batches.input_lines import decode, read_lines
+from server.apis.batches.offline_store import OfflineStore
+from server.base.settings import Settings, read_settings
 from server.connect import connect
-from server.files.file_table import ListPage, StoredFile
 from server.process import startup
 from server.process.worker_state import WorkerProcess, WorkerState
-from server.server_ready import is_ready
-from server.services import Services
-from server.settings import Settings, read_settings
+from server.services.server_ready import is_ready
+from server.services.services import Services
 
 log = logging.getLogger("braid.server")
 

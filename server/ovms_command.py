@@ -169,7 +169,7 @@ def settings_of(given: Mapping[str, Any], models: Path) -> dict[str, str]:
     """The environment of a server with these flags.  Raises UsageError for a setting that is missing here."""
     from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_file
     from pipelines.repository.ovms.config_schema import ServerConfig
-    from server.settings import PREFIX, Settings
+    from server.base.settings import PREFIX, Settings
 
     poll, idle = given["file_system_poll_wait_seconds"], given["idle_unload_timeout_seconds"]
     if idle is None and models.suffix == CONFIG_SUFFIX:

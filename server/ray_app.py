@@ -18,12 +18,12 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
 from pipelines.telemetry import registry
 from server.app import App, Scope, create_app
+from server.base.settings import Settings, read_settings
 from server.connect import connect
 from server.http.exchange import Message, Receive, Send
 from server.process import startup
 from server.ray_router import READY
-from server.server_ready import is_ready
-from server.settings import Settings, read_settings
+from server.services.server_ready import is_ready
 
 POLL_S = 1.0
 """Between two looks at an engine host, by Serve's checks of health, and two readings of its state."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from server.affinity import affinity_key, fields_of
-from server.http.request_ids import clean_id
+from server.base.replica_ids import replica_of
 from server.ray_attempt import Attempt
-from server.responses.replica_ids import replica_of
+from server.schema.request_ids import clean_id
+from server.services.affinity import affinity_key, fields_of
 
 if TYPE_CHECKING:
     from server.app import App, Scope

@@ -39,8 +39,8 @@ def run_batch(
     with 1 when the input is invalid.
     """
     from server.app import batch_worker
+    from server.base.settings import SettingsError, read_settings
     from server.offline_batch import InvalidInput, Progress, run_alone
-    from server.settings import SettingsError, read_settings
 
     given = {"BRAID_MODELS": models, "BRAID_DEVICE": device}
     os.environ.update({name: str(value) for name, value in given.items() if value is not None})

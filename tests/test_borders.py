@@ -11,68 +11,29 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 
 
 # folder or module → what of ours it may import; a longer name wins over a shorter one
-SHARED = {
-    "graphs",
-    "pipelines.adapters",
-    "pipelines.bounded_processes",
-    "pipelines.cancellation",
-    "pipelines.code_digest",
-    "pipelines.element_types",
-    "pipelines.errors",
-    "pipelines.float_tensors",
-    "pipelines.prepared_models",
-    "pipelines.tasks",
-    "pipelines.values",
-    "pipelines.wire",
-}
-STEP_CONTRACTS = {"pipelines.host.engine.step", "pipelines.host.engine.encoder_batch"}
+SHARED = {"graphs", "pipelines.adapters", "pipelines.base", "pipelines.values", "pipelines.wire"}
+STEP_CONTRACTS = {"pipelines.host.contracts.step", "pipelines.host.contracts.encoder_batch"}
 BATCH_CHECKS = {"pipelines.host.engine.batching.text_checks"}
-IN_THE_HOST = SHARED | {"ops", "pipelines.nodes", "pipelines.host.backends", "pipelines.host.engine"}
-IN_THE_HOST |= {"pipelines.host.guides", "pipelines.host.sampling"}
+IN_THE_HOST = SHARED | {"ops", "pipelines.nodes", "pipelines.host.backends", "pipelines.host.contracts"}
+IN_THE_HOST |= {"pipelines.host.engine", "pipelines.host.guides", "pipelines.host.sampling"}
 ENGINE_NODE = IN_THE_HOST | {"pipelines.grammars"}  # its `run` is the worker's, its `start` the engine host's
+BELOW_APIS = {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server.base"}
+BELOW_APIS |= {"server.dialects", "server.http", "server.media", "server.schema", "server.services"}
 MAY_IMPORT = {
     "graphs": {"graphs"},
     "ops": {"ops"},
-    # both processes
+    # both processes, from the ground up
     "pipelines": {"graphs", "pipelines"},
-    "pipelines.adapters": {"pipelines.adapters", "pipelines.float_tensors"},
-    "pipelines.float_tensors": set(),
-    "pipelines.errors": set(),
-    "pipelines.prepared_models": {"pipelines.cache_folder"},
-    "pipelines.element_types": set(),
-    "pipelines.bounded_process": set(),
-    "pipelines.bounded_processes": {"pipelines.cancellation", "pipelines.errors"},
-    "pipelines.cancellation": {"pipelines.errors"},
-    "pipelines.code_digest": set(),
-    "pipelines.cpu_cores": set(),
-    "pipelines.garbage_collection": set(),
-    "pipelines.values": {"pipelines.wire"},
-    "pipelines.tasks": {"graphs", "pipelines.values"},
-    "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
-    "pipelines.repository": {"graphs", "pipelines.cache_folder", "pipelines.code_digest"}
-    | {"pipelines.gguf", "pipelines.repository"},
-    "pipelines.gguf": {
-        "pipelines.cache_folder",
-        "pipelines.code_digest",
-        "pipelines.gguf",
-        "pipelines.host.backends.onnx.decoder_format",
-    },
-    "pipelines.encoder_decoder": {
-        "pipelines.encoder_decoder",
-        "pipelines.gguf.onnx_writer",
-        "pipelines.host.backends.onnx.decoder_format",
-    },
-    "pipelines.whisper": {
-        "pipelines.encoder_decoder",
-        "pipelines.gguf.onnx_writer",
-        "pipelines.host.backends.onnx.decoder_format",
-        "pipelines.whisper",
-    },
+    "pipelines.base": {"pipelines.base"},
+    "pipelines.onnx_format": {"pipelines.onnx_format"},
     "pipelines.telemetry": {"pipelines.telemetry"},
-    "pipelines.grammars": SHARED | {"pipelines.garbage_collection", "pipelines.grammars"},
-    "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}
-    | {"pipelines.telemetry.last_requests", "pipelines.telemetry.request_record"}
-    | {"pipelines.telemetry.step_profile", "pipelines.wire"},
+    "pipelines.adapters": {"pipelines.adapters", "pipelines.base"},
+    "pipelines.wire": {"pipelines.base", "pipelines.wire", "pipelines.telemetry.last_requests"}
+    | {"pipelines.telemetry.request_record", "pipelines.telemetry.step_profile"},
+    "pipelines.values": {"graphs", "pipelines.values", "pipelines.wire"},
+    "pipelines.grammars": SHARED | {"pipelines.grammars"},
+    "pipelines.gguf": {"pipelines.base", "pipelines.gguf", "pipelines.onnx_format"},
+    "pipelines.repository": {"graphs", "pipelines.base", "pipelines.gguf", "pipelines.repository"},
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{
         f"pipelines.nodes.{name}": ENGINE_NODE
@@ -86,35 +47,62 @@ MAY_IMPORT = {
     },
     "pipelines.nodes.body_interface": IN_THE_HOST | {"pipelines.telemetry"},
     "pipelines.nodes.text.tokenizing.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},
+    "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.markup"}
+    | {"pipelines.nodes.text.parsers"},
+    "pipelines.nodes.text.markup": set(),
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
+    "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
     # the worker
     "pipelines.worker": SHARED
-    | {"pipelines.garbage_collection", "pipelines.loading", "pipelines.nodes", "pipelines.repository"}
-    | {"pipelines.telemetry", "pipelines.worker"},
-    "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
-    "server": {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server"},
-    "server.http": {"pipelines.cancellation", "pipelines.errors", "server.dialects", "server.http"}
-    | {"pipelines.telemetry.request_trace"},
-    "server.cli": {"graphs", "pipelines", "server"},
-    # the engine host
+    | {"pipelines.loading", "pipelines.nodes", "pipelines.repository", "pipelines.telemetry"}
+    | {"pipelines.worker"},
+    # the engine host, from the ground up
     "pipelines.host": SHARED
-    | {"ops", "pipelines.cache_folder", "pipelines.garbage_collection", "pipelines.host", "pipelines.loading"}
-    | {"pipelines.nodes", "pipelines.repository", "pipelines.request_lines", "pipelines.telemetry"},
-    "pipelines.host.engine.tensor_engine": SHARED
-    | {"pipelines.host.engine", "pipelines.host.backends.tensor_contract", "pipelines.telemetry"},
-    "pipelines.host.engine": {"ops", "pipelines.adapters", "pipelines.errors", "pipelines.host.engine"}
-    | {"pipelines.host.sampling", "pipelines.telemetry", "pipelines.wire"},
-    "pipelines.host.sampling": {"ops", "pipelines.errors", "pipelines.host.engine.step"}
-    | {"pipelines.host.engine.step_context"}
-    | {"pipelines.host.sampling", "pipelines.wire"},
-    "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
-    | {"pipelines.host.sampling", "pipelines.wire"},
-    "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.element_types", "pipelines.errors"}
-    | {"pipelines.code_digest", "pipelines.cpu_cores", "pipelines.prepared_models"}
-    | {"pipelines.host.backends", *STEP_CONTRACTS},
+    | {"ops", "pipelines.host", "pipelines.loading", "pipelines.nodes", "pipelines.repository"}
+    | {"pipelines.telemetry"},
+    "pipelines.host.contracts": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.wire"}
+    | {"pipelines.host.contracts"},
+    "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.onnx_format"}
+    | {"pipelines.host.backends", "pipelines.host.contracts"},
+    "pipelines.host.guides": {"pipelines.base", "pipelines.grammars", "pipelines.wire"}
+    | {"pipelines.host.contracts", "pipelines.host.guides"},
+    "pipelines.host.engine.speculation": {"ops", "pipelines.base", "pipelines.wire"}
+    | {"pipelines.host.contracts", "pipelines.host.engine.speculation"},
+    "pipelines.host.sampling": {"ops", "pipelines.base", "pipelines.wire", "pipelines.host.contracts"}
+    | {"pipelines.host.engine.speculation", "pipelines.host.sampling"},
+    "pipelines.host.engine": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.host.contracts"}
+    | {"pipelines.host.engine", "pipelines.host.sampling", "pipelines.telemetry", "pipelines.wire"},
+    "pipelines.host.engine.batching.tensor_engine": SHARED
+    | {"pipelines.host.contracts", "pipelines.host.engine", "pipelines.telemetry"},
+    # the server, from the ground up
+    "server": {*BELOW_APIS, "graphs", "server"},
+    "server.base": {"pipelines.base", "pipelines.telemetry", "pipelines.wire", "server.base"},
+    "server.schema": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
+    | {"pipelines.telemetry", "pipelines.wire", "server.base", "server.schema"},
+    "server.sqlite": {"pipelines.base", "server.base", "server.sqlite"},
+    "server.dialects": {"pipelines.base", "pipelines.values", "server.dialects", "server.schema"},
+    "server.http": {"pipelines.base", "pipelines.telemetry.request_trace", "server.dialects"}
+    | {"server.http", "server.schema"},
+    "server.media": {"pipelines.base", "pipelines.values", "server.base", "server.media"},
+    "server.status": {"graphs", "pipelines", "server.base", "server.schema", "server.status"},
+    "server.process": {"pipelines.base", "pipelines.telemetry", "server.base", "server.http"}
+    | {"server.process"},
+    "server.services": {"graphs.errors", "graphs.outline", "pipelines", "server.base", "server.http"}
+    | {"server.process", "server.schema", "server.services"},
+    "server.traces": {"pipelines.telemetry", "server.base", "server.services", "server.traces"},
+    "server.apis": {*BELOW_APIS, "graphs", "server.apis", "server.openapi.endpoint", "server.page"}
+    | {"server.process.socket_options", "server.sqlite", "server.status"},
+    "server.openapi": {"pipelines", "server.apis", "server.base", "server.dialects", "server.http"}
+    | {"server.openapi", "server.schema", "server.services", "server.status"},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
 }
+"""Module or folder → what it and all below it may import; the longest name counts."""
+KNOWS_THE_TYPES_OF = {
+    "server.services": {"server.apis", "server.media", "server.status", "server.traces"},
+    "pipelines.host.contracts": {"pipelines.host.engine.sequences"},
+}
+"""What it may import besides where only types are checked."""
 HEAVY = {"torch", "transformers", "optimum"}
 ENGINES = {"openvino", "onnxruntime", "onnx", "cupy"}
 
@@ -128,10 +116,12 @@ def modules():
 @cache
 def imports(path, at_run_time=True):
     """Full names that a file imports; those under `if TYPE_CHECKING` only with `at_run_time=False`."""
-    return frozenset(imported(path, at_run_time))
+    whole = {name for module, names in imported(path, at_run_time) for name in names or [module]}
+    return frozenset(whole | {module for module, _ in imported(path, at_run_time)})
 
 
 def imported(path, at_run_time):
+    """(module, full names) of each import of a file; without names of one of a whole module."""
     skipped = set()
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
@@ -141,23 +131,26 @@ def imported(path, at_run_time):
         if node in skipped:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, []) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
             module = ".".join([*above, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            yield module, [f"{module}.{alias.name}" for alias in node.names]
 
 
-def import_graph():
-    """Module → the modules of ours that it imports, TYPE_CHECKING included."""
+@cache
+def import_graph(at_run_time=False):
+    """Module → the modules of ours that it imports."""
     known = dict(modules())
-    graph = {}
-    for module, path in known.items():
-        found = {name for name in imports(path, at_run_time=False) if name in known}
-        # `from pipelines.telemetry import metrics` names the package and the module: the module decides
-        graph[module] = {name for name in found if not any(other.startswith(name + ".") for other in found)}
-    return graph
+    return {
+        name: {
+            each if each in known else module
+            for module, names in imported(path, at_run_time)
+            for each in names or [module]
+            if module in known or each in known
+        }
+        for name, path in known.items()
+    }
 
 
 def circles(graph):
@@ -187,11 +180,37 @@ def room_of(module):
 
 def across_borders(module, path, at_run_time):
     """What of ours a module imports and may not."""
-    allowed = MAY_IMPORT[room_of(module)]
+    room = room_of(module)
+    allowed = MAY_IMPORT[room] | (set() if at_run_time else KNOWS_THE_TYPES_OF.get(room, set()))
     ours = {name for name in imports(path, at_run_time) if name.split(".")[0] in ROOMS}
     # `from pipelines.telemetry import metrics` names the package and the module: the module decides
     wholes = {name for name in ours if any(other.startswith(name + ".") for other in ours)}
     return {name for name in ours - wholes if not inside(name, allowed)}
+
+
+def folder_graph(room):
+    """Folder → the folders below `room` from which its own files import at run time."""
+    known, graph = dict(modules()), {}
+    for module, names in import_graph(at_run_time=True).items():
+        if inside(module, {room}):
+            to = {folder(name, known[name]) for name in names if inside(name, {room})}
+            graph.setdefault(folder(module, known[module]), set()).update(to)
+    return {name: to - {name} for name, to in graph.items()}
+
+
+def folder(module, path):
+    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+
+
+def floors(graph):
+    """The folders by height: each imports only from lower floors."""
+    left, found = dict(graph), []
+    while left:
+        floor = sorted(name for name, to in left.items() if not to & left.keys())
+        assert floor, f"circles: {circles(left)}"
+        found.append(floor)
+        left = {name: to for name, to in left.items() if name not in floor}
+    return found
 
 
 @pytest.mark.parametrize("at_run_time", [True, False], ids=["at_run_time", "with_types"])
@@ -202,6 +221,16 @@ def test_each_module_stays_within_its_border(at_run_time):
 
 def test_the_import_graph_has_no_circles():
     assert circles(import_graph()) == []
+
+
+@pytest.mark.parametrize("room", ["graphs", "ops", "pipelines", "server"])
+def test_folders_stand_on_floors(room):
+    """Their graph has no circle.  `pytest -s` prints the floors, the ground first."""
+    graph = folder_graph(room)
+    assert circles(graph) == []
+    print()
+    for number, floor in enumerate(floors(graph)):
+        print(f"{number:3} {' '.join(floor)}")
 
 
 def test_circles_are_found():
@@ -264,7 +293,7 @@ def test_a_decoder_of_openvinos_own_form_is_opened_without_onnx():
     import sys
 
     code = (
-        "import sys, pipelines.host.__main__, pipelines.host.backends.openvino.prepared_decoder\n"
+        "import sys, pipelines.host.__main__, pipelines.host.backends.openvino.prepared.prepared_decoder\n"
         "print([name for name in ('onnx', 'onnx_ir', 'sympy', 'onnxruntime') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

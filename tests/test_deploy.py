@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from server.endpoints import ROOT_ROUTES
-from server.responses.replica_ids import NAME, with_replica
-from server.settings import read_settings
+from server.apis import ROOT_ROUTES
+from server.base.replica_ids import NAME, with_replica
+from server.base.settings import read_settings
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()

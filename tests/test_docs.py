@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 
+from server.apis import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
+from server.base.settings import PREFIX, Settings
 from server.cli import main
 from server.client_commands import PROGRAMS as PROGRAM_MODULES
-from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
-from server.settings import PREFIX, Settings
 from tools.export.__main__ import main as export
 from tools.reference.drawings import drawn
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.nodes import NODE_TYPES, VOCABULARY
-from pipelines.tasks import TASKS
-from server.settings import Settings
+from pipelines.values.tasks import TASKS
+from server.base.settings import Settings
 from tools.reference import graphs, settings
 from tools.reference.setting_rows import default_text, setting_rows, table, type_text
 

@@ -7,12 +7,12 @@ import pytest
 
 from graphs.check import check
 from graphs.errors import GraphError
-from pipelines.host.first_run.passed_models import SHIPPED, digest
-from pipelines.inspection import inspect
-from pipelines.loading import graphs_of
+from pipelines.host.models.passed_models import SHIPPED, digest
+from pipelines.loading.inspection import inspect
+from pipelines.loading.load import graphs_of
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
 MAX_DEMO_BYTES = 6 << 20

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import Step
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 MAX_FRAMES = 50
 """Of an encoder, that prompts attend to."""

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from graphs.graph import Binding
 from pipelines.host.backends.declared_attention import reaches
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.model_config import read_config
-from pipelines.loading import BuildError, checked_graph
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.loading.load import BuildError, checked_graph
 from pipelines.nodes.generation.body.model import DecoderConfig, Model, open_session
 from pipelines.repository.model_folders import ModelFolder, scan
 from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare

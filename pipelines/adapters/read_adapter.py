@@ -18,7 +18,7 @@ from pipelines.adapters.fused_products import fuse
 from pipelines.adapters.model_ends import check_prepared, end_of, read_ends
 from pipelines.adapters.product_names import ENDS, last_name, parts_of, product_name
 from pipelines.adapters.weights import AdapterError, AdapterWeights, LowRank, ProductShape
-from pipelines.float_tensors import read_float_tensors
+from pipelines.base.float_tensors import read_float_tensors
 
 WEIGHTS = "adapter_model.safetensors"
 A, B = "lora_A.weight", "lora_B.weight"

@@ -14,14 +14,14 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from pipelines.cache_folder import appearing, default_cache, is_left, is_unfinished
-from pipelines.code_digest import code_digest
+from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished
+from pipelines.base.code_digest import code_digest
 from pipelines.gguf.errors import GgufError
 
 log = logging.getLogger(__name__)
 
 MODEL, SOURCE = "model", "source.txt"
-CONVERTS = ("pipelines.gguf",)
+CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 """Modules that decide what a conversion is."""
 
 

@@ -13,12 +13,11 @@ from pipelines.gguf.architectures import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.gguf.products import F32, Operand, Products
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.rotary import Rotary, make_pace, read_rotary
 from pipelines.gguf.weights import Rows
-from pipelines.host.backends.onnx.decoder_format import (
+from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
     INPUT_IDS,
@@ -26,6 +25,7 @@ from pipelines.host.backends.onnx.decoder_format import (
     LOGITS_INDICES,
     POSITION_IDS,
 )
+from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 HEADS_FIRST = [0, 2, 1, 3]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pipelines.gguf.architectures import DecoderFacts
-from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.gguf.products import Operand, Products
 from pipelines.gguf.weights import side_by_side
+from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 ROUTER, SHARED_GATE = "ffn_gate_inp", "ffn_gate_inp_shexp"
 

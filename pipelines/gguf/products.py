@@ -13,7 +13,6 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from pipelines.gguf.errors import GgufError
-from pipelines.gguf.onnx_writer import CONTRIB, OnnxWriter
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.weights import (
@@ -26,7 +25,8 @@ from pipelines.gguf.weights import (
     read_floats,
     view_floats,
 )
-from pipelines.host.backends.onnx.decoder_format import AND
+from pipelines.onnx_format.decoder_format import AND
+from pipelines.onnx_format.onnx_writer import CONTRIB, OnnxWriter
 
 F32 = ir.DataType.FLOAT
 HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}

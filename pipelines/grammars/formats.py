@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.errors import RequestError
-from pipelines.tasks import Constraint
+from pipelines.base.errors import RequestError
+from pipelines.values.tasks import Constraint
 
 Format = dict[str, Any]
 GrammarWriter = Callable[[Format, str], str]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.bounded_processes import BoundedProcesses, OutOfBounds
-from pipelines.cancellation import need_long_work
-from pipelines.errors import NoTextFits, RequestError
+from pipelines.base.bounded_processes import BoundedProcesses, OutOfBounds
+from pipelines.base.cancellation import need_long_work
+from pipelines.base.errors import NoTextFits, RequestError
 from pipelines.grammars.compiler import faults_of
 from pipelines.grammars.formats import Format
 from pipelines.grammars.grammar_cost import NoWord, check_cost

@@ -1,4 +1,4 @@
-"""Tries a grammar in a process of its own (`pipelines.bounded_process`): what compiling and following cost.
+"""Tries a grammar in a process of its own (`base.bounded_process`): what compiling and following cost.
 
 What costs too much here is never compiled elsewhere.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
-from pipelines.garbage_collection import release_free_pages
+from pipelines.base.garbage_collection import release_free_pages
 from pipelines.grammars.compiler import faults_of, limits
 
 MAX_COMPILE_S = 1.0

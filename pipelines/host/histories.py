@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
-from pipelines.host.engine.engine_contract import Engine
-from pipelines.host.instances import ModelInstances
+from pipelines.host.engine.interface.engine_contract import Engine
+from pipelines.host.models.instances import ModelInstances
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.engine_view import (
     HISTORY_PERIOD_S,

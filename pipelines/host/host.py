@@ -13,20 +13,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pipelines.garbage_collection import release_free_pages
-from pipelines.host import loader
-from pipelines.host.adapters.commands import AdapterCommands
+from pipelines.base.garbage_collection import release_free_pages
+from pipelines.host.adapter_commands import AdapterCommands
 from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.adapters.registry import AdapterRegistry
 from pipelines.host.host_view import HostView
-from pipelines.host.in_flight import Calls
 from pipelines.host.inbox import HostInbox
-from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Completed, Requests
 from pipelines.host.lifecycle.lifecycle import Lifecycle
-from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.metrics_publisher import Publisher
-from pipelines.host.model import HostModel
+from pipelines.host.models import loader
+from pipelines.host.models.in_flight import Calls
+from pipelines.host.models.instances import ModelInstances
+from pipelines.host.models.model import HostModel
+from pipelines.host.models.residents import MemoryLimits
 from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.stepping import Stepping
 from pipelines.repository.snapshots import Snapshots

@@ -10,10 +10,10 @@ from typing import Any, cast
 import psutil
 from msgspec.structs import replace
 
-from pipelines.host.engine.engine_contract import Identity
+from pipelines.host.engine.interface.engine_contract import Identity
 from pipelines.host.histories import Histories
-from pipelines.host.in_flight import Calls, InFlightCall, Key
-from pipelines.host.instances import ModelInstance, ModelInstances
+from pipelines.host.models.in_flight import Calls, InFlightCall, Key
+from pipelines.host.models.instances import ModelInstance, ModelInstances
 from pipelines.host.recent_phases import RecentPhases
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.last_requests import LastRequests

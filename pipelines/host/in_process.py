@@ -12,11 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pipelines.host import loader
 from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.host import Host
-from pipelines.host.lifecycle.residents import MemoryLimits
-from pipelines.host.model import build_for_host
+from pipelines.host.models import loader
+from pipelines.host.models.model import build_for_host
+from pipelines.host.models.residents import MemoryLimits
 from pipelines.repository import model_folders
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener

@@ -14,24 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
-from pipelines.errors import EngineError, RequestError, Unavailable
-from pipelines.host.adapters.calls import AdapterCalls
+from pipelines.base.errors import EngineError, RequestError, Unavailable
+from pipelines.host.adapter_calls import AdapterCalls
 from pipelines.host.adapters.registry import AdapterRegistry
-from pipelines.host.engine.engine_contract import (
+from pipelines.host.contracts.guide import GuideMaker
+from pipelines.host.engine.interface.engine_contract import (
     EngineKind,
     GenerationRequest,
     Result,
     SteppedEngine,
     TensorRequest,
 )
-from pipelines.host.engine.outputs import aborted_output
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.in_flight import Calls, InFlightCall, Key
-from pipelines.host.instances import ModelInstance, ModelInstances
+from pipelines.host.engine.interface.outputs import aborted_output
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.metrics_publisher import Publisher
-from pipelines.host.model import HostModel
+from pipelines.host.models.in_flight import Calls, InFlightCall, Key
+from pipelines.host.models.instances import ModelInstance, ModelInstances
+from pipelines.host.models.model import HostModel
 from pipelines.host.outgoing import inferred, refusal, update_of
-from pipelines.host.sampling.guide import GuideMaker
 from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import (
     Abort,

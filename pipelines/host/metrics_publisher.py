@@ -10,9 +10,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pipelines.host.adapters.places import AdapterPlaces
-from pipelines.host.engine.engine_contract import Engine
-from pipelines.host.engine.threaded_engine import ThreadedEngine
-from pipelines.host.instances import ModelInstances
+from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
+from pipelines.host.engine.interface.engine_contract import Engine
+from pipelines.host.models.instances import ModelInstances
 from pipelines.telemetry import metric_files, metrics
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape, LoraLoad

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from time import perf_counter
 
-from pipelines.errors import BraidError
-from pipelines.host.instances import ModelInstances
+from pipelines.base.errors import BraidError
+from pipelines.host.models.instances import ModelInstances
 from pipelines.wire.messages import Profile, Profiled
 
 

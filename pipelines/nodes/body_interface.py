@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from graphs.graph import Binding
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.backends.encoder_contract import EncoderSession
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.encoder_contract import EncoderSession
+from pipelines.host.contracts.guide import GuideMaker
+from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.step_context import StepContext
-from pipelines.host.engine.threaded_engine import ThreadedEngine
-from pipelines.host.sampling.guide import GuideMaker
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.line import Line
 from pipelines.telemetry.step_profile import StepProfile
 from pipelines.wire.sampling_params import SamplingParams

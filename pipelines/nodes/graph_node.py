@@ -22,7 +22,7 @@ class GraphNode(Node, PortsBySettings, Planning, Checking, NamesGraph):
     @classmethod
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
         """The ports of the named graph's task."""
-        from pipelines.tasks import TASKS
+        from pipelines.values.tasks import TASKS
 
         task = TASKS[graph(config.graph).task]
         return {"request": Port(task.request, optional=False)}, task.reply

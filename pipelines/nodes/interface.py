@@ -12,9 +12,18 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from graphs.graph import Binding
 from graphs.node import Node
+from pipelines.base.prepared_models import PreparedModels
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.prepared_models import PreparedModels
-from pipelines.values import Deferred, Held, PlacedImage, PooledOutputs, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values.node_values import (
+    Deferred,
+    Held,
+    PlacedImage,
+    PooledOutputs,
+    Stream,
+    Tensors,
+    Tokens,
+    TokenUpdate,
+)
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 

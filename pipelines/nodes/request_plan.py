@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.nodes.text.replies.reasoning_rule import ReasoningRule
-from pipelines.nodes.text.replies.tool_call_rule import ToolCallRule
+from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
+from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule
 
 
 @dataclass(frozen=True, slots=True)

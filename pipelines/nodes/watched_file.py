@@ -6,8 +6,8 @@ import io
 import time
 from collections.abc import Callable
 
-from pipelines.cancellation import check_cancelled
-from pipelines.errors import RequestError
+from pipelines.base.cancellation import check_cancelled
+from pipelines.base.errors import RequestError
 
 
 class WatchedFile(io.BytesIO):

@@ -21,13 +21,13 @@ from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
 from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
-from pipelines.repository.exports import find_export
-from pipelines.repository.model_versions import VersionPolicy, other_version
+from pipelines.repository.exports.export_files import find_export
+from pipelines.repository.files.model_versions import VersionPolicy, other_version
+from pipelines.repository.files.regular_files import is_regular, read_regular
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_config
 from pipelines.repository.ovms.servable import Servable
-from pipelines.repository.regular_files import is_regular, read_regular
 
 GRAPH_FILE = "graph.yaml"
 GGUF = ".gguf"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphs.errors import GraphError
 from graphs.read import without_places
-from pipelines.repository.export_graph import HEADER, export_graph, recognise_export
+from pipelines.repository.exports.export_graph import HEADER, export_graph, recognise_export
 from pipelines.repository.ovms import graph_file
 
 

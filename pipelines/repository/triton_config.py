@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphs.errors import Problem, listed, shown
-from pipelines.repository.exports import TENSOR_FILES
-from pipelines.repository.ovms.report import note_line
-from pipelines.repository.ovms.text_format import TextFormatError, TextMessage, parse
+from pipelines.repository.exports.export_files import TENSOR_FILES
+from pipelines.repository.files.report import note_line
+from pipelines.repository.files.text_format import TextFormatError, TextMessage, parse
 
 FILE = "config.pbtxt"
 OF_THE_MODEL = frozenset({"name", "platform", "backend", "input", "output", "default_model_filename"})

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from pipelines.errors import BraidError, Overloaded, RequestError
+from pipelines.base.errors import BraidError, Overloaded, RequestError
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.telemetry.request_record import NUM_ERRORS, NUM_REQUESTS, ErrorRecord, RequestRecord
 from pipelines.wire.connection import Connect

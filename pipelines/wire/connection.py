@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from pipelines.errors import BraidError, Unavailable
+from pipelines.base.errors import BraidError, Unavailable
 from pipelines.wire.messages import SCHEMA, Hello, Status, ToHost, ToWorker, Welcome
 
 log = logging.getLogger("braid.wire")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.errors import (
+from pipelines.base.errors import (
     BraidError,
     EngineError,
     InvalidConfig,

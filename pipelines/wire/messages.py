@@ -112,7 +112,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
-    """One array: `dtype` is a name of `pipelines.element_types`, `data` its elements row by row.
+    """One array: `dtype` is a name of `pipelines.base.element_types`, `data` its elements row by row.
 
     Numbers are in the machine's byte order, strings as in `pipelines.wire.string_tensors`.
     """

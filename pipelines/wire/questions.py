@@ -9,7 +9,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
-from pipelines.errors import BraidError, Unavailable
+from pipelines.base.errors import BraidError, Unavailable
 from pipelines.wire.connection import Connect, HostConnection, Link
 from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (

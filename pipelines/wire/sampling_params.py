@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 MAX_DRAFT_TOKENS = 32
 """Most tokens drafted for one sequence in a step."""
@@ -91,7 +91,7 @@ class TimestampRules:
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
-    Ranges are checked where requests are parsed (`server/generation/requests`).
+    Ranges are checked where requests are parsed (`server/apis/generation/requests`).
     """
 
     max_tokens: int = 16

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.element_types import LENGTH_BYTES
+from pipelines.base.element_types import LENGTH_BYTES
 
 MAX_STRINGS = 1 << 20
 """Most strings of one tensor: each takes an object of Python's, and the time to make it."""

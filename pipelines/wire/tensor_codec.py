@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.element_types import BYTES, DTYPES, name_of, num_bytes
-from pipelines.errors import RequestError
+from pipelines.base.element_types import BYTES, DTYPES, name_of, num_bytes
+from pipelines.base.errors import RequestError
 from pipelines.wire import messages, string_tensors
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pipelines.errors import BraidError
+from pipelines.base.errors import BraidError
 from pipelines.wire.messages import TokenUpdate
 
 MAX_UNREAD = 1 << 16

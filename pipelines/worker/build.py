@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphs.compose import Graphs
-from pipelines.loading import Resources, checked_graph, live_nodes
+from pipelines.loading.load import Resources, checked_graph, live_nodes
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.wire.address import EngineAddress
 from pipelines.worker.pipeline import Pipeline

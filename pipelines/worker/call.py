@@ -9,15 +9,15 @@ from itertools import islice
 from time import monotonic
 from typing import Any, TypeVar
 
-from pipelines.element_types import num_bytes
-from pipelines.errors import BraidError
+from pipelines.base.element_types import num_bytes
+from pipelines.base.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.deferred import defer
 from pipelines.telemetry.node_work import count_nodes
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.request_trace import CallTrace, EngineTime, RequestTrace, Sampling
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values import (
+from pipelines.values.node_values import (
     Deferred,
     Held,
     PlacedImage,

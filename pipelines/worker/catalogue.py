@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
-from pipelines.errors import BraidError
-from pipelines.garbage_collection import release_free_pages
-from pipelines.loading import BuildError, checked_graph
+from pipelines.base.errors import BraidError
+from pipelines.base.garbage_collection import release_free_pages
+from pipelines.loading.load import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import digest
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import load_for_worker
 from pipelines.worker.engines.faces import HostClient

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from graphs.errors import hint, shown
 from graphs.graph import Graph
-from pipelines.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
-from pipelines.repository.model_versions import is_other_version, model_of
+from pipelines.base.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
+from pipelines.repository.files.model_versions import is_other_version, model_of
 from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.used_adapter import UsedAdapter

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NoReturn
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PURPOSES, GenerationInput, MediaInput, PoolingInput, PromptInput
+from pipelines.values.tasks import PURPOSES, GenerationInput, MediaInput, PoolingInput, PromptInput
 
 MEDIA = ("images", "sounds")
 """Fields of a request that a node of the graph handles."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from pipelines.values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
+from pipelines.values.node_values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.messages import ImageRows
 from pipelines.wire.sampling_params import SamplingParams

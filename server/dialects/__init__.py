@@ -10,7 +10,7 @@ import re
 from server.dialects.cohere import PATHS as COHERE_PATHS
 from server.dialects.definitions import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS
 from server.dialects.dialect import Dialect
-from server.messages.errors import PATHS as ANTHROPIC_PATHS
+from server.schema.anthropic_errors import PATHS as ANTHROPIC_PATHS
 
 __all__ = ["ANTHROPIC", "COHERE", "KSERVE", "OPENAI", "OVMS", "Dialect", "dialect_of"]
 

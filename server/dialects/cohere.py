@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.errors import BraidError
-from server.generation.replies.reply_models import ErrorReply, envelope
+from pipelines.base.errors import BraidError
+from server.schema.reply_models import ErrorReply, envelope
 
 PATHS = frozenset({"/v1/embed", "/v2/embed", "/v1/rerank", "/v2/rerank"})
 """Paths whose errors have this shape."""

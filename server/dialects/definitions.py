@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipelines.errors import BraidError
-from pipelines.tasks import GenerationInput
+from pipelines.base.errors import BraidError
+from pipelines.values.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_images, ovms_rerank, ovms_responses, ovms_speech
 from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
-from server.generation.replies.reply_models import PlainError, envelope
-from server.messages.errors import anthropic_error
+from server.schema.anthropic_errors import anthropic_error
+from server.schema.reply_models import PlainError, envelope
 
 
 def ovms_error(error: BraidError) -> PlainError:

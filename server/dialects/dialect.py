@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from pipelines.errors import BraidError, RequestError
-from pipelines.tasks import GenerationInput
+from pipelines.base.errors import BraidError, RequestError
+from pipelines.values.tasks import GenerationInput
 from server.dialects.rules import Rule, check, check_whole
-from server.generation.replies.reply_models import Reply
+from server.schema.reply_models import Reply
 
 Body = dict[str, Any]
 

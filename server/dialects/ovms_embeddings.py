@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from server.dialects.rules import Rule, instance, text, whole
 
 FORMATS = ("float", "base64", "bytes", "bytes_only")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from server.dialects.rules import Rule, text
 
 STRUCTURE = "Invalid message structure - "

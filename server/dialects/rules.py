@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 UINT32 = 2**32
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from pipelines.errors import Overloaded
+from pipelines.base.errors import Overloaded
 
 
 def may_take(share: float, held: int, free: int, more: int = 1) -> bool:

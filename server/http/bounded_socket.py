@@ -11,7 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from pipelines.errors import Overloaded
+from pipelines.base.errors import Overloaded
 from server.http.exchange import LOSSES
 from server.http.socket_exchange import ARRIVING, SWITCHING_PROTOCOLS
 

@@ -6,7 +6,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 GZIP_OR_ZLIB = 47
 """zlib's word for: find out which of the two it is."""

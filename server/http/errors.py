@@ -14,11 +14,11 @@ import falcon
 import falcon.asgi
 from pydantic import ValidationError
 
-from pipelines.errors import BraidError, EngineError, RequestError
+from pipelines.base.errors import BraidError, EngineError, RequestError
 from pipelines.telemetry.request_trace import RequestTrace
 from server.dialects import dialect_of
-from server.http.error_text import quoted
 from server.http.exchange import ClientGone
+from server.schema.error_text import quoted
 
 log = logging.getLogger("braid.server")
 

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.cancellation import TakesLong, short_work
+from pipelines.base.cancellation import TakesLong, short_work
 from pipelines.telemetry.request_trace import RequestTrace
-from server.http.request_ids import clean_id
 from server.http.work_queue import LONG_WORK_BYTES, Work
+from server.schema.request_ids import clean_id
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

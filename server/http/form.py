@@ -11,7 +11,7 @@ from falcon.asgi.multipart import BodyPart, MultipartForm
 from falcon.media.multipart import MultipartParseOptions
 from falcon.util.mediatypes import parse_header
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 MAX_PARTS = 64
 MAX_NAME_CHARS = 128

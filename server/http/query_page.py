@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import falcon.asgi
 
-from pipelines.errors import RequestError
-from server.http.error_text import quoted
+from pipelines.base.errors import RequestError
+from server.schema.error_text import quoted
 
 ORDERS = ("asc", "desc")
 

@@ -11,7 +11,7 @@ import falcon.asgi
 import numpy as np
 from pydantic import BaseModel, RootModel, ValidationError
 
-from pipelines.errors import Overloaded, RequestError
+from pipelines.base.errors import Overloaded, RequestError
 from server.http.content_encoding import inflated
 from server.http.errors import BodyTooLarge, from_validation
 from server.http.exchange import ClientGone, Exchange

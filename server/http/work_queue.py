@@ -16,8 +16,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.cancellation import cancelled_by, short_work
-from pipelines.errors import Overloaded
+from pipelines.base.cancellation import cancelled_by, short_work
+from pipelines.base.errors import Overloaded
 
 LONG_WORK_BYTES = 64 << 10
 """Work on more bytes than this is long."""

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from urllib.parse import urljoin
 
-from pipelines.errors import FetchFailed, Overloaded, RequestError
-from pipelines.tasks import MediaInput
+from pipelines.base.errors import FetchFailed, Overloaded, RequestError
+from pipelines.values.tasks import MediaInput
 from server.media.addresses import is_public, look_up
 from server.media.http_file import BadReply, HttpFile, get
 from server.media.sources import MediaSources, Place

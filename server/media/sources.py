@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 PORTS = {"http": 80, "https": 443}
 NO_HOSTS = (

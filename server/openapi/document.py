@@ -9,11 +9,11 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
+from server.base.version import VERSION
 from server.dialects import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS, Dialect, dialect_of
 from server.http.auth import is_open
 from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
 from server.openapi.schemas import Model, Schema, Schemas
-from server.version import VERSION
 
 DIALECTS = (OPENAI, OVMS, ANTHROPIC, COHERE, KSERVE)
 RESPONSES = "#/components/responses/"

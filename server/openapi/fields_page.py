@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
-from server.generation.requests import known_fields as generation
-from server.generation.requests.batch import ONE_ONLY
-from server.generation.requests.known_fields import NONE, Refused
-from server.kserve import parameters as kserve
-from server.messages import unsupported_fields as messages
+from server.apis.generation.requests.batch import ONE_ONLY
+from server.apis.kserve import parameters as kserve
+from server.apis.messages import unsupported_fields as messages
+from server.apis.pooling.requests.embedding import MAX_IN_HEADER
+from server.apis.pooling.requests.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
+from server.apis.responses import unsupported_fields as responses
 from server.openapi.operations import (
     CHAT,
     CLASSIFICATION,
@@ -34,9 +35,8 @@ from server.openapi.operations import (
     TRANSCRIPTION,
 )
 from server.openapi.schemas import BodySchema
-from server.pooling.requests.embedding import MAX_IN_HEADER
-from server.pooling.requests.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
-from server.responses import unsupported_fields as responses
+from server.schema import known_fields as generation
+from server.schema.known_fields import NONE, Refused
 
 INTRODUCTION = """\
 # Request fields

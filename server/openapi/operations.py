@@ -1,6 +1,6 @@
 """The table behind the OpenAPI document: bodies, replies and errors of every path.
 
-One entry for each method of each route in `server/endpoints`; a test compares the two.
+One entry for each method of each route in `server/apis`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,20 +10,15 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from server.batches.batch_models import Batch, BatchList, CreateBatch
-from server.endpoints.cancel import CancelledRequest
-from server.endpoints.graph import ModelGraph
-from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
-from server.endpoints.lora_adapters import LoadLoraRequest, UnloadLoraRequest
-from server.files.file_models import DeletedFile, FileList, FileObject
-from server.files.upload import UploadRequest
-from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
-from server.generation.requests import known_fields as generation
-from server.generation.requests.batch import BatchRequest
-from server.generation.requests.chat import ChatRequest
-from server.generation.requests.completion import CompletionRequest
-from server.kserve.generate_body import GenerateRequest
-from server.kserve.messages import (
+from server.apis.batches.batch_models import Batch, BatchList, CreateBatch
+from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
+from server.apis.batches.files.upload import UploadRequest
+from server.apis.generation.cancel_endpoint import CancelledRequest
+from server.apis.generation.requests.batch import BatchRequest
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.generation.requests.completion import CompletionRequest
+from server.apis.kserve.generate_body import GenerateRequest
+from server.apis.kserve.messages import (
     InferReply,
     InferRequest,
     ModelMetadata,
@@ -31,35 +26,40 @@ from server.kserve.messages import (
     ModelReadiness,
     ServerMetadata,
 )
-from server.kserve.predict import PredictRequest
-from server.messages import unsupported_fields as messages
-from server.messages.reply_models import MessageReply, TokenCount
-from server.messages.request import CountRequest, MessagesRequest
-from server.model_times import ModelTimes
+from server.apis.kserve.predict import PredictRequest
+from server.apis.messages import unsupported_fields as messages
+from server.apis.messages.reply_models import MessageReply, TokenCount
+from server.apis.messages.request import CountRequest, MessagesRequest
+from server.apis.operations.graph import ModelGraph
+from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
+from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
+from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
+from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
+from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.apis.pooling.requests.base_request import BasePoolingRequest
+from server.apis.pooling.requests.classification import ClassificationRequest
+from server.apis.pooling.requests.cohere import CohereEmbedRequest
+from server.apis.pooling.requests.embedding import EmbeddingRequest
+from server.apis.pooling.requests.pooling import PoolingRequest
+from server.apis.pooling.requests.reranking import RerankRequest
+from server.apis.pooling.requests.scoring import ScoreRequest
+from server.apis.responses import unsupported_fields as responses
+from server.apis.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
+from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
+from server.apis.speech.events import SpeechEvent
+from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
+from server.apis.speech.request import TranscriptionRequest, TranslationRequest
+from server.apis.tokenizing import unsupported_fields as tokenizing
+from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
+from server.apis.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
+from server.apis.voice.events import SpokenEvent
+from server.apis.voice.request import SpeakRequest
 from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion, Success
 from server.openapi.schemas import BodySchema, Model, Schema
-from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
-from server.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
-from server.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
-from server.pooling.requests.base_request import BasePoolingRequest
-from server.pooling.requests.classification import ClassificationRequest
-from server.pooling.requests.cohere import CohereEmbedRequest
-from server.pooling.requests.embedding import EmbeddingRequest
-from server.pooling.requests.pooling import PoolingRequest
-from server.pooling.requests.reranking import RerankRequest
-from server.pooling.requests.scoring import ScoreRequest
-from server.responses import unsupported_fields as responses
-from server.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
-from server.responses.request import CountInputTokensRequest, ResponseRequest
-from server.speech.events import SpeechEvent
-from server.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
-from server.speech.request import TranscriptionRequest, TranslationRequest
+from server.schema import known_fields as generation
+from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
+from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
-from server.tokenizing import unsupported_fields as tokenizing
-from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
-from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
-from server.voice.events import SpokenEvent
-from server.voice.request import SpeakRequest
 
 SOUND = "audio/*"
 TEXT, HTML = "text/plain", "text/html"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.generation.replies.reply_models import Reply
+from server.schema.reply_models import Reply
 
 
 class ServerVersion(Reply):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain, groupby
 from typing import TypeVar
 
-from pipelines.cpu_cores import Core
+from pipelines.base.cpu_cores import Core
 
 Item = TypeVar("Item")
 

@@ -6,7 +6,7 @@ import socket
 import sys
 from importlib.util import find_spec
 
-from server.settings import Settings
+from server.base.settings import Settings
 
 INSTALL = "gRPC needs the extra `grpc`: pip install 'braid-server[grpc]'"
 

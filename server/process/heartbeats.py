@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from server.settings import Settings
+from server.base.settings import Settings
 
 SILENT_SHARE = 0.25
 """A host that was silent for this part of the time after which it is restarted takes no new requests."""

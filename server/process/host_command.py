@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.cpu_cores import usable_cores
+from pipelines.base.cpu_cores import usable_cores
+from server.base.settings import Settings
 from server.process.cpu_shares import divide
 from server.process.heartbeats import heartbeats
-from server.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ import os
 import sys
 from typing import Any
 
+from server.base.settings import Settings
 from server.process.engine_hosts import EngineHosts
 from server.process.grpc_port import check_grpc
 from server.process.host_command import HostPlan, host_command, plan_hosts
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor
 from server.process.worker_pool import WorkerPool
-from server.settings import Settings
 
 
 def start(arbiter: Any, settings: Settings) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pipelines.telemetry import registry
-from server.settings import ROOT
+from server.base.settings import ROOT
 
 BOOT_S = 60.0
 """Time that a host has to its first heartbeat, added to the heartbeat's own timeout."""

@@ -22,11 +22,11 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
-from pipelines.garbage_collection import freeze_objects
+from pipelines.base.garbage_collection import freeze_objects
+from server.base.settings import read_settings
 from server.http.bounded_protocol import BoundedProtocol
 from server.process.socket_options import socket_options
 from server.process.worker_state import STATE_KEY, WorkerProcess, WorkerState
-from server.settings import read_settings
 
 KILL_MARGIN_S = 2
 """Workers end this long before the master would kill them."""

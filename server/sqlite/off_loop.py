@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from pipelines.errors import Unavailable
-from server.disk_space import StorageFull, storage_error
+from pipelines.base.errors import Unavailable
+from server.base.disk_space import StorageFull, storage_error
 
 log = logging.getLogger("braid.server")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graphs.outline import NodeOutline
 from pipelines.wire.engine_view import RECENT_S, NodeView, PhaseTimes
-from server.metric_values import NodeRuns
+from server.base.metric_values import NodeRuns
 from server.status.reply_models import NodePart, PhasePart
 
 BODY = "body."

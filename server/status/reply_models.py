@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 from pipelines.telemetry.request_record import SpanKind
 from pipelines.wire.engine_view import EngineNodeKind, RequestState
-from server.generation.replies.reply_models import Reply
+from server.schema.reply_models import Reply
 
 
 class StatusPart(Reply):

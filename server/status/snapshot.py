@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphs.outline import GraphOutline, outline
-from pipelines.errors import BraidError
+from pipelines.base.errors import BraidError
 from pipelines.telemetry import deferred
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.wire.messages import Inspected
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.faces import HostClient
 from pipelines.worker.model_table import ModelCard
-from server.metric_values import MetricValues
-from server.settings import Settings
+from server.base.metric_values import MetricValues
+from server.base.settings import Settings
+from server.base.version import VERSION
 from server.status.engine_parts import (
     engine_parts,
     error_part,
@@ -36,7 +37,6 @@ from server.status.reply_models import (
     StatusReply,
     TokenTotals,
 )
-from server.version import VERSION
 
 INSPECT_S = 2.0
 """A host that takes longer to say what it does is shown as one that does not reply."""

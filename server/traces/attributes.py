@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.telemetry.request_record import NodeSpan, SpanKind
-from server.request_log import EndedRequest
+from server.services.request_log import EndedRequest
 
 OPERATIONS = {
     "chat/completions": "chat",

@@ -9,9 +9,9 @@ import queue
 import threading
 from collections.abc import Mapping
 
-from server.request_log import EndedRequest
+from server.base.version import VERSION
+from server.services.request_log import EndedRequest
 from server.traces.endpoint import MODULES, are_wanted, check_traces, protocol_of
-from server.version import VERSION
 
 log = logging.getLogger("braid.server")
 

@@ -14,7 +14,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pipelines.telemetry.request_record import NodeSpan
-from server.request_log import EndedRequest
+from server.services.request_log import EndedRequest
 from server.traces.attributes import attributes, failure, span_name
 
 PHASES = {"wait": "queue", "prefill": "prefill", "decode": "decode"}

@@ -16,7 +16,7 @@ from server_process import ROOT, ServerProcess, chat
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Graph
 from pipelines.nodes import VOCABULARY
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 MS = PATIENCE_S * 1000
 MODELS = sorted(folder.name for folder in (ROOT / "model_repo").iterdir() if (folder / "graph.yaml").exists())

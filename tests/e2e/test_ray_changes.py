@@ -24,7 +24,7 @@ from ray_cluster import (
 )
 from server_process import ROOT
 
-from server.responses.replica_ids import replica_of
+from server.base.replica_ids import replica_of
 
 pytestmark = [
     pytest.mark.breadth,

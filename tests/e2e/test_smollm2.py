@@ -12,9 +12,9 @@ from server_process import ROOT, ServerProcess
 from tokenizers import Tokenizer
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.inference_type import inference_type
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.inference_type import inference_type
 from tools.paged_steps import Prompt, prompt_logits
 
 NAME = "SmolLM2-135M-Instruct.Q4_1"

@@ -20,8 +20,8 @@ from transformers import (
 )
 from whisper_decoders import write_tiny_whisper
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.nodes.audio.decoding import decode_audio
 from tools.bench.speech.clips import PIECES, write_wav
 from tools.export.speech.whisper_folder import read_whisper

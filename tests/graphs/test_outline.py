@@ -10,9 +10,9 @@ import pytest
 from graphs.compose import Graphs, GraphSource
 from graphs.draw import text
 from graphs.outline import outline
-from pipelines.inspection import inspect
+from pipelines.loading.inspection import inspect
 from pipelines.nodes import VOCABULARY
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 REPOSITORY = Path(__file__).parents[2] / "model_repo"
 FOUND = {finding.name: finding for finding in inspect(REPOSITORY)}

@@ -7,7 +7,7 @@ from graph_texts import EMBEDDINGS, export, node
 
 from graphs.errors import GraphError
 from graphs.read import read
-from pipelines.host.model_terms import terms_of
+from pipelines.host.models.model_terms import terms_of
 from pipelines.repository.model_folders import scan
 from pipelines.repository.ovms import config_file
 from pipelines.repository.ovms.classic_model import read_shape

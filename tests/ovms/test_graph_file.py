@@ -5,9 +5,9 @@ from graph_texts import CALLS, EMBEDDINGS, LLM, RERANK, export, node
 
 from graphs.errors import GraphError
 from graphs.read import read
-from pipelines.inspection import inspect
+from pipelines.loading.inspection import inspect
+from pipelines.repository.files.report import notes_of
 from pipelines.repository.ovms.graph_file import graph_text
-from pipelines.repository.ovms.report import notes_of
 
 PATH = 'models_path: "./"'
 

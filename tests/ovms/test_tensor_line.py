@@ -4,7 +4,7 @@ import json
 
 from tensor_models import DETECTOR, write_ir
 
-from pipelines.host.model import load_for_host
+from pipelines.host.models.model import load_for_host
 from pipelines.repository.model_folders import scan
 
 

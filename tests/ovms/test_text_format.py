@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.repository.ovms.text_format import TextFormatError, TextMessage, Word, parse
+from pipelines.repository.files.text_format import TextFormatError, TextMessage, Word, parse
 
 
 def tree(message):

@@ -7,9 +7,9 @@ import threading
 import pytest
 from patience import PATIENCE_S
 
-from pipelines.bounded_processes import BoundedProcesses, OutOfBounds, OutOfTime
-from pipelines.cancellation import TakesLong, WorkCancelled, cancelled_by, need_long_work, short_work
-from pipelines.errors import Unavailable
+from pipelines.base.bounded_processes import BoundedProcesses, OutOfBounds, OutOfTime
+from pipelines.base.cancellation import TakesLong, WorkCancelled, cancelled_by, need_long_work, short_work
+from pipelines.base.errors import Unavailable
 
 ENDLESS = {
     "source": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
@@ -78,7 +78,7 @@ def test_a_client_that_leaves_ends_its_job_and_frees_its_place(processes):
 
 
 def test_who_waits_too_long_for_a_place_learns_it(processes, monkeypatch):
-    monkeypatch.setattr("pipelines.bounded_processes.PATIENCE", 0)
+    monkeypatch.setattr("pipelines.base.bounded_processes.PATIENCE", 0)
     processes._free.acquire()
     with pytest.raises(Unavailable, match="render templates"):
         processes.outcome(SHORT, 1.0)

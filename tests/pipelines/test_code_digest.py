@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from pipelines.code_digest import code_digest
+from pipelines.base.code_digest import code_digest
 from pipelines.gguf.converted_files import CONVERTS
-from pipelines.host.backends.openvino.prepared_decoder import MAKES_GRAPHS
-from pipelines.host.prefix_files import COMPUTES
-from pipelines.repository.template_parsers import SEARCHES
+from pipelines.host.backends.openvino.prepared.prepared_decoder import MAKES_GRAPHS
+from pipelines.host.models.prefix_files import COMPUTES
+from pipelines.repository.exports.template_parsers import SEARCHES
 
 FILES = ("package/__init__.py", "package/part.py", "package/inner/__init__.py", "package/inner/kernel.cu")
 

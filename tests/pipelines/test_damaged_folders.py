@@ -19,13 +19,13 @@ from voice_models import write_voice
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit
 from pipelines.host.first_run.new_models import build_at_once
 from pipelines.host.in_process import InProcessClient
-from pipelines.host.model_terms import terms_of
-from pipelines.inspection import inspect
-from pipelines.loading import BuildError
+from pipelines.host.models.model_terms import terms_of
+from pipelines.loading.inspection import inspect
+from pipelines.loading.load import BuildError
+from pipelines.loading.request_lines import check_request_lines
 from pipelines.repository import model_folders
 from pipelines.repository.model_folders import scan
 from pipelines.repository.new_graph import new_graph
-from pipelines.request_lines import check_request_lines
 
 SHIPPED = Path(__file__).parents[2] / "model_repo"
 

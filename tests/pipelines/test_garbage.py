@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from pipelines.garbage_collection import YOUNG_OBJECTS, freeze_objects
+from pipelines.base.garbage_collection import YOUNG_OBJECTS, freeze_objects
 
 
 class Node:
@@ -38,7 +38,7 @@ def test_what_is_garbage_goes_before_the_rest_is_kept(collections):
 def test_free_memory_goes_back_to_the_system():
     code = """
 import psutil
-from pipelines.garbage_collection import release_free_pages
+from pipelines.base.garbage_collection import release_free_pages
 made = [bytes(10_000) for _ in range(5_000)]
 last = made.pop()  # behind all others, so that malloc keeps what is freed before it
 del made

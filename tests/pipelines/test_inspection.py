@@ -9,7 +9,7 @@ import pytest
 from fake_decoder import byte_tokenizer
 from peft_adapters import write_adapted_model, write_adapter
 
-from pipelines.inspection import find, inspect, schema_text
+from pipelines.loading.inspection import find, inspect, schema_text
 
 
 def export(folder: Path) -> Path:

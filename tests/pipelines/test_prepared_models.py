@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from pipelines.prepared_models import FACTS, PreparedModels
+from pipelines.base.prepared_models import FACTS, PreparedModels
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from asgi_client import Answer, AsgiClient
 from scripted import ScriptedPipeline, scripted_services
 
 from server.app import App, create_app
-from server.services import Services
-from server.settings import Settings
+from server.base.settings import Settings
+from server.services.services import Services
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"

@@ -11,21 +11,21 @@ from typing import Any
 from fake_decoder import byte_tokenizer
 
 from graphs.check import check
-from pipelines.errors import BraidError, Unavailable
+from pipelines.base.errors import BraidError, Unavailable
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
-from pipelines.tasks import TASKS
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
-from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.values.node_values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import Inspected, Profiled
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.request_checks import refuse_media
+from server.base.settings import Settings
 from server.connect import make_services
-from server.services import Services
-from server.settings import Settings
+from server.services.services import Services
 
 TOKENIZER = byte_tokenizer()
 GRAPH_TEXT = """

@@ -5,8 +5,8 @@ import re
 import pytest
 from openai.types.chat import ChatCompletionSystemMessageParam
 
-from server.affinity import MAX_CHARS, affinity_key, response_id
-from server.responses.replica_ids import with_replica
+from server.base.replica_ids import with_replica
+from server.services.affinity import MAX_CHARS, affinity_key, response_id
 
 SYSTEM = {"role": "system", "content": "You are a helpful assistant."}
 HELLO = {"role": "user", "content": "Hello"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripted import said
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 
 PATH = "/v1/chat/completions/batch"
 HI = [{"role": "user", "content": "hi"}]

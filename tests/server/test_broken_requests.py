@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
 
-from server.endpoints import ROOT_ROUTES, ROUTES
-from server.endpoints.paths import PREFIXES
+from server.apis import ROOT_ROUTES, ROUTES
 from server.openapi.document import document
+from server.services.paths import PREFIXES
 
 GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 96\n").replace(
     "next: {type: sampler, from: logits}",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from scripted import logprob, said
 
-from pipelines.values import ToolCallPiece
-from server.generation.replies.reply_models import ChatCompletion
+from pipelines.values.node_values import ToolCallPiece
+from server.schema.reply_models import ChatCompletion
 
 CALL = ToolCallPiece(0, '{"city": "Rome"}', "chatcmpl-tool-1", "get_weather")
 SECOND = ToolCallPiece(1, '{"city": "Oslo"}', "chatcmpl-tool-2", "get_weather")

@@ -54,7 +54,7 @@ def test_help_imports_nothing_heavy():
 
 
 def test_version(run):
-    from server.version import VERSION
+    from server.base.version import VERSION
 
     assert run("--version").output == f"braid {VERSION}\n"
 
@@ -105,7 +105,7 @@ def test_serve_sets_everything_given(run, started, model):
 
 
 def test_what_serve_sets_is_what_the_server_reads(run, started, model):
-    from server.settings import read_settings
+    from server.base.settings import read_settings
 
     run("serve", "--port", 9, "--models", model, "--in-process", "--api-key", "a", "--api-key", "b")
     settings = read_settings(started["set"])

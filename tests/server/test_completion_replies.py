@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripted import ScriptedPipeline, logprob, said, text
 
-from server.generation.replies.reply_models import Completion
+from server.schema.reply_models import Completion
 
 RECORDED = Path(__file__).parent / "recorded"
 

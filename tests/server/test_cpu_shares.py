@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pipelines.cpu_cores import Core, num_confined_cores, usable_cores
+from pipelines.base.cpu_cores import Core, num_confined_cores, usable_cores
 from server.process.cpu_shares import divide
 
 

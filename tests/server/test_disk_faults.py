@@ -12,8 +12,8 @@ from batches.batch_bodies import create, ended, form, line, lines
 from patience import PATIENCE_S
 from responses.responses_bodies import PATH, ask, events
 
-from server.files.content_folder import ContentFolder
-from server.responses.database import ResponseDatabase
+from server.apis.batches.files.content_folder import ContentFolder
+from server.apis.responses.database import ResponseDatabase
 from server.sqlite.connection import connect, transaction
 
 Usage = namedtuple("Usage", "total used free")
@@ -119,7 +119,7 @@ def test_a_stream_says_in_its_last_event_that_it_is_not_stored(rig, disk):
 
 def test_an_upload_ends_where_the_reserve_begins(rig, disk, monkeypatch, tmp_path):
     """Its length was not known, and others write to the disk too."""
-    monkeypatch.setattr("server.files.upload.WRITE_BYTES", 1000)
+    monkeypatch.setattr("server.apis.batches.files.upload.WRITE_BYTES", 1000)
     body, headers = form(b"x" * 100_000)
 
     class Pieces(list):
@@ -138,7 +138,7 @@ def test_an_upload_ends_where_the_reserve_begins(rig, disk, monkeypatch, tmp_pat
 
 
 @pytest.mark.parametrize(("fault", "status"), [(errno.ENOSPC, 507), (errno.EDQUOT, 507), (errno.EROFS, 503)])
-@pytest.mark.parametrize("where", ["os.fsync", "server.files.content_folder.open"])
+@pytest.mark.parametrize("where", ["os.fsync", "server.apis.batches.files.content_folder.open"])
 def test_an_upload_that_cannot_be_written_leaves_nothing(rig, monkeypatch, tmp_path, fault, status, where):
     def fail(*_, **__):
         raise OSError(fault, "of the disk")
@@ -156,8 +156,8 @@ def test_an_upload_that_cannot_be_written_leaves_nothing(rig, monkeypatch, tmp_p
 
 
 def test_a_batch_waits_for_room_and_loses_nothing(rig, disk, monkeypatch):
-    monkeypatch.setattr("server.batches.batch_worker.AFTER_FAILURE_S", 0.01)
-    monkeypatch.setattr("server.batches.batch_worker.LOOK_S", 0.01)
+    monkeypatch.setattr("server.apis.batches.batch_worker.AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr("server.apis.batches.batch_worker.LOOK_S", 0.01)
 
     async def scenario(client):
         made = await create(client, lines(*[line(str(number)) for number in range(3)]))

@@ -7,7 +7,7 @@ import openai
 import pytest
 from asgi_client import AsgiClient
 
-from pipelines.errors import ContextTooLong, EngineError
+from pipelines.base.errors import ContextTooLong, EngineError
 
 HI = [{"role": "user", "content": "hi"}]
 CASES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripted import said
 
-from pipelines.errors import Overloaded
+from pipelines.base.errors import Overloaded
 from server.http.admission import Admission
 from server.http.auth import Keys
 

@@ -7,9 +7,9 @@ from copy import deepcopy
 import pytest
 from scripted import logprob, said
 
-from pipelines.values import TextUpdate
+from pipelines.values.node_values import TextUpdate
 from pipelines.wire.token_piece import Speculation
-from server.generation.replies.reply_models import ChatCompletion, Completion
+from server.schema.reply_models import ChatCompletion, Completion
 
 FIRST, SECOND = logprob("a", -0.1), logprob("c", -0.3, ("d", -1.5))
 SPEAK = [[(0, said("a", logprobs=[logprob("a")], token_ids=[1]))]]

@@ -10,8 +10,8 @@ from scripted import ScriptedPipeline, said
 from pipelines.nodes.text.parsers import TOOLS
 from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.replies.parse_reply import ReplyParser
-from pipelines.tasks import GenerationInput
-from pipelines.values import TextUpdate
+from pipelines.values.node_values import TextUpdate
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.token_piece import TokenPiece
 
 PARAMETERS = {"type": "object", "properties": {"s": {"type": "string"}, "tags": {"type": "array"}}}

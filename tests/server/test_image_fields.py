@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.errors import RequestError
-from server.generation.requests.chat import ChatRequest
+from pipelines.base.errors import RequestError
+from server.apis.generation.requests.chat import ChatRequest
 
 URL = {"url": "data:,x"}
 

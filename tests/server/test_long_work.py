@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pipelines.cancellation import need_long_work
+from pipelines.base.cancellation import need_long_work
 from server.http.exchange import Exchange
 from server.http.work_queue import LONG_WORK_BYTES, Work
 

@@ -18,8 +18,8 @@ from speech_rig import form
 from tensor_models import write_one
 
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import connect
-from server.settings import Settings
 
 MODEL_REPO = Path(__file__).resolve().parents[2] / "model_repo"
 MODELS = ("braid-demo", "braid-embed", "braid-rerank", "braid-sentiment")

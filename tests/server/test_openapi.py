@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import validate
 
-from server.endpoints import ROOT_ROUTES, ROUTES
-from server.endpoints.documentation import OpenAPIEndpoint, written
-from server.endpoints.paths import PREFIXES
+from server.apis import ROOT_ROUTES, ROUTES
 from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
+from server.openapi.endpoint import OpenAPIEndpoint, written
 from server.openapi.fields_page import page
 from server.openapi.operations import OPERATIONS, ROOT_OPERATIONS
+from server.services.paths import PREFIXES
 
 TABLES = [
     pytest.param(ROUTES, OPERATIONS, id="under prefixes"),

@@ -13,12 +13,12 @@ from patience import PATIENCE_S, until
 from responses.responses_bodies import PATH, ask
 from scripted import HI
 
-from server.batches.batch_models import Batch
-from server.batches.database import MAX_BATCHES, OfflineDatabase, OfflineLimits
-from server.endpoints.files import MAX_UPLOADS
-from server.files.file_table import StoredFile
-from server.responses.database import ResponseDatabase, StoreLimits
-from server.responses.sqlite_tables import StoredResponse
+from server.apis.batches.batch_models import Batch
+from server.apis.batches.database import MAX_BATCHES, OfflineDatabase, OfflineLimits
+from server.apis.batches.files.file_table import StoredFile
+from server.apis.batches.files_endpoint import MAX_UPLOADS
+from server.apis.responses.database import ResponseDatabase, StoreLimits
+from server.apis.responses.sqlite_tables import StoredResponse
 from server.sqlite.connection import MAX_LOG_BYTES
 from server.status.feed import MAX_WATCHERS
 
@@ -278,8 +278,8 @@ def test_a_batch_gives_way_to_a_key_of_which_fewer_run(store, clock):
 
 def test_a_batch_of_another_key_has_its_turn(rig, monkeypatch):
     """Two batches that do not end hold both places of the worker."""
-    monkeypatch.setattr("server.batches.batch_worker.TURN_S", 0.05)
-    monkeypatch.setattr("server.batches.batch_worker.LOOK_S", 0.02)
+    monkeypatch.setattr("server.apis.batches.batch_worker.TURN_S", 0.05)
+    monkeypatch.setattr("server.apis.batches.batch_worker.LOOK_S", 0.02)
     running = rig()
     running.pipeline.batches = ["forever"]
 
@@ -305,7 +305,7 @@ def test_a_batch_of_another_key_has_its_turn(rig, monkeypatch):
 
 
 def test_ended_batches_of_one_key_do_not_remove_those_of_others(store, monkeypatch):
-    monkeypatch.setattr("server.batches.database.MAX_BATCHES", 5)
+    monkeypatch.setattr("server.apis.batches.database.MAX_BATCHES", 5)
     assert MAX_BATCHES > 5
     add(store, "ben-0", "ben")
     store.cancel("ben-0", "ben")

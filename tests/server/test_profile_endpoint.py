@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.telemetry.node_work import NodeWork, count_nodes
 from pipelines.telemetry.step_profile import Phase, Steps
 from pipelines.wire.messages import Profiled

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from server.affinity import affinity_key
 from server.ray_ingress import HEADER, MAX_BODY, REQUEST_ID, SessionFinder, again, sent_before
+from server.services.affinity import affinity_key
 
 JSON = (b"content-type", b"application/json")
 STORED = f"resp_abc_{'0' * 32}"

@@ -9,9 +9,9 @@ from openai.resources.chat.completions import Completions as OpenAIChat
 from openai.resources.completions import Completions as OpenAICompletions
 from scripted import ScriptedPipeline
 
-from server.generation.requests.chat import ChatRequest
-from server.generation.requests.completion import CompletionRequest
-from server.generation.requests.known_fields import IGNORED, REFUSED_COMPLETION
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.generation.requests.completion import CompletionRequest
+from server.schema.known_fields import IGNORED, REFUSED_COMPLETION
 
 VLLM = """
 temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty n seed stop stop_token_ids

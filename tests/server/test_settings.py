@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from server.settings import PREFIX, ROOT, Settings, SettingsError, read_settings
+from server.base.settings import PREFIX, ROOT, Settings, SettingsError, read_settings
 
 SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text()
 

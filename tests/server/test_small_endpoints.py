@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.worker.model_table import ModelCard
-from server.version import VERSION
+from server.base.version import VERSION
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}]}

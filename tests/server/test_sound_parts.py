@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import SoundInput
+from pipelines.values.tasks import SoundInput
 from pipelines.worker.request_checks import check_handled
-from server.generation.requests.chat import ChatRequest
+from server.apis.generation.requests.chat import ChatRequest
 
 FILE = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 LINK = {"type": "audio_url", "audio_url": {"url": "https://example.com/a.mp3"}, "uuid": "a"}

@@ -8,7 +8,7 @@ import pytest
 from patience import PATIENCE_S, until
 from scripted import HI, said
 
-from pipelines.errors import EngineError, RequestError, Unavailable
+from pipelines.base.errors import EngineError, RequestError, Unavailable
 from server.http import exchange
 from server.http.exchange import KEEP_ALIVE
 

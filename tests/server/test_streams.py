@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scripted import ScriptedPipeline, logprob, said, text
 
-from pipelines.values import ToolCallPiece
-from server.generation.replies.reply_models import ChatChunk, Completion
+from pipelines.values.node_values import ToolCallPiece
+from server.schema.reply_models import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"
 RECORDED = Path(__file__).parent / "recorded"

@@ -14,8 +14,8 @@ from fake_decoder import write_fake_model
 
 from pipelines.host.in_process import InProcessClient
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import make_services
-from server.settings import Settings
 
 TEMPLATES = Path(__file__).parents[1] / "pipelines/nodes/text/public_templates"
 NAMES = (

@@ -13,8 +13,8 @@ from tiny_text_models import CONTEXT, END, generated, save_tiny, tiny_text_model
 from tokenizers import Tokenizer
 
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import connect
-from server.settings import Settings
 
 pytest.importorskip("transformers", reason="needs the export extra")
 from tools.export.__main__ import main

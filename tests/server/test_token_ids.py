@@ -11,8 +11,8 @@ from fake_decoder import FAKE_GRAPH, write_fake_model
 
 from pipelines.host.in_process import InProcessClient
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import make_services
-from server.settings import Settings
 
 ENDS = [3, 50, 97, 98, 150, 180, 200, 257, 258]
 LETTERS = list(range(65, 91))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from server import unknown_fields
-from server.unknown_fields import HEADER, MAX_NAME_CHARS, MAX_REPORTED
+from server.schema import unknown_fields
+from server.schema.unknown_fields import HEADER, MAX_NAME_CHARS, MAX_REPORTED
 
 USER = {"role": "user", "content": "hi"}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from server.version import DISTRIBUTION, read_version
+from server.base.version import DISTRIBUTION, read_version
 
 
 @pytest.fixture(autouse=True)

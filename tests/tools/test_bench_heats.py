@@ -4,7 +4,7 @@ import pytest
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from tools.bench.braid import VARIANTS, repository
 from tools.bench.heats import COMPARED, HEATS, QUICK_HEATS, alone
 from tools.bench.lineup import ALL_PEERS, NAMES

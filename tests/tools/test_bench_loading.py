@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.loading import checked_graph, graphs_of
+from pipelines.loading.load import checked_graph, graphs_of
 from pipelines.repository.model_folders import scan
 from tools.bench.loading import PATHS, copied, read_bytes
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from gguf_files import write_llama_like
 
 from pipelines.host.first_run.new_models import FirstRun
-from pipelines.host.first_run.passed_models import PassedModels
-from pipelines.loading import Sources
+from pipelines.host.models.passed_models import PassedModels
+from pipelines.loading.load import Sources
 from pipelines.repository.model_folders import scan
 from tools.export.__main__ import main
 

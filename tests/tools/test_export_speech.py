@@ -12,20 +12,20 @@ from tiny_whisper import FRAMES, MELS, SIZES, frames_of, make_whisper, weights_o
 from transformers import WhisperFeatureExtractor
 
 from graphs.check import check
-from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.nodes.speech.whisper_tokens import read_whisper_tokens
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.tasks import TASKS
-from pipelines.whisper.encoder import write_encoder
+from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
 from tools.export.folder import ExportError
 from tools.export.speech.ctranslate2_file import read_ctranslate2
 from tools.export.speech.frames_check import check_frames
 from tools.export.speech.token_files import generation_fields, token_ids
 from tools.export.speech.whisper_folder import is_whisper, read_whisper
+from tools.export.whisper.encoder import write_encoder
 
 HEADS = SIZES["encoder_attention_heads"]
 FIRST_TIME = 50257 + len(LANGUAGES) + 8

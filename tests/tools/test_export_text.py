@@ -12,14 +12,14 @@ from tiny_text_models import END, PAD, START, save_tiny, tiny_text_model, weight
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from graphs.check import check
-from pipelines.encoder_decoder.form import Buckets
-from pipelines.encoder_decoder.relative_bias import bias_backwards, bias_both_ways
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.generation.decoder_start import read_start
 from pipelines.nodes.generation.model_settings import read_defaults
 from pipelines.repository.new_graph import recognise
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
+from tools.export.encoder_decoder.form import Buckets
+from tools.export.encoder_decoder.relative_bias import bias_backwards, bias_both_ways
 
 
 @pytest.fixture(scope="module")

@@ -20,15 +20,15 @@ from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
 from pipelines.adapters.product_names import product_name
-from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.dense import read_weights
 from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.nodes.text.templates.jinja_template import Template
+from pipelines.repository.exports.sentence_modules import module_lines
 from pipelines.repository.new_graph import recognise
-from pipelines.repository.sentence_modules import module_lines
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
 from tools.export.choose_export import RERANKER_TEMPLATES
 from tools.export.sentence_files import copy_sentence_files, forget_pooling

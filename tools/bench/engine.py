@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.load import Load, Request, Settings
 

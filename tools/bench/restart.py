@@ -22,16 +22,16 @@ import click
 import numpy as np
 from rich.console import Console
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.slot_file import SlotFile
-from pipelines.host.engine.sequence import Sequence
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.sequences.sequence import Sequence
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.model import Model
 from tools.bench.report import table

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, VERSION
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, VERSION
 from tools.export.folder import ExportError
 
 NAME = "braid_paged"

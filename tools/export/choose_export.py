@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from pipelines.repository.dual_graph import is_dual
-from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
-from pipelines.repository.vision_graph import ENCODERS, family_fault, sees
+from pipelines.repository.exports.dual_graph import is_dual
+from pipelines.repository.exports.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
+from pipelines.repository.exports.vision_graph import ENCODERS, family_fault, sees
 from tools.export.folder import ExportError, Stage, check_code, read_config
 
 AUTO, EMBED, RERANK = "auto", "embed", "rerank"

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pipelines.repository.dual_graph import IMAGE_NAME, SETTINGS, TEXT_NAME
+from pipelines.repository.exports.dual_graph import IMAGE_NAME, SETTINGS, TEXT_NAME
 from tools.export.encoder import keep_whole_texts
 from tools.export.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
 from tools.export.sentence_files import find

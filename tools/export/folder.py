@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from pipelines.repository.exports import architectures
-from pipelines.repository.vision_graph import sees
+from pipelines.repository.exports.export_files import architectures
+from pipelines.repository.exports.vision_graph import sees
 
 Stage = Callable[[str], None]
 """Called with each stage of the work."""

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.adapters.product_names import PARTS, last_name, named_product
-from pipelines.host.backends.onnx.decoder_format import AND
+from pipelines.onnx_format.decoder_format import AND
 from tools.export.parameters import parameter
 from tools.export.quantizing import DOMAIN, OPERATOR, remove_unused
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder_format import LOGITS
+from pipelines.onnx_format.decoder_format import LOGITS
 from tools.export.block_scales import Floats, Rounded, round_to_4_bits
 from tools.export.parameters import parameter
 

@@ -7,7 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.sentence_modules import FIRST_POOLING, NORMALIZE, POOLING, SUPPORTED, TRANSFORMER
+from pipelines.repository.exports.sentence_modules import (
+    FIRST_POOLING,
+    NORMALIZE,
+    POOLING,
+    SUPPORTED,
+    TRANSFORMER,
+)
 from tools.export.folder import ExportError, first_line
 
 MODULES = "modules.json"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.host.first_run.new_models import FirstRun
-from pipelines.host.first_run.passed_models import PassedModels
-from pipelines.loading import BuildError, Sources
+from pipelines.host.models.passed_models import PassedModels
+from pipelines.loading.load import BuildError, Sources
 from pipelines.repository.model_folders import scan
 
 

@@ -12,7 +12,7 @@ from onnxscript.rewriter import RewriterContext, pattern, rewrite
 from onnxscript.rewriter.rules.fusion._rms_normalization import fuse_rms_normalization
 from onnxscript.rewriter.rules.fusion._rotary_embedding import fuse_partial_rotary_embedding
 
-from pipelines.host.backends.onnx.decoder_format import IR_VERSION
+from pipelines.onnx_format.decoder_format import IR_VERSION
 from tools.export.parameters import parameter
 
 PRODUCER = "braid"

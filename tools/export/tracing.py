@@ -9,7 +9,7 @@ import onnx_ir as ir
 import torch
 
 from pipelines.host.backends.declared_attention import WITHOUT_KEYS
-from pipelines.host.backends.onnx.decoder_format import (
+from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
     INPUT_IDS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx_ir as ir
 import torch
 
-from pipelines.host.backends.onnx.decoder_format import OPSET
+from pipelines.onnx_format.decoder_format import OPSET
 from tools.export.quantizing import BITS, quantize
 from tools.export.simplifying import simplify
 

@@ -20,10 +20,10 @@ import yaml
 from numpy.typing import NDArray
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.decoder_contract import DecoderSession
 from tools.kv_precision import Distance, distance
 from tools.lm_eval import hf_folder
 from tools.paged_steps import Prompt, prompt_logits

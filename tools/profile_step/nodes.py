@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.engine.step import Step
-from pipelines.loading import graphs_of
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.step import Step
+from pipelines.loading.load import graphs_of
 from pipelines.repository.model_folders import open_folder
 from tools.profile_step.operators import Operators, operator_name, operator_rows
 

@@ -14,7 +14,7 @@ from graphs import node
 from graphs.flow import show
 from graphs.node import Node
 from pipelines.nodes import NODE_TYPES, VOCABULARY
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from tools.reference.setting_rows import setting_rows, table
 
 TEXT = """# Graph reference

@@ -1,8 +1,8 @@
-"""docs/settings.md (`python -m tools.reference.settings`): every BRAID_ variable of `server/settings.py`."""
+"""docs/settings.md (`python -m tools.reference.settings`): every variable of `server/base/settings.py`."""
 
 from __future__ import annotations
 
-from server.settings import PREFIX, Settings
+from server.base.settings import PREFIX, Settings
 from tools.reference.setting_rows import setting_rows, table
 
 TEXT = """# Settings

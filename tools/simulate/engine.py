@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.outputs import Output
-from pipelines.host.engine.policy import blocks_for
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.sequences.policy import blocks_for
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.simulate.step_cost import StepCost
 

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Protocol
 
 from pipelines.worker.engines.choice import choose
-from server.affinity import affinity_key
+from server.services.affinity import affinity_key
 from tools.simulate.loads import Loads
 from tools.simulate.trace import Session
 

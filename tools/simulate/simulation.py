@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.interface.outputs import Output
 from tools.simulate.engine import EngineSize, SimulatedEngine
 from tools.simulate.loads import Loads
 from tools.simulate.outcome import Outcome, TurnOutcome

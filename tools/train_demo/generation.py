@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from pipelines.host.in_process import InProcessClient
-from pipelines.tasks import Constraint, GenerationInput
-from pipelines.values import ToolCallPiece
+from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.tasks import Constraint, GenerationInput
 from pipelines.worker.catalogue import Catalogue
 
 from .conversation import Conversation

@@ -12,8 +12,8 @@ from pathlib import Path
 from pipelines.adapters.adapter_config import CONFIG
 from pipelines.adapters.read_adapter import WEIGHTS, adapter_folders, read_adapter
 from pipelines.adapters.weights import DIGEST_BYTES, AdapterError, ProductShape
+from pipelines.repository.files.regular_files import is_regular
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.repository.regular_files import is_regular
 from pipelines.wire.lora_modules import LoraModule
 
 log = logging.getLogger("braid.host")

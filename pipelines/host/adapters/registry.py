@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from pipelines.errors import ModelNotFound, RequestError
+from pipelines.base.errors import ModelNotFound, RequestError
 from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
 from pipelines.wire.messages import AdapterStatus
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.adapter_stacks import FLOAT32, AdapterStack, AdapterStacks
-from pipelines.host.backends.device_errors import ModelError, NothingToAdapt
+from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt
 
 NO_TOKENS, FIRST_ROW = np.zeros(0, np.int32), np.zeros(1, np.int64)
 Give = Callable[[str, NDArray[Any]], None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError
 
 EVERY_NTH_FULL = {"gemma3_text": 6, "gemma3": 6, "cohere2": 4}
 """Model type → the default of `sliding_window_pattern`: every n-th layer has full attention."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.contracts.device_errors import ModelError
 
 POSITIONS_BEHIND_PADDING = frozenset(
     {

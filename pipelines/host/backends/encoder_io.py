@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import Columns
 from pipelines.host.backends.encoder_files import read_image_size, read_patches
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import Columns
 
 TASK_ADVICE = "Export it as an encoder: braid export HF_FOLDER --name NAME --task embed."
 

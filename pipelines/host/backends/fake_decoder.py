@@ -19,7 +19,7 @@ from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.host_memory import default_cache_bytes
-from pipelines.host.engine.step import NO_STATE, Step
+from pipelines.host.contracts.step import NO_STATE, Step
 
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with

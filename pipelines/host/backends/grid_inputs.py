@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError
 
 CONTEXT_FIELDS = (
     *("max_target_positions", "max_position_embeddings", "n_positions"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from pipelines.host.backends.device_errors import ModelError, NothingToAdapt, Unsupported
+from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt, Unsupported
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError
 
 Shape = tuple[int, ...]
 

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Hashable
 
 from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
-from pipelines.host.engine.outputs import Output, aborted_output, failed_output
-from pipelines.host.engine.scheduler import StepScheduler
-from pipelines.host.engine.sequence import Sequence
+from pipelines.host.engine.interface.outputs import Output, aborted_output, failed_output
+from pipelines.host.engine.scheduling.scheduler import StepScheduler
+from pipelines.host.engine.sequences.sequence import Sequence
 
 log = logging.getLogger(__name__)
 

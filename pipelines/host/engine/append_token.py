@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipelines.host.engine.repetition import RepetitionWatch
-from pipelines.host.engine.sequence import Sequence
-from pipelines.host.sampling.guide import GuideError
+from pipelines.host.contracts.guide import GuideError
+from pipelines.host.engine.sequences.repetition import RepetitionWatch
+from pipelines.host.engine.sequences.sequence import Sequence
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 TOO_SLOW = "the grammar takes too long to follow: simplify it, above all what can be read in several ways"

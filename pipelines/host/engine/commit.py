@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from pipelines.host.contracts.guide import GuideError
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.append_token import append_token
-from pipelines.host.engine.beam.beam_group import Ending
 from pipelines.host.engine.beam.beam_search import grow_beams
-from pipelines.host.engine.outputs import Output, Piece, failed_output, piece_of, speculation_of
-from pipelines.host.engine.scheduler import StepScheduler
-from pipelines.host.engine.sequence import NO_SLOT, Search, Sequence, Slice
+from pipelines.host.engine.interface.outputs import Output, Piece, failed_output, piece_of, speculation_of
+from pipelines.host.engine.scheduling.scheduler import StepScheduler
+from pipelines.host.engine.scheduling.step_plan import Plan
+from pipelines.host.engine.sequences.beam_group import Ending
+from pipelines.host.engine.sequences.sequence import NO_SLOT, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
-from pipelines.host.engine.step import Sampled, Step
-from pipelines.host.engine.step_plan import Plan
-from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 

@@ -9,35 +9,40 @@ from time import perf_counter, sleep
 from typing import ClassVar, Literal
 
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
-from pipelines.host.engine.background_work import BackgroundWork
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
-from pipelines.host.engine.engine_contract import EngineKind, EngineView, GenerationRequest, Identity
+from pipelines.host.engine.interface.engine_contract import (
+    EngineKind,
+    EngineView,
+    GenerationRequest,
+    Identity,
+)
+from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.interface.submission_checks import Limits, check, check_frames, check_images
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
-from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import (
+from pipelines.host.engine.kv_cache.stored_prefixes import (
     MIN_TOKENS,
     BlockContents,
     StoredPrefixes,
 )
-from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
-from pipelines.host.engine.policy import EngineSettings, blocks_for
-from pipelines.host.engine.prompt_pieces import PromptPieces
 from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
-from pipelines.host.engine.scheduler import StepScheduler
+from pipelines.host.engine.scheduling.background_work import BackgroundWork
+from pipelines.host.engine.scheduling.prompt_pieces import PromptPieces
+from pipelines.host.engine.scheduling.scheduler import StepScheduler
 from pipelines.host.engine.sequence_views import in_turn, view_of
-from pipelines.host.engine.slots import SequenceSlots
+from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
+from pipelines.host.engine.sequences.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.step import Sampled, Step
-from pipelines.host.engine.step_context import StepContext
-from pipelines.host.engine.submission_checks import Limits, check, check_frames, check_images
 from pipelines.host.sampling.sampling_slots import SamplingSlots
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
 from pipelines.wire.engine_view import MAX_SEQUENCES

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, Step
 from pipelines.host.engine.packing import Chunk, rows_of
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Step
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 
 class PromptPart(NamedTuple):

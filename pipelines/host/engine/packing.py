@@ -12,12 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.encoder_frames import EncoderFrames
-from pipelines.host.engine.kv_cache.cache import BlockMoves
-from pipelines.host.engine.kv_cache.sequence_states import StateRows
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.slots import SequenceSlots
-from pipelines.host.engine.step import (
+from pipelines.host.contracts.step import (
     NO_STATE,
     Step,
     no_axes,
@@ -27,7 +22,12 @@ from pipelines.host.engine.step import (
     no_slots,
     no_table,
 )
-from pipelines.host.engine.step_plan import Plan
+from pipelines.host.engine.kv_cache.cache import BlockMoves
+from pipelines.host.engine.kv_cache.sequence_states import StateRows
+from pipelines.host.engine.scheduling.step_plan import Plan
+from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.slots import SequenceSlots
 
 
 class Scored(NamedTuple):

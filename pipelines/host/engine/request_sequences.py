@@ -7,14 +7,14 @@ from collections.abc import Hashable, Iterator
 from collections.abc import Sequence as Many
 
 from pipelines.host.engine.beam.beam_search import start_search
-from pipelines.host.engine.encoder_frames import EncoderFrames
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.submission_checks import Limits
 from pipelines.host.engine.kv_cache.prefix_digests import root
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.prompt_scoring import PromptScores
-from pipelines.host.engine.repetition import watch_repetition
-from pipelines.host.engine.sequence import Sequence
-from pipelines.host.engine.submission_checks import Limits
+from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_scoring import PromptScores
+from pipelines.host.engine.sequences.repetition import watch_repetition
+from pipelines.host.engine.sequences.sequence import Sequence
 
 
 def sequence_groups(

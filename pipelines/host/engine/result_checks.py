@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sized
 
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.contracts.step import Sampled, Step
 
 
 def check_result(step: Step, sampled: Sampled) -> None:

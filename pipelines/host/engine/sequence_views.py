@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipelines.host.engine.engine_contract import Identity
-from pipelines.host.engine.scheduler import StepScheduler
-from pipelines.host.engine.sequence import NO_SLOT, Sequence
+from pipelines.host.engine.interface.engine_contract import Identity
+from pipelines.host.engine.scheduling.scheduler import StepScheduler
+from pipelines.host.engine.sequences.sequence import NO_SLOT, Sequence
 from pipelines.wire.engine_view import RequestState, SequenceView
 
 

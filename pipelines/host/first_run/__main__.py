@@ -19,12 +19,12 @@ from typing import TextIO
 from graphs.compose import Graphs
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
-from pipelines.host.model import build_for_host
-from pipelines.host.process_death import die_with_parent
-from pipelines.loading import BuildError
+from pipelines.host.models.model import build_for_host
+from pipelines.host.models.process_death import die_with_parent
+from pipelines.loading.load import BuildError
+from pipelines.loading.request_lines import check_request_lines
 from pipelines.nodes import VOCABULARY
-from pipelines.request_lines import check_request_lines
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 

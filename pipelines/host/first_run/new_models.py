@@ -22,16 +22,16 @@ from typing import Any
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
 from graphs.node import FilePath, named_paths
-from pipelines.host.first_run.passed_models import PassedModels, digest
-from pipelines.host.loader import Build
-from pipelines.host.model import HostModel, build_for_host
-from pipelines.host.prefix_files import PrefixFiles
-from pipelines.loading import BuildError, checked_graph
+from pipelines.base.prepared_models import PreparedModels
+from pipelines.host.models.loader import Build
+from pipelines.host.models.model import HostModel, build_for_host
+from pipelines.host.models.passed_models import PassedModels, digest
+from pipelines.host.models.prefix_files import PrefixFiles
+from pipelines.loading.load import BuildError, checked_graph
+from pipelines.loading.request_lines import check_request_lines
 from pipelines.nodes import VOCABULARY
-from pipelines.prepared_models import PreparedModels
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.request_lines import check_request_lines
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 OPENED, RUNNING = "opened", "running"
 """What the process says when it has opened what workers open, and when it has loaded the model."""

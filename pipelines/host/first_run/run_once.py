@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.element_types import DTYPES
-from pipelines.errors import RequestError
+from pipelines.base.element_types import DTYPES
+from pipelines.base.errors import RequestError
 from pipelines.host.engine.batching.batch_engine import BatchEngine
-from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
+from pipelines.host.engine.batching.tensor_engine import CannotJoin, TensorEngine
+from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.tensor_engine import CannotJoin, TensorEngine
-from pipelines.host.engine.threaded_engine import ThreadedEngine
-from pipelines.host.model import HostModel
-from pipelines.loading import BuildError
+from pipelines.host.engine.interface.engine_contract import GenerationRequest, Result, TensorRequest
+from pipelines.host.models.model import HostModel
+from pipelines.loading.load import BuildError
 from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT_TOKENS, NEW_TOKENS = 33, 2

@@ -8,9 +8,9 @@ from typing import Any
 
 from llguidance import LLMatcher
 
+from pipelines.host.contracts.guide import GuideError, MaskTiming
 from pipelines.host.guides.grammar_guide import allow, take, take_forced
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, MaskTiming
 from pipelines.wire.sampling_params import HeldCalls
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipelines.host.sampling.guide import Guide
+from pipelines.host.contracts.guide import Guide
 
 
 class DraftRun(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from llguidance import LLMatcher
 
+from pipelines.host.contracts.guide import GuideError, MaskTiming
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, MaskTiming
 
 
 class GrammarGuide(MaskTiming):

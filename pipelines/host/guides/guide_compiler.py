@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from llguidance import LLMatcher
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.compiler import limits
 from pipelines.grammars.grammar_cost import NO_WORD, check_cost
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.grammar_text import readable
+from pipelines.host.contracts.guide import Guide, GuideMaker
 from pipelines.host.guides.call_guide import CallGuide, CallRules
 from pipelines.host.guides.grammar_guide import GrammarGuide, fault
 from pipelines.host.guides.thinking_guide import ThinkingGuide
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import Guide, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams
 
 STATM = Path("/proc/self/statm")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+from pipelines.host.contracts.guide import GuideError, MaskTiming
 from pipelines.host.guides.call_guide import CallGuide
 from pipelines.host.guides.grammar_guide import GrammarGuide, allow
 from pipelines.host.guides.token_tables import TokenTable
-from pipelines.host.sampling.guide import GuideError, MaskTiming
 from pipelines.wire.sampling_params import Thinking
 
 

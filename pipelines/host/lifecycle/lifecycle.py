@@ -9,11 +9,9 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from pipelines.errors import BraidError, Unavailable
-from pipelines.garbage_collection import freeze_objects
-from pipelines.host import loader
+from pipelines.base.errors import BraidError, Unavailable
+from pipelines.base.garbage_collection import freeze_objects
 from pipelines.host.backends.host_memory import limit_default_caches
-from pipelines.host.instances import ModelInstances
 from pipelines.host.lifecycle.followers import Followers
 from pipelines.host.lifecycle.residency import Residency
 from pipelines.host.lifecycle.residency_decisions import (
@@ -24,10 +22,12 @@ from pipelines.host.lifecycle.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.lifecycle.residents import MemoryLimits, Terms
-from pipelines.host.model import HostModel
+from pipelines.host.models import loader
+from pipelines.host.models.instances import ModelInstances
+from pipelines.host.models.model import HostModel
+from pipelines.host.models.residents import MemoryLimits, Terms
+from pipelines.repository.files.report import notes_of
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.repository.ovms.report import notes_of
 from pipelines.telemetry import metrics
 from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import (

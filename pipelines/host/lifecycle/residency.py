@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
-from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
+from pipelines.base.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
 from pipelines.host.lifecycle.residency_decisions import (
     AnswerClient,
     Decision,
@@ -21,7 +21,7 @@ from pipelines.host.lifecycle.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.lifecycle.residents import GB, MemoryLimits, Resident, Residents, Terms, Wish
+from pipelines.host.models.residents import GB, MemoryLimits, Resident, Residents, Terms, Wish
 
 RETRY_S = 30.0
 """A load that failed is not tried again before."""

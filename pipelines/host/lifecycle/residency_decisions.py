@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.errors import BraidError
+from pipelines.base.errors import BraidError
 
 Reason = Literal["client", "idle", "room", "changed"]
 """Why a model leaves: a client unloads it, it had no calls, another one is to have its memory, its folder."""

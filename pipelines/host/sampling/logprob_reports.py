@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.contract import Index, SamplingOps
 from ops.logprobs import as_drawn
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.contracts.step import Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.logprobs import TokenLogprobs
 
 

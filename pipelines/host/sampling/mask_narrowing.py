@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.step_context import Masks
 from pipelines.host.sampling.logit_edits import RowEdits
+from pipelines.host.sampling.step_context import Masks
 
 Words = NDArray[np.uint32]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ops.contract import Index
 from ops.draft_verification import NO_DRAFT_TOKEN, NO_TOKEN
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.sampling.guide import Guide
+from pipelines.host.contracts.guide import Guide
 from pipelines.host.sampling.logit_edits import RowEdits, has_edits
 from pipelines.wire.sampling_params import SamplingParams
 

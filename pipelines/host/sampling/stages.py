@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
 from ops.draft_verification import NO_TOKEN
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.logprob_reports import report, score
 from pipelines.host.sampling.mask_narrowing import narrow
 from pipelines.host.sampling.sampled_runs import Edited, counters_of, edits_of, gather_runs
+from pipelines.host.sampling.step_context import Logits
 
 
 class Stage(NamedTuple):

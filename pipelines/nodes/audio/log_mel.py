@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.mel_filters import mel_filters
 from pipelines.nodes.interface import Loading, Running
-from pipelines.values import Features
+from pipelines.values.node_values import Features
 
 EXTRACTOR = "WhisperFeatureExtractor"
 FLOOR, RANGE = 1e-10, 8.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 
 def import_av(problem: str, instead: str = "Install", field: str | None = None) -> Any:

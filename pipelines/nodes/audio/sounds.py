@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, decode_audio
 from pipelines.nodes.audio.hearing import HearingFamily, read_hearing
 from pipelines.nodes.audio.pyav import import_av
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import GenerationInput, SoundInput
-from pipelines.values import Sounds
+from pipelines.values.node_values import Sounds
+from pipelines.values.tasks import GenerationInput, SoundInput
 
 HEARD = "sounds"
 """The field of a request that this node handles."""

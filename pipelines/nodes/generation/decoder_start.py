@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Checking, Loading, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import GenerationInput
-from pipelines.values import Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.tasks import GenerationInput
 
 START, FORCED = "decoder_start_token_id", "forced_bos_token_id"
 

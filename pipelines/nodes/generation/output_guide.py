@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.formats import Format, GrammarWriter, format_of
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import special_tokens
-from pipelines.tasks import GenerationInput
-from pipelines.values import Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import GuideSpec
 
 MAX_CACHED = 32

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipelines.errors import RequestError
-from pipelines.tasks import GenerationInput
+from pipelines.base.errors import RequestError
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
 
 

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from graphs.graph import Binding
 from graphs.node import BodyContract, Node, NodeConfig
-from pipelines.errors import ContextTooLong
+from pipelines.base.errors import ContextTooLong
 from pipelines.grammars.formats import GrammarWriter
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.contracts.step import Sampled
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.generation.model_settings import end_token_ids, read_defaults
 from pipelines.nodes.generation.output_guide import (
@@ -27,11 +27,11 @@ from pipelines.nodes.generation.sampling_rules import SamplingRules
 from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.tasks import GenerationInput
-from pipelines.values import Deferred, PooledOutputs, Stream, Tokens, TokenUpdate
+from pipelines.values.node_values import Deferred, PooledOutputs, Stream, Tokens, TokenUpdate
+from pipelines.values.tasks import GenerationInput
 
 if TYPE_CHECKING:
-    from pipelines.host.backends.decoder_contract import DecoderSession
+    from pipelines.host.contracts.decoder_contract import DecoderSession
     from pipelines.host.engine.generation_engine import GenerationEngine
     from pipelines.nodes.body_interface import Body
 
@@ -152,7 +152,7 @@ class Scheduler(Node, Checking, Planning):
         """
         from pipelines.host.engine.generation_engine import GenerationEngine
         from pipelines.host.engine.kv_cache.cache_size import device_cache, host_blocks
-        from pipelines.host.engine.policy import EngineSettings
+        from pipelines.host.engine.sequences.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
 
         sessions, cache = body.sessions, self.config.cache

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.nodes.images.colour_scale import ColourScale, read_colour_scale
-from pipelines.values import Floats
+from pipelines.values.node_values import Floats
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.values import Floats
+from pipelines.values.node_values import Floats
 
 
 @dataclass(frozen=True)

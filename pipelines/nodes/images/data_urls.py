@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 
 def read_data_url(url: str, max_bytes: int, where: str) -> bytes:

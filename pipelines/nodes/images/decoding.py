@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import BraidError, RequestError
+from pipelines.base.errors import BraidError, RequestError
 from pipelines.nodes.watched_file import WatchedFile
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.nodes.images.known_image import NAME_BYTES, name_of
-from pipelines.values import Images, Tensors
+from pipelines.values.node_values import Images, Tensors
 
 
 def image_tensors(images: Images, request: Any) -> Tensors:

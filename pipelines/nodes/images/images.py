@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
 from pipelines.nodes.images.families import ImageFamily, at_most, read_family
@@ -17,8 +17,8 @@ from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.images.shown_image import ShownImage, joined, shown_image
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import ImageInput, PromptInput
-from pipelines.values import Images
+from pipelines.values.node_values import Images
+from pipelines.values.tasks import ImageInput, PromptInput
 
 SHOWN = "images"
 """The field of a request that this node handles."""

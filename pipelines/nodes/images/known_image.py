@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from pipelines.values import Grid
+from pipelines.values.node_values import Grid
 
 NAME_BYTES = 16
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
-from pipelines.errors import RequestError
-from pipelines.values import Grid, Images, PlacedImage, Prompt, Sounds
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Grid, Images, PlacedImage, Prompt, Sounds
 
 BREAK = f"|{token_hex(16)}|"
 """Stands in a conversation where a prompt is cut into pieces; known in this process alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.values import Floats, Grid
+from pipelines.values.node_values import Floats, Grid
 
 
 @dataclass(frozen=True)

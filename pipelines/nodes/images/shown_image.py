@@ -11,7 +11,7 @@ import numpy as np
 
 from pipelines.nodes.images.known_image import NAME_BYTES, KnownImage
 from pipelines.nodes.images.read_image import ReadImage
-from pipelines.values import Floats, Grid, Images
+from pipelines.values.node_values import Floats, Grid, Images
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ import numpy as np
 from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
-from pipelines.errors import RequestError
-from pipelines.host.backends.encoder_contract import EncoderSession, ReadsRows
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSession, ReadsRows
 from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PoolingInput
-from pipelines.values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
+from pipelines.values.node_values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
+from pipelines.values.tasks import PoolingInput
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.values import Classes, Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import Classes, Deferred, PooledOutputs, Tensors
 
 NUM_UNNAMED = 2
 """Number of classes where a config.json sets none (transformers omits its default)."""

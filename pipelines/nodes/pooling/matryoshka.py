@@ -10,10 +10,10 @@ from pydantic import Field
 
 from graphs.node import Node, NodeConfig
 from ops.activations import unit_length
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values import Deferred, PooledOutputs
+from pipelines.values.node_values import Deferred, PooledOutputs
 
 
 class Matryoshka(Node, Planning):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from graphs.node import Node
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Running
 from pipelines.nodes.pooling.texts import shows_image
-from pipelines.values import Deferred, PooledOutputs
+from pipelines.values.node_values import Deferred, PooledOutputs
 
 
 class Merge(Node):

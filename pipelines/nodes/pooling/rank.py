@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphs.node import Node
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Running
-from pipelines.values import Deferred, PooledOutputs, Scores, Tokens
+from pipelines.values.node_values import Deferred, PooledOutputs, Scores, Tokens
 
 
 class Rank(Node):

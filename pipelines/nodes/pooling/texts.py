@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from graphs.node import Node
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Running
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 OF_TEMPLATES = {
     "chat_template": "chat_template",

@@ -9,7 +9,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
-from pipelines.values import Segment, SpeechUpdate, Stream, StreamChoice, TextLogprob, TextUpdate
+from pipelines.values.node_values import Segment, SpeechUpdate, Stream, StreamChoice, TextLogprob, TextUpdate
 
 SAMPLES_PER_S = 16_000
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.tasks import SpeechInput
-from pipelines.values import Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.tasks import SpeechInput
 from pipelines.wire.sampling_params import TimestampRules
 
 MAX_PREVIOUS_TOKENS = 223

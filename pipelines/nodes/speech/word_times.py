@@ -21,8 +21,7 @@ from pipelines.nodes.speech.segments import SAMPLES_PER_S
 from pipelines.nodes.speech.whisper_tokens import SECONDS_PER_ID, WhisperTokens, read_whisper_tokens
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.tasks import SpeechInput
-from pipelines.values import (
+from pipelines.values.node_values import (
     Deferred,
     PooledOutputs,
     Segment,
@@ -32,9 +31,10 @@ from pipelines.values import (
     StreamChoice,
     Tensors,
 )
+from pipelines.values.tasks import SpeechInput
 
 if TYPE_CHECKING:
-    from pipelines.host.engine.tensor_engine import TensorEngine
+    from pipelines.host.engine.batching.tensor_engine import TensorEngine
     from pipelines.nodes.body_interface import Body
 
 FRAMES = "context_frames"
@@ -78,7 +78,7 @@ class WordTimes(Node, Planning):
 
         Raises ValueError where the body's model has other inputs or outputs.
         """
-        from pipelines.host.engine.tensor_engine import TensorBatching, TensorEngine
+        from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
         from pipelines.nodes.tensors.body.tensor_model import TensorModel
 
         model = body.lines[-1].node

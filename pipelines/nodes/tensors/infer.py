@@ -12,13 +12,13 @@ from pydantic import Field
 
 from graphs.errors import hint
 from graphs.node import BodyContract, Node, NodeConfig
-from pipelines.errors import EngineError
-from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.tensor_engine import TensorBatching, TensorEngine
+from pipelines.base.errors import EngineError
+from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.body.tensor_model import TensorModel, misfit
-from pipelines.tasks import TensorInput
-from pipelines.values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.tasks import TensorInput
 
 if TYPE_CHECKING:
     from pipelines.nodes.body_interface import Body

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PURPOSES
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PURPOSES
 
 OTHER_NAMES = {"search_query": ("query",), "search_document": ("document", "passage")}
 """Cohere's purpose → other names of it in models."""

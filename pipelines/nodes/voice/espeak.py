@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipelines.cancellation import check_cancelled
-from pipelines.errors import EngineError
+from pipelines.base.cancellation import check_cancelled
+from pipelines.base.errors import EngineError
 
 LIBRARY = "PHONEMIZER_ESPEAK_LIBRARY"
 """The environment variable with the path of the library, as other programs read it, where it is not found."""

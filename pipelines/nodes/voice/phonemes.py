@@ -10,13 +10,13 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.voice.espeak import MISSING, Espeak, find_espeak
 from pipelines.nodes.voice.sentences import cut, sentences
 from pipelines.nodes.voice.voice_settings import BEGIN, END, PAD, VoiceSettings, read_voice_settings
-from pipelines.tasks import SpeakInput
-from pipelines.values import Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.tasks import SpeakInput
 
 MAX_PHONEMES = 400
 """Of one run of the model at normal speed, about half a minute; longer sentences are cut."""

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from graphs.errors import listed
 from graphs.node import BodyContract, FilePath, Node
-from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.host.engine.batching.tensor_engine import TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.infer import Infer, start_engine
 from pipelines.nodes.voice.voice_settings import VoiceSettings, read_voice_settings
-from pipelines.tasks import SpeakInput
-from pipelines.values import Series, Tensors, Tokens
+from pipelines.values.node_values import Series, Tensors, Tokens
+from pipelines.values.tasks import SpeakInput
 
 if TYPE_CHECKING:
     from pipelines.nodes.body_interface import Body

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 BEGIN, END, PAD = "^", "$", "_"
 """Phonemes before and after a sentence, and behind each of its phonemes."""

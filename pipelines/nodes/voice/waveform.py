@@ -6,10 +6,10 @@ import numpy as np
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.voice.voice_settings import VoiceSettings, read_voice_settings
-from pipelines.values import Series, SpokenSound, Tensors
+from pipelines.values.node_values import Series, SpokenSound, Tensors
 
 FULL_SCALE = 32_767
 SILENT = 1e-8

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.export_graph import find_whole_model
-from pipelines.repository.model_versions import VersionPolicy, other_version
+from pipelines.repository.exports.export_graph import find_whole_model
+from pipelines.repository.files.model_versions import VersionPolicy, other_version
 from pipelines.repository.ovms.config_schema import ModelEntry, VersionPolicies
 from pipelines.repository.ovms.devices import model_settings
 from pipelines.repository.ovms.servable import GRAPH_YAML, Servable

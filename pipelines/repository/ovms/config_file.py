@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from pipelines.repository.model_versions import is_other_version, model_of, other_version
+from pipelines.repository.files.model_versions import is_other_version, model_of, other_version
+from pipelines.repository.files.regular_files import is_regular
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.classic_model import classic_servables
 from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, ServerConfig, SubConfig, sentences
 from pipelines.repository.ovms.servable import Servable
 from pipelines.repository.ovms.tensor_graph import ServedFile
-from pipelines.repository.regular_files import is_regular
 
 CONFIG_SUFFIX = ".json"
 SUBCONFIG = "subconfig.json"

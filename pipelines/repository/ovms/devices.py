@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphs.errors import hint
+from pipelines.repository.files.report import Report
 from pipelines.repository.ovms.options import Given
-from pipelines.repository.ovms.report import Report
 
 Say = Callable[[str], None]
 

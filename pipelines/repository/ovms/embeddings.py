@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.repository.exports import CONFIG
+from pipelines.repository.exports.export_files import CONFIG
+from pipelines.repository.exports.pooling_graph import ASSUMED, PoolingSettings, pooling_lines
+from pipelines.repository.files.report import Report
 from pipelines.repository.ovms.devices import device, read_plugin_config
 from pipelines.repository.ovms.model_place import find_model
 from pipelines.repository.ovms.options import Given, Option
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.pooling_graph import ASSUMED, PoolingSettings, pooling_lines
 
 MESSAGE = "EmbeddingsCalculatorOVOptions"
 OPTIONS = (

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphs.errors import hint
+from pipelines.repository.files.report import Report
+from pipelines.repository.files.text_format import TextFormatError, TextMessage, parse
 from pipelines.repository.ovms import tensor_graph
 from pipelines.repository.ovms.calculators import (
     GRAPH_FIELDS,
@@ -16,8 +18,6 @@ from pipelines.repository.ovms.calculators import (
     WRITERS,
 )
 from pipelines.repository.ovms.options import read_options
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.ovms.text_format import TextFormatError, TextMessage, parse
 
 FILE = "graph.pbtxt"
 KNOWN = (*WRITERS, SESSION, INFERENCE)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.decoder_graph import DecoderSettings, generation_lines
-from pipelines.repository.exports import Export
+from pipelines.repository.exports.decoder_graph import DecoderSettings, generation_lines
+from pipelines.repository.exports.export_files import Export
+from pipelines.repository.files.report import Report
+from pipelines.repository.files.text_format import TextMessage
 from pipelines.repository.ovms.devices import PROMPT_LOOKUP, device, read_plugin_config
 from pipelines.repository.ovms.model_place import find_model
 from pipelines.repository.ovms.options import Given, Option
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.ovms.text_format import TextMessage
 
 MESSAGE = "LLMCalculatorOptions"
 DRAFTS_SHARE = "a draft model shares the steps and the block table of the main one"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.repository.exports import CONFIGS, MODEL_FILES, TOKENIZER, Export, export_in
+from pipelines.repository.exports.export_files import CONFIGS, MODEL_FILES, TOKENIZER, Export, export_in
+from pipelines.repository.files.report import Report
 from pipelines.repository.ovms.options import Given
-from pipelines.repository.ovms.report import Report
 
 
 def find_model(given: Given, name: str, folder: Path, report: Report) -> Export | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.errors import hint
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.ovms.text_format import Field, TextMessage, Word
+from pipelines.repository.files.report import Report
+from pipelines.repository.files.text_format import Field, TextMessage, Word
 
 ANY_PREFIXES = ("type.googleapis.com/mediapipe.", "mediapipe.")
 EXTENSION = ".ext"

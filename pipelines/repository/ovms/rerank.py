@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.repository.exports.pooling_graph import PoolingSettings, pooling_lines
+from pipelines.repository.files.report import Report
 from pipelines.repository.ovms.embeddings import encoder_settings
 from pipelines.repository.ovms.model_place import find_model
 from pipelines.repository.ovms.options import Given, Option
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.pooling_graph import PoolingSettings, pooling_lines
 
 MESSAGE = "RerankCalculatorOVOptions"
 CHUNKS = "max_allowed_chunks"

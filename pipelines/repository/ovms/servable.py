@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from graphs.errors import GraphError, Problem
-from pipelines.repository.export_graph import HEADER, export_graph, inference_lines
+from pipelines.repository.exports.export_graph import HEADER, export_graph, inference_lines
+from pipelines.repository.files.regular_files import read_regular
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.devices import device
 from pipelines.repository.ovms.tensor_graph import ServedFile
-from pipelines.repository.regular_files import read_regular
 
 GRAPH_YAML = "graph.yaml"
 

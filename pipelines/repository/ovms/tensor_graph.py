@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.errors import hint
-from pipelines.repository.model_versions import other_version
+from pipelines.repository.files.model_versions import other_version
+from pipelines.repository.files.report import Report
+from pipelines.repository.files.text_format import TextMessage
+from pipelines.repository.files.yaml_words import settings_text, word
 from pipelines.repository.ovms.calculators import INFERENCE, SESSION
 from pipelines.repository.ovms.options import Given, Option, read_options
-from pipelines.repository.ovms.report import Report
-from pipelines.repository.ovms.text_format import TextMessage
-from pipelines.repository.yaml_words import settings_text, word
 
 PLACE = "graph.pbtxt"
 ORDER = "streams are wired by their tags"

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pipelines.errors import BraidError, NotFound, Unavailable
+from pipelines.base.errors import BraidError, NotFound, Unavailable
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import Inspected, Profiled, Status

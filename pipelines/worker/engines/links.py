@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.wire.client import EngineClient
 from pipelines.worker.engines.choice import choose
 from pipelines.worker.engines.merged_status import MergedStatus

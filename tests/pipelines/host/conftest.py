@@ -12,7 +12,7 @@ from patience import PATIENCE_S
 from scripted_host import Repository, RunningHost
 
 from pipelines.host.host import Host
-from pipelines.host.instances import ModelInstances
+from pipelines.host.models.instances import ModelInstances
 from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from server.media.request_images import known_images, with_files
+from server.apis.generation.request_images import known_images, with_files
 
 
 def with_names(generation):

@@ -12,10 +12,10 @@ from typing import Any
 
 from patience import PATIENCE_S, until
 
-from pipelines.errors import RequestError
-from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.engine_contract import EngineKind, EngineView
-from pipelines.host.engine.outputs import Output, aborted_output
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.host.engine.interface.engine_contract import EngineKind, EngineView
+from pipelines.host.engine.interface.outputs import Output, aborted_output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
 from pipelines.repository.model_folders import ModelFolder

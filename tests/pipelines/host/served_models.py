@@ -10,7 +10,7 @@ from scripted_host import until
 
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
-from pipelines.host.model import build_for_host
+from pipelines.host.models.model import build_for_host
 from pipelines.repository.model_folders import scan
 from pipelines.wire.socket_link import over_socket
 from pipelines.wire.socket_listener import SocketListener

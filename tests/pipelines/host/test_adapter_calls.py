@@ -12,8 +12,8 @@ from patience import until
 from peft_adapters import ADAPTED_GRAPH, write_adapted_model, write_adapter
 from served_models import in_one_process
 
-from pipelines.errors import BraidError, ModelNotFound, NotFound, RequestError
-from pipelines.tasks import GenerationInput, Prompt
+from pipelines.base.errors import BraidError, ModelNotFound, NotFound, RequestError
+from pipelines.values.tasks import GenerationInput, Prompt
 
 NAMES = ("a", "b", "c", "d", "e")
 LOGITS = "      logits: {type: model, from: step,"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import ModelNotFound, RequestError
+from pipelines.base.errors import ModelNotFound, RequestError
 from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
 from pipelines.host.adapters.registry import MAX_BY_HAND, MAX_NAMES, MAX_PAST, AdapterRegistry
 

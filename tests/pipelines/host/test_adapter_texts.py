@@ -11,11 +11,11 @@ from patience import until
 from peft_adapters import write_adapter
 from served_models import in_one_process
 
-from pipelines.errors import NotFound, RequestError
-from pipelines.host.model import load_for_host
-from pipelines.loading import BuildError
+from pipelines.base.errors import NotFound, RequestError
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import PoolingInput, Prompt
+from pipelines.values.tasks import PoolingInput, Prompt
 
 LINE = "path: encoder.fake"
 ADAPTED = f"{LINE}, adapters: {{folder: adapters, max_loaded: 2, max_rank: 4}}"

@@ -15,12 +15,12 @@ from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
 
-from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
-from pipelines.host.backends.device_errors import DeviceLost
-from pipelines.tasks import PoolingInput
+from pipelines.base.errors import EngineError, Overloaded, RequestError, Unavailable
+from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.telemetry import deferred
 from pipelines.telemetry.exposition import render
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 from pipelines.wire.update_queue import PendingReply
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]

@@ -10,7 +10,7 @@ import pytest
 from patience import PATIENCE_S
 from scripted_host import connected, over, read, submit, until
 
-from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
+from pipelines.base.errors import EngineError, NotFound, RequestError, Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
 from pipelines.wire.sampling_params import SamplingParams

@@ -13,13 +13,13 @@ from patience import PATIENCE_S
 from scripted_host import until
 from served_models import in_one_process, over_a_socket
 
-from pipelines.errors import EngineError, RequestError
+from pipelines.base.errors import EngineError, RequestError
 from pipelines.host.backends.fake_decoder import fake_logits
-from pipelines.host.model import load_for_host
-from pipelines.loading import BuildError
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import GenerationInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import UpdateQueue
 

@@ -12,8 +12,8 @@ from breadth import after
 from patience import PATIENCE_S
 from served_models import in_one_process
 
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 pytestmark = [pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra"), pytest.mark.slow]

@@ -10,8 +10,8 @@ import pytest
 from breadth import after
 from served_models import in_one_process
 
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 HAS_EXPORT = all(
     importlib.util.find_spec(name) for name in ("torch", "transformers", "sentence_transformers")

@@ -9,8 +9,8 @@ from fake_decoder import write_engine_model, write_fake_model
 from tensor_models import write_one
 
 from pipelines.host.first_run.new_models import FirstRun
-from pipelines.host.first_run.passed_models import PassedModels, digest
-from pipelines.loading import BuildError, Sources
+from pipelines.host.models.passed_models import PassedModels, digest
+from pipelines.loading.load import BuildError, Sources
 from pipelines.repository.model_folders import scan
 
 ENDLESS = """endless (float[n] x) => (float[n] y) {

@@ -10,7 +10,7 @@ import pytest
 from patience import PATIENCE_S
 from scripted_host import Model, over, read, until
 
-from pipelines.errors import RequestError, Unavailable
+from pipelines.base.errors import RequestError, Unavailable
 from pipelines.host import host_view
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 from pipelines.wire.update_queue import UpdateQueue

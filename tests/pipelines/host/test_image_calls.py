@@ -26,14 +26,14 @@ from patience import PATIENCE_S
 from served_models import in_one_process
 from tiny_seeing import picture
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.repository.new_graph import new_graph
-from server.generation.requests.chat import ChatRequest
-from server.messages.request import MessagesRequest
-from server.responses.input_items import read_items
-from server.responses.request import ResponseRequest
-from server.responses.translate import ChatTranslation
-from server.tokenizing import encoding
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.messages.request import MessagesRequest
+from server.apis.responses.input_items import read_items
+from server.apis.responses.request import ResponseRequest
+from server.apis.responses.translate import ChatTranslation
+from server.apis.tokenizing import encoding
 
 SMALL, WIDE = (1, 40, 30), (2, 90, 31)
 NUM_TOKENS = 12

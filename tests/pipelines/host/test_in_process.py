@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from scripted_host import Model, ScriptedEngine, in_process, read, submit, until
 
-from pipelines.errors import Unavailable
-from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.base.errors import Unavailable
+from pipelines.host.contracts.device_errors import DeviceLost
 
 
 def inside(tmp_path, repository, scene):

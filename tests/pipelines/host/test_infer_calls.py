@@ -14,11 +14,11 @@ from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 
-from pipelines.errors import RequestError, Unavailable
+from pipelines.base.errors import RequestError, Unavailable
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.backends.onnxruntime.tensor_session import OnnxTensors
-from pipelines.tasks import TensorInput
-from pipelines.values import Tensors
+from pipelines.values.node_values import Tensors
+from pipelines.values.tasks import TensorInput
 from pipelines.wire.messages import TensorSpec
 
 IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)

@@ -17,8 +17,8 @@ from scripted_host import (
     until,
 )
 
-from pipelines.errors import BraidError, Unavailable
-from pipelines.host.lifecycle.residents import GB, MemoryLimits
+from pipelines.base.errors import BraidError, Unavailable
+from pipelines.host.models.residents import GB, MemoryLimits
 
 GRAPH = "task: chat\nnodes:\n  generated: {type: scheduler, cache: {memory_gb: 1}}\n"
 NAMES = [*"abcd"]

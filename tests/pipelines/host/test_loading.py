@@ -10,9 +10,9 @@ import pytest
 from patience import PATIENCE_S
 from scripted_host import Folder, Model, connected, over, read, submit, until
 
-from pipelines.errors import NotFound, Unavailable
+from pipelines.base.errors import NotFound, Unavailable
 from pipelines.host.host import Host
-from pipelines.host.instances import ModelInstances
+from pipelines.host.models.instances import ModelInstances
 from pipelines.repository.snapshot import Snapshot
 from pipelines.wire.socket_link import over_socket
 from pipelines.wire.socket_listener import SocketListener

@@ -6,10 +6,10 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from scripted_host import until
 
-from pipelines.errors import NotFound
+from pipelines.base.errors import NotFound
 from pipelines.host.in_process import InProcessClient
+from pipelines.repository.files.model_versions import VersionPolicy, is_other_version, model_of
 from pipelines.repository.model_folders import open_versions, versions
-from pipelines.repository.model_versions import VersionPolicy, is_other_version, model_of
 from pipelines.worker.catalogue import Catalogue
 
 

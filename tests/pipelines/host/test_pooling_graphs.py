@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 
-from pipelines.host.model import load_for_host
-from pipelines.loading import BuildError
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
 
 

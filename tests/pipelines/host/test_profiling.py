@@ -11,7 +11,7 @@ import pytest
 from patience import PATIENCE_S
 from scripted_host import Folder, over, read, submit, until
 
-from pipelines.errors import NotFound, Unavailable
+from pipelines.base.errors import NotFound, Unavailable
 from pipelines.host.profile_reply import LoopTimes
 from pipelines.telemetry.exposition import render
 from pipelines.wire import questions

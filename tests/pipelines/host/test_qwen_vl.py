@@ -32,22 +32,22 @@ from tiny_qwen_vl import (
 )
 from tiny_seeing import picture
 
-from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.patch_encoder import PatchEncoder
-from pipelines.host.engine import grid_positions
-from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.step_context import Logits
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences import grid_positions
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits
 from pipelines.nodes.images.families import read_family
 from pipelines.repository.new_graph import new_graph
 from pipelines.wire.sampling_params import SamplingParams
-from server.generation.requests.chat import ChatRequest
-from server.tokenizing import encoding
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.tokenizing import encoding
 
 NUM_TOKENS = 12
 TALL, WIDE = picture(1, 60, 90), picture(2, 120, 31)  # of 3 × 2 and 1 × 4 tokens

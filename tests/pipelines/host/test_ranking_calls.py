@@ -11,9 +11,9 @@ from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_enc
 from patience import PATIENCE_S
 from served_models import in_one_process
 
-from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 PAIRS = FAKE_BATCHER.replace("task: embed", "task: rerank").replace(
     "tokens: {type: tokenize, from: request.prompts,", "tokens: {type: tokenize_pairs, from: request,"

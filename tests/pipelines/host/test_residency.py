@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.base.errors import ModelNotFound, Unavailable
 from pipelines.host.lifecycle.residency import Residency
 from pipelines.host.lifecycle.residency_decisions import (
     AnswerClient,
@@ -15,7 +15,7 @@ from pipelines.host.lifecycle.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.lifecycle.residents import MemoryLimits, Terms
+from pipelines.host.models.residents import MemoryLimits, Terms
 
 GB = 1 << 30
 

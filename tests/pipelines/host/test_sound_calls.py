@@ -19,13 +19,13 @@ from patience import PATIENCE_S
 from served_models import in_one_process
 from tiny_voxtral import sound, wav
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.repository.new_graph import new_graph
-from server.generation.requests.chat import ChatRequest
-from server.responses.input_items import read_items
-from server.responses.request import ResponseRequest
-from server.responses.translate import ChatTranslation
-from server.tokenizing import encoding
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.responses.input_items import read_items
+from server.apis.responses.request import ResponseRequest
+from server.apis.responses.translate import ChatTranslation
+from server.apis.tokenizing import encoding
 
 pytestmark = pytest.mark.breadth
 

@@ -9,11 +9,11 @@ from tensor_models import write_onnx
 from voice_models import IDS, SAMPLES_PER_ID, write_voice
 
 import pipelines.nodes.voice.phonemes as phonemes
-from pipelines.errors import RequestError
-from pipelines.inspection import inspect
+from pipelines.base.errors import RequestError
+from pipelines.loading.inspection import inspect
 from pipelines.nodes.voice import espeak
 from pipelines.repository.new_graph import new_graph
-from pipelines.tasks import SpeakInput
+from pipelines.values.tasks import SpeakInput
 
 SPEAKERS = """speakers (int64[b, n] input, int64[b] input_lengths, float[3] scales, int64[b] sid)
   => (float[b] output) { output = Cast <to = 1> (sid) }"""

@@ -11,7 +11,7 @@ import pytest
 from patience import PATIENCE_S
 from scripted_host import over, read, submit, until
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.wire.messages import SCHEMA, Framer, Hello, Status, ToHost, ToWorker, Welcome, encode
 from pipelines.wire.socket_link import over_socket
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.host import context_checks
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.submission_checks import Limits
+from pipelines.host.engine.interface.submission_checks import Limits
+from pipelines.host.engine.sequences.policy import EngineSettings
+from pipelines.host.models import context_checks
 
 
 @pytest.mark.parametrize(("step_tokens", "refused"), [(575, True), (576, False), (512, True)])

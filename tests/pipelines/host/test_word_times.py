@@ -14,14 +14,14 @@ from scripted_host import until
 from served_models import in_one_process
 from tiny_whisper import FRAMES, SIZES, make_whisper, weights_of
 
-from pipelines.host.backends.tensor_contract import run_tensors
+from pipelines.host.contracts.tensor_contract import run_tensors
 from pipelines.nodes.tensors.body.tensor_model import open_tensors
 from pipelines.repository.new_graph import new_graph
-from pipelines.tasks import SpeechInput
-from pipelines.whisper.alignment import default_heads, write_alignment
-from pipelines.whisper.decoder import write_decoder
-from pipelines.whisper.encoder import write_encoder
+from pipelines.values.tasks import SpeechInput
 from tools.export.speech.whisper_folder import read_whisper
+from tools.export.whisper.alignment import default_heads, write_alignment
+from tools.export.whisper.decoder import write_decoder
+from tools.export.whisper.encoder import write_encoder
 
 HEADS = [(1, 0), (0, 1)]
 SECONDS = FRAMES / 50

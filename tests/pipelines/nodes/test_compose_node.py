@@ -9,10 +9,10 @@ from patience import PATIENCE_S
 from prompt_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
-from pipelines.errors import ContextTooLong, RequestError
+from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.in_process import InProcessClient
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 from pipelines.worker.catalogue import Catalogue
 
 ENCODER = """encoder (int64[n, w] input_ids, int64[n, w] attention_mask) => (float[n, w, 2] hidden) {

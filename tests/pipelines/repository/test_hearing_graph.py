@@ -8,9 +8,9 @@ import pytest
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
-from pipelines.repository.hearing_graph import ENCODER, NEEDED
+from pipelines.repository.exports.hearing_graph import ENCODER, NEEDED
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 
 def folder_of(path, kind="voxtral", missing=None):

@@ -4,8 +4,8 @@ import pytest
 from fake_decoder import write_fake_model
 
 from graphs.errors import GraphError
+from pipelines.repository.files.report import notes_of
 from pipelines.repository.model_folders import fingerprint, scan
-from pipelines.repository.ovms.report import notes_of
 
 
 def exported(folder):

@@ -9,9 +9,9 @@ import pytest
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
+from pipelines.repository.files.report import notes_of
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.repository.ovms.report import notes_of
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
 

@@ -11,7 +11,7 @@ import pytest
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 
 BERT = {"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 99}
 QWEN3 = {"architectures": ["Qwen3Model"], "model_type": "qwen3", "vocab_size": 99, "num_key_value_heads": 2}

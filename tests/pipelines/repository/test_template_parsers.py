@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from pipelines.repository import template_parsers
-from pipelines.repository.template_parsers import TemplateParsers, find_parsers
+from pipelines.repository.exports.export_files import template_parsers
+from pipelines.repository.exports.template_parsers import TemplateParsers, find_parsers
 
 SAYS = "{% for m in messages %}{{ m.content }}{% endfor %}"
 THINKS = SAYS + "{% if add_generation_prompt %}<think>{% endif %}"

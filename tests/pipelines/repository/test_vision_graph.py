@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from pipelines.repository.exports.vision_graph import DECODER, ENCODERS, FURTHER, NEEDED
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.repository.vision_graph import DECODER, ENCODERS, FURTHER, NEEDED
 
 OTHERS = (
     *("deepseek_ocr2", "gemma3n", "gemma4", "got_ocr2", "internvl", "llama4", "llava-qwen2", "llava_next"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.element_types import DTYPES, name_of, num_bytes
-from pipelines.errors import RequestError
+from pipelines.base.element_types import DTYPES, name_of, num_bytes
+from pipelines.base.errors import RequestError
 from pipelines.wire.messages import Framer, SubmitTensors, ToHost, encode
 from pipelines.wire.string_tensors import MAX_STRINGS, decode
 from pipelines.wire.tensor_codec import pack, unpack

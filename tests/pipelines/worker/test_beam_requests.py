@@ -7,9 +7,9 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, read, serving
 
-from pipelines.errors import RequestError
-from pipelines.tasks import GenerationInput
-from pipelines.values import Prompt
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import Beams
 
 GRAPH = FAKE_GRAPH.replace("from: logits}", "from: logits, defaults: generation_config.json}")

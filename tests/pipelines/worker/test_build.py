@@ -1,9 +1,9 @@
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.model import load_for_host
-from pipelines.loading import BuildError, graphs_of
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.load import BuildError, graphs_of
 from pipelines.repository.model_folders import scan
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.build import load_for_worker

@@ -11,10 +11,10 @@ from patience import PATIENCE_S
 
 from graphs.graph import Source
 from graphs.node import Node
-from pipelines.errors import BraidError, EngineError, RequestError, Unavailable
+from pipelines.base.errors import BraidError, EngineError, RequestError, Unavailable
 from pipelines.nodes.line import Line
-from pipelines.tasks import GenerationInput, TensorInput
-from pipelines.values import Deferred, Stream, Tensors, Tokens
+from pipelines.values.node_values import Deferred, Stream, Tensors, Tokens
+from pipelines.values.tasks import GenerationInput, TensorInput
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import Abort, Frame, Inferred, Status, Submit, SubmitTensors, TokenUpdate

@@ -8,16 +8,16 @@ import pytest
 from tensor_models import CLASSIFIER, DETECTOR, TWO, write_ir, write_one, write_onnx, write_two
 
 from graphs.check import check
-from pipelines.errors import RequestError
-from pipelines.host.model import load_for_host
-from pipelines.inspection import inspect, schema_text
-from pipelines.loading import BuildError
+from pipelines.base.errors import RequestError
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.inspection import inspect, schema_text
+from pipelines.loading.load import BuildError
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import scan
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from pipelines.worker.build import load_for_worker
-from server.generation.requests.required_nodes import check_chat, check_completion
+from server.apis.generation.requests.required_nodes import check_chat, check_completion
 
 
 def built(folder):

@@ -8,12 +8,12 @@ import pytest
 from fake_decoder import write_fake_model
 from test_pipeline import ALIAS, GREEDY, HELLO, read, serving
 
-from pipelines.errors import RequestError
-from pipelines.tasks import GenerationInput
+from pipelines.base.errors import RequestError
 from pipelines.telemetry import deferred
 from pipelines.telemetry.node_work import NodeWork, count_nodes
 from pipelines.telemetry.registry import labelled
-from pipelines.values import Deferred, Series, Stream
+from pipelines.values.node_values import Deferred, Series, Stream
+from pipelines.values.tasks import GenerationInput
 from pipelines.worker.node_clock import NodeClock
 
 WORKERS_NODES = ["prompt", "tokens", "generated", "text", "reply"]

@@ -7,10 +7,10 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from patience import PATIENCE_S
 
-from pipelines.errors import ContextTooLong, NotFound, RequestError, Unavailable
+from pipelines.base.errors import ContextTooLong, NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
-from pipelines.tasks import GenerationInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import BACKGROUND, RepetitionDetection
 from pipelines.worker.catalogue import Catalogue

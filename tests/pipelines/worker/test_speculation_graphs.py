@@ -9,12 +9,12 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, ask
 
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.model import HostModel, load_for_host
-from pipelines.inspection import inspect
-from pipelines.loading import BuildError
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.models.model import HostModel, load_for_host
+from pipelines.loading.inspection import inspect
+from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import GenerationInput
+from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
 
 LOOKUP = "lookup, from: step, max_ngram: 3, num_draft_tokens: 5"

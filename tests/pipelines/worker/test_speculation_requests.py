@@ -8,9 +8,9 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, content
 
-from pipelines.errors import RequestError
-from pipelines.tasks import GenerationInput
-from pipelines.values import Prompt
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput
 
 LOGITS = "      logits: {type: model, from: step,"
 DRAFT = "{type: draft, from: step, path: draft.json, device: fake, num_draft_tokens: 3, adaptive: false}"

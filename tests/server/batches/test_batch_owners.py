@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from server.batches.batch_models import Batch, BatchErrors, RequestTotals
-from server.batches.batch_table import Result
-from server.batches.database import OfflineDatabase, OfflineLimits
-from server.files.content_folder import ABANDONED_S, ContentFolder
-from server.files.file_table import StoredFile
+from server.apis.batches.batch_models import Batch, BatchErrors, RequestTotals
+from server.apis.batches.batch_table import Result
+from server.apis.batches.database import OfflineDatabase, OfflineLimits
+from server.apis.batches.files.content_folder import ABANDONED_S, ContentFolder
+from server.apis.batches.files.file_table import StoredFile
 from server.sqlite.leases import LEASE_S, has_ended, new_owner
 
 LIMITS = OfflineLimits(max_files=9, max_bytes=10_000, max_batches=9)

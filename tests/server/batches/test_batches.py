@@ -11,13 +11,13 @@ from openai.types import Batch, FileDeleted, FileObject
 from patience import PATIENCE_S
 from scripted import HI
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.wire.host_errors import lost_error
 from pipelines.wire.sampling_params import BACKGROUND
-from server.batches import batch_worker
-from server.batches.batch_worker import MAX_RUNS, BatchWorker
-from server.batches.database import OfflineDatabase
-from server.batches.line_calls import LineCalls
+from server.apis.batches import batch_worker
+from server.apis.batches.batch_worker import MAX_RUNS, BatchWorker
+from server.apis.batches.database import OfflineDatabase
+from server.apis.batches.line_calls import LineCalls
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_an_invalid_file_fails_with_the_numbers_of_its_lines(data, code, number,
 
 
 def test_a_reply_that_says_later_is_asked_for_again(batches, monkeypatch):
-    monkeypatch.setattr("server.batches.batch_run.AGAIN_S", 0.01)
+    monkeypatch.setattr("server.apis.batches.batch_run.AGAIN_S", 0.01)
     rig = batches()
     rig.pipeline.batches = [Unavailable("the engine is starting")]
 
@@ -146,7 +146,7 @@ def test_a_reply_that_says_later_is_asked_for_again(batches, monkeypatch):
 
 
 def test_a_line_that_the_engine_dies_of_twice_fails_alone(batches, monkeypatch):
-    monkeypatch.setattr("server.batches.batch_run.AGAIN_S", 0.01)
+    monkeypatch.setattr("server.apis.batches.batch_run.AGAIN_S", 0.01)
     rig = batches()
     prepare = rig.pipeline.prepare
 
@@ -235,7 +235,7 @@ def test_a_cancelled_batch_ends_its_requests_and_has_its_results(batches):
 
 
 def test_lines_that_did_not_run_in_time_say_so(batches, monkeypatch):
-    monkeypatch.setattr("server.endpoints.batches.DAY_S", 0)
+    monkeypatch.setattr("server.apis.batches.endpoint.DAY_S", 0)
     rig = batches()
 
     async def scenario(client):
@@ -411,7 +411,7 @@ def test_batches_that_are_refused(fields, param, batches):
 
 def test_results_that_have_no_room_end_the_batch(batches, monkeypatch):
     rig = batches()
-    monkeypatch.setattr("server.batches.database.OfflineDatabase.is_full", lambda self: True)
+    monkeypatch.setattr("server.apis.batches.database.OfflineDatabase.is_full", lambda self: True)
 
     async def scenario(client):
         rig.pipeline.batches = ["forever"]

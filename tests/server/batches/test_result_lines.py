@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from server.batches.result_lines import answered, not_run
+from server.apis.batches.result_lines import answered, not_run
 
 LINE_ENDS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from server.batches.window import MAX, MIN, next_size
+from server.apis.batches.window import MAX, MIN, next_size
 
 
 @pytest.mark.parametrize(

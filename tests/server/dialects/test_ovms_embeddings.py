@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pooled_calls import PooledPipeline
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 
 PATHS = ["/v3/embeddings", "/v3/v1/embeddings"]
 

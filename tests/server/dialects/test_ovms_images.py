@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("PIL", reason="needs the extra vision")
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
-from pipelines.tasks import ImageInput
+from pipelines.values.tasks import ImageInput
 from pipelines.worker.request_checks import refuse_media
+from server.apis.generation.requests.chat import ChatRequest
 from server.dialects import OVMS
 from server.dialects.ovms_images import translate_error
-from server.generation.requests.chat import ChatRequest
 from server.media.sources import MediaSources
 
 PIECE = {"type": "text", "text": "hi"}

@@ -9,9 +9,9 @@ import httpx
 import numpy as np
 
 from pipelines.host.in_process import InProcessClient
+from server.base.settings import Settings
 from server.connect import make_services
-from server.services import Services
-from server.settings import Settings
+from server.services.services import Services
 
 IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)
 HEADER = "Inference-Header-Content-Length"

@@ -9,14 +9,14 @@ import pytest
 from kserve_requests import IMAGE, NUMBERS, services
 from patience import PATIENCE_S
 
+from server.apis.kserve.datatypes import NAMES
+from server.apis.kserve.served import GRPC_EXTENSIONS
 from server.app import create_app
-from server.kserve.datatypes import NAMES
-from server.kserve.served import GRPC_EXTENSIONS
 
 grpc = pytest.importorskip("grpc", reason="the extra grpc is not installed")
 
-from server.kserve.grpc.listener import GrpcListener  # noqa: E402
-from server.kserve.grpc.schema import DATA_TYPES, SERVICE, TYPES  # noqa: E402
+from server.apis.kserve.grpc.listener import GrpcListener  # noqa: E402
+from server.apis.kserve.grpc.schema import DATA_TYPES, SERVICE, TYPES  # noqa: E402
 
 
 class Channel:

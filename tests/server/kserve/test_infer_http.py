@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kserve_requests import HEADER, IMAGE, NUMBERS, as_input, tensors_of
 
-from server.kserve.datatypes import NAMES
+from server.apis.kserve.datatypes import NAMES
 
 DETECT = {"inputs": [as_input("image", IMAGE)]}
 IN_JSON = [name for name in NUMBERS if name != "FP16"]

@@ -7,7 +7,7 @@ import pytest
 from kserve_requests import IMAGE
 
 from pipelines.wire.messages import TensorSpec
-from server.kserve.predict import read_predict
+from server.apis.kserve.predict import read_predict
 
 DOUBLED, BOXES = (2 * IMAGE).tolist(), (2 * IMAGE[:, :2]).tolist()
 ROWS = [{"boxes": boxes, "doubled": doubled} for boxes, doubled in zip(BOXES, DOUBLED, strict=True)]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from kserve_requests import HEADER, IMAGE
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.wire.messages import TensorSpec
-from server.kserve.generate_body import read_generate
-from server.kserve.infer_body import json_length, read_infer
-from server.kserve.predict import read_predict
+from server.apis.kserve.generate_body import read_generate
+from server.apis.kserve.infer_body import json_length, read_infer
+from server.apis.kserve.predict import read_predict
 
 SEED, NUM_CASES, NUM_SENT = 16, 2000, 150
 SPECS = [TensorSpec("image", "float32", [None, 4]), TensorSpec("text", "bytes", None)]

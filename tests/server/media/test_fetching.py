@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 from patience import PATIENCE_S
 
-from pipelines.errors import FetchFailed, Overloaded, RequestError
-from pipelines.tasks import ImageInput
+from pipelines.base.errors import FetchFailed, Overloaded, RequestError
+from pipelines.values.tasks import ImageInput
 from server.media.addresses import is_public
 from server.media.fetching import MAX_REQUESTS, MediaFetcher
 from server.media.sources import MediaSources

@@ -142,7 +142,7 @@ def test_an_error_in_a_stream_is_raised(scripted_client):
     from messages_bodies import script
     from scripted import said
 
-    from pipelines.errors import EngineError
+    from pipelines.base.errors import EngineError
 
     with pytest.raises(anthropic.APIStatusError, match="the step failed"):
         scripted_client([*script(said("a")), EngineError("the step failed")]).run(final())

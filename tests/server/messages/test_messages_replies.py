@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from messages_bodies import SCRIPTS, argued, begun, body, script, thought
 from scripted import ScriptedPipeline, said
 
-from pipelines.errors import EngineError, Unavailable
-from server.messages.content_builder import ContentBuilder, MessageContext
-from server.messages.events import event
-from server.messages.reply_models import BlockDelta, TextDelta
+from pipelines.base.errors import EngineError, Unavailable
+from server.apis.messages.content_builder import ContentBuilder, MessageContext
+from server.apis.messages.events import event
+from server.apis.messages.reply_models import BlockDelta, TextDelta
 
 PATH = "/v1/messages"
 

@@ -7,11 +7,11 @@ import typing
 import pytest
 from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
 
-from pipelines.errors import RequestError
-from server.messages import unsupported_fields
-from server.messages.blocks import BY_ROLE, MEDIA
-from server.messages.request import CountRequest, MessagesRequest
-from server.messages.tools import ToolDeclaration
+from pipelines.base.errors import RequestError
+from server.apis.messages import unsupported_fields
+from server.apis.messages.blocks import BY_ROLE, MEDIA
+from server.apis.messages.request import CountRequest, MessagesRequest
+from server.apis.messages.tools import ToolDeclaration
 
 MAX_CONTEXT = 512
 

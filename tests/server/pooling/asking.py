@@ -12,8 +12,8 @@ from patience import PATIENCE_S
 from test_live_models import num_loaded
 
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import connect
-from server.settings import Settings
 
 
 def asker(models: Path, name: str) -> Callable[..., list[Any]]:

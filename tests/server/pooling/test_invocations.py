@@ -6,12 +6,12 @@ import pytest
 from pooled_calls import PooledPipeline
 
 from pipelines.worker.model_table import ModelCard
-from server.endpoints.chat import ChatCompletionsEndpoint
-from server.endpoints.completions import CompletionsEndpoint
-from server.endpoints.embeddings import EmbeddingsEndpoint
-from server.endpoints.invocations import select_endpoint
-from server.endpoints.rerank import RerankEndpoint
-from server.endpoints.score import ScoreEndpoint
+from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
+from server.apis.generation.completions_endpoint import CompletionsEndpoint
+from server.apis.operations.invocations import select_endpoint
+from server.apis.pooling.embeddings_endpoint import EmbeddingsEndpoint
+from server.apis.pooling.rerank_endpoint import RerankEndpoint
+from server.apis.pooling.score_endpoint import ScoreEndpoint
 
 INPUT = {"input": "a"}
 TALK = {"messages": [{"role": "user", "content": "a"}]}

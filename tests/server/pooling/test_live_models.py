@@ -20,8 +20,8 @@ from patience import PATIENCE_S
 from random_bodies import random_body
 
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import connect
-from server.settings import Settings
 
 PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/classify"]
 LAST = "hidden: {type: encoder, from: batch, path: encoder.fake}"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from pooled_calls import TASKS, PooledPipeline, classes, scores, token_rows
 
-from pipelines.values import Classes
-from server.endpoints.pooling_endpoint import LONG_REPLY_VALUES
-from server.pooling.replies.reply_models import ClassificationList, PoolingList
+from pipelines.values.node_values import Classes
+from server.apis.pooling.base_endpoint import LONG_REPLY_VALUES
+from server.apis.pooling.replies.reply_models import ClassificationList, PoolingList
 
 BODY = {"input": ["a", "b"]}
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pooled_calls import PooledPipeline
 
-from pipelines.errors import RequestError
-from pipelines.values import Scores
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Scores
+from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, encode_ranking
+from server.apis.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 from server.http.exchange import LONG_BODY_BYTES
-from server.pooling.replies.ranking import OvmsRanking, Ranking, encode_ranking
-from server.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 
 PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"]
 OVMS_PATHS = ["/v3/rerank", "/v3/v1/rerank"]
@@ -233,6 +233,6 @@ def test_long_documents_are_written_off_the_event_loop(rerank, monkeypatch, leng
         threads.append(threading.current_thread())
         return encode_ranking(*given)
 
-    monkeypatch.setattr("server.endpoints.rerank.encode_ranking", recorded)
+    monkeypatch.setattr("server.apis.pooling.rerank_endpoint.encode_ranking", recorded)
     assert order(rerank(documents=[*DOCUMENTS[:3], "x" * length])) == [1, 3, 0, 2]
     assert [thread is threading.main_thread() for thread in threads] == [on_loop]

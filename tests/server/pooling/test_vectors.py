@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from server.pooling.replies.reply_models import ReplyContext
-from server.pooling.replies.vectors import DTYPES, VectorFormat, encode_vectors
+from server.apis.pooling.replies.reply_models import ReplyContext
+from server.apis.pooling.replies.vectors import DTYPES, VectorFormat, encode_vectors
 
 HEAD = ReplyContext("x-1", "tiny", 1, 7)
 ROWS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)

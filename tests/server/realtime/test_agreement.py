@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from realtime_rig import silence, spoken
 
-from server.realtime.agreement import num_agreed, words
-from server.realtime.loudness import FRAME_SAMPLES, Loudness
-from server.realtime.turns import Turn, TurnDetector
+from server.apis.realtime.agreement import num_agreed, words
+from server.apis.realtime.loudness import FRAME_SAMPLES, Loudness
+from server.apis.realtime.turns import Turn, TurnDetector
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from later import Later
 from realtime_rig import COMMIT, WORDS, Socket, append, kinds, silence, spoken, text_of
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 
 PATH = "/v1/realtime?intent=transcription"
 TEXT = "conversation.item.input_audio_transcription"

@@ -18,8 +18,8 @@ from realtime_rig import (
 from scripted import ModelCard
 from speech_rig import SpeechPipeline
 
-import server.realtime.vllm_realtime as vllm
-from pipelines.errors import EngineError, Overloaded
+import server.apis.realtime.vllm_realtime as vllm
+from pipelines.base.errors import EngineError, Overloaded
 
 DONE = "transcription.done"
 

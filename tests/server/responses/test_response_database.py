@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from server.responses.database import ResponseDatabase, StoreLimits
-from server.responses.sqlite_tables import StoredResponse
-from server.responses.store import ResponseStore
-from server.settings import Settings
+from server.apis.responses.database import ResponseDatabase, StoreLimits
+from server.apis.responses.sqlite_tables import StoredResponse
+from server.apis.responses.store import ResponseStore
+from server.base.settings import Settings
 from server.sqlite.leases import LEASE_S
 
 LIMITS = StoreLimits(max_count=3, max_bytes=10_000, max_age_s=100.0)

@@ -12,8 +12,8 @@ from patience import PATIENCE_S, until
 from responses_bodies import PATH, ask, events, types
 from scripted import said
 
-from pipelines.errors import EngineError, Unavailable
-from server.responses.database import ResponseDatabase
+from pipelines.base.errors import EngineError, Unavailable
+from server.apis.responses.database import ResponseDatabase
 from server.sqlite import leases
 
 ENDED = ("completed", "incomplete", "failed", "cancelled")

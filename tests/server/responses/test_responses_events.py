@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from responses_bodies import PATH, TOOL, ask, called, events, thought, types
 from scripted import logprob, said
 
-from pipelines.errors import EngineError
-from pipelines.values import ToolCallPiece
+from pipelines.base.errors import EngineError
+from pipelines.values.node_values import ToolCallPiece
 
 KNOWN = TypeAdapter(ResponseStreamEvent)
 BEGIN = ["created", "in_progress"]

@@ -7,13 +7,13 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from responses_bodies import PATH, TOOL, ask, called, thought
 from scripted import said as piece
 
-from pipelines.errors import RequestError
-from pipelines.values import ToolCallPiece
-from server.generation.requests.known_fields import IGNORED as IGNORED_IN_CHAT
-from server.responses import unsupported_fields
-from server.responses.input_items import read_items
-from server.responses.request import ResponseRequest
-from server.responses.translate import ChatTranslation, response_format
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import ToolCallPiece
+from server.apis.responses import unsupported_fields
+from server.apis.responses.input_items import read_items
+from server.apis.responses.request import ResponseRequest
+from server.apis.responses.translate import ChatTranslation, response_format
+from server.schema.known_fields import IGNORED as IGNORED_IN_CHAT
 
 
 def told(rig, **more):

@@ -10,7 +10,7 @@ from patience import PATIENCE_S
 from responses_bodies import PATH, ask, events
 from scripted import said
 
-from server.responses.database import ResponseDatabase
+from server.apis.responses.database import ResponseDatabase
 
 
 async def post(client, **fields):

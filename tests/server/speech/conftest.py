@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from speech_rig import TRANSCRIPTIONS, Script, SpeechPipeline, decoded, fluent, form, recording
 
-import server.endpoints.transcriptions as endpoint
+import server.apis.speech.endpoint as endpoint
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from speech_rig import BOUNDARY, SpeechPipeline, decoded, recording
 
-import server.endpoints.transcriptions as endpoint
-from pipelines.errors import RequestError
+import server.apis.speech.endpoint as endpoint
+from pipelines.base.errors import RequestError
 
 NAMES = (
     *("model", "language", "prompt", "response_format", "temperature", "timestamp_granularities[]", "stream"),

@@ -10,9 +10,9 @@ import pytest
 from patience import PATIENCE_S
 from speech_rig import TRANSCRIPTIONS, SpeechPipeline, decoded, form, heard, recording
 
-import server.endpoints.transcriptions as endpoint
-from pipelines.cancellation import check_cancelled
-from pipelines.errors import Unavailable
+import server.apis.speech.endpoint as endpoint
+from pipelines.base.cancellation import check_cancelled
+from pipelines.base.errors import Unavailable
 
 
 class EndlessPipeline(SpeechPipeline):

@@ -6,10 +6,10 @@ import tracemalloc
 import pytest
 from speech_rig import BOUNDARY, TRANSCRIPTIONS, SpeechPipeline, decoded, form, recording
 
-import server.endpoints.transcriptions as endpoint
-from pipelines.errors import Overloaded, RequestError
-from server.speech.form import sound_form
-from server.speech.sound_memory import MAX_LONGEST, SoundMemory
+import server.apis.speech.endpoint as endpoint
+from pipelines.base.errors import Overloaded, RequestError
+from server.apis.speech.form import sound_form
+from server.apis.speech.sound_memory import MAX_LONGEST, SoundMemory
 
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 PIECE = 16 << 10

@@ -11,8 +11,8 @@ from paced_model import write_model
 from patience import PATIENCE_S, until
 
 from server.app import create_app
+from server.base.settings import Settings
 from server.connect import connect
-from server.settings import Settings
 
 CHAT = "/v1/chat/completions"
 MARKER = "xyzzyplugh"

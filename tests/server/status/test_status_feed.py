@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from patience import until
 
-from pipelines.errors import Unavailable
+from pipelines.base.errors import Unavailable
 from pipelines.telemetry.request_record import ErrorRecord, NodeSpan, RequestRecord
 from pipelines.wire.engine_view import (
     FREE,
@@ -26,8 +26,8 @@ from pipelines.wire.engine_view import (
 )
 from pipelines.wire.messages import Inspected
 from pipelines.worker.model_table import ModelCard
-from server.endpoints.paths import PREFIXES
 from server.openapi.document import document
+from server.services.paths import PREFIXES
 from server.status.feed import MAX_WATCHERS
 
 STREAM = "/v1/status?stream=1"

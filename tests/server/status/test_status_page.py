@@ -7,7 +7,7 @@ import re
 import pytest
 
 from server import page
-from server.endpoints.status_page import FOLDER, TYPES
+from server.apis.operations.status_page import FOLDER, TYPES
 
 FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in TYPES)
 

@@ -10,8 +10,8 @@ from scripted import ScriptedPipeline
 
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
-from server.tokenizing import request as requests
-from server.tokenizing.unsupported_fields import REFUSED_CHAT
+from server.apis.tokenizing import request as requests
+from server.apis.tokenizing.unsupported_fields import REFUSED_CHAT
 
 FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo"
 RESOURCES = SimpleNamespace(shared=lambda load, *of: load(*of), max_context=512, above={})
@@ -137,7 +137,7 @@ def test_a_conversation_may_be_longer_than_the_context(rig):
     ids=["prompt", "text", "messages"],
 )
 def test_a_text_without_end_is_refused(rig, monkeypatch, field, body):
-    monkeypatch.setattr("server.tokenizing.encoding.MAX_CHARS", 200)
+    monkeypatch.setattr("server.apis.tokenizing.encoding.MAX_CHARS", 200)
     answer = tokenize(rig, **body)
     assert (answer.status, answer.error["param"]) == (400, field)
     assert "200 of them tokenized at most" in answer.error["message"]
@@ -246,7 +246,7 @@ def test_truncation_preserves_special_tokens():
     from tokenizers.processors import TemplateProcessing
 
     from pipelines.nodes.text.tokenizing.text_reader import TextReader
-    from server.tokenizing.encoding import tokenize_texts
+    from server.apis.tokenizing.encoding import tokenize_texts
 
     tokenizer = Tokenizer(WordLevel({"a": 0, "[B]": 1, "[E]": 2}, unk_token="a"))
     tokenizer.pre_tokenizer = Whitespace()

@@ -11,7 +11,7 @@ from prompt_nodes import framed_tokenizer, loaded
 
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.nodes.text.tokenizing.tokenize_pairs import TokenizePairs
-from server.tokenizing.request import MAX_PADDED_IDS, TokenizeTexts
+from server.apis.tokenizing.request import MAX_PADDED_IDS, TokenizeTexts
 
 TOKENIZER = framed_tokenizer()
 CLS, SEP = (TOKENIZER.token_to_id(token) for token in ("[CLS]", "[SEP]"))

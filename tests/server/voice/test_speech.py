@@ -15,10 +15,10 @@ import pytest
 from scripted import ScriptedPipeline
 from voice_models import voice_config
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.voice.phonemes import Phonemes
 from pipelines.nodes.voice.voice_settings import _settings
-from pipelines.values import SpokenSound
+from pipelines.values.node_values import SpokenSound
 
 SPEECH, OVMS_SPEECH = "/v1/audio/speech", "/v3/audio/speech"
 RATE = 22_050

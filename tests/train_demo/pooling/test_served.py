@@ -10,9 +10,9 @@ import pytest
 from breadth import after
 from onnx import numpy_helper
 
-from pipelines.errors import RequestError
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 from tools.train_demo.pooling import evaluate, held_out
 from tools.train_demo.pooling.serving import Served
 

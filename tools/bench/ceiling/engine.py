@@ -6,11 +6,11 @@ from time import thread_time
 from typing import NamedTuple
 
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.ceiling.model import BLOCK_TOKENS, NUM_WORDS, SIGHT_TOKENS
 

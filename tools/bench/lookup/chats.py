@@ -10,7 +10,7 @@ import yaml
 from tokenizers import Tokenizer
 
 from pipelines.nodes.text.templates.chat_template import read_template
-from pipelines.repository.exports import find_chat_template, find_export
+from pipelines.repository.exports.export_files import find_chat_template, find_export
 from tools.bench.making import make_load
 from tools.bench.workloads import DRAFTABLE
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from graphs.check import check
 from graphs.graph import Binding
-from pipelines.host.body import LiveBody
-from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.loading import Resources, live_nodes
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.models.body import LiveBody
+from pipelines.loading.load import Resources, live_nodes
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.generation.output_guide import grammar_writer
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.repository.model_folders import ModelFolder, scan
-from pipelines.tasks import TASKS
+from pipelines.values.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 from tools.bench.lookup.chats import Chat

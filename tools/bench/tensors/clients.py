@@ -60,7 +60,7 @@ class OverGRPC:
     def __init__(self, port: int) -> None:
         import grpc
 
-        from server.kserve.grpc.schema import SERVICE, TYPES
+        from server.apis.kserve.grpc.schema import SERVICE, TYPES
 
         self._request: Any = TYPES["ModelInferRequest"]
         self._call = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary(

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
-from pipelines.repository.exports import TOKENIZER, read_object
-from pipelines.repository.hearing_graph import DECODER, ENCODER, TABLE
+from pipelines.repository.exports.export_files import TOKENIZER, read_object
+from pipelines.repository.exports.hearing_graph import DECODER, ENCODER, TABLE
 from tools.export.choose_export import Options
 from tools.export.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
 from tools.export.hearing.tekken_file import TEKKEN, read_tekken

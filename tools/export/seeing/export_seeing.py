@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.exports import CONFIG
-from pipelines.repository.vision_graph import DECODER
+from pipelines.repository.exports.export_files import CONFIG
+from pipelines.repository.exports.vision_graph import DECODER
 from tools.export.decoder import DTYPES
 from tools.export.folder import ExportError, Stage, put, quiet, read_config, scratch_beside
 from tools.export.seeing.parts import write_image_settings, write_parts

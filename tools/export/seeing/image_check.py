@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.nodes.images.families import read_family
 from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.pooling.body.encoder import open_encoder
-from pipelines.repository.exports import CONFIG
-from pipelines.repository.vision_graph import ENCODER, SETTINGS
+from pipelines.repository.exports.export_files import CONFIG
+from pipelines.repository.exports.vision_graph import ENCODER, SETTINGS
 from tools.export.folder import ExportError, first_line
 from tools.export.logit_check import SENTENCES, Expected
 from tools.logit_distance import GROUP

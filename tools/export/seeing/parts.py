@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.vision_graph import SETTINGS
+from pipelines.repository.exports.vision_graph import SETTINGS
 from tools.export.folder import ExportError, Stage, first_line, read_json
 from tools.export.openvino_decoder import COMPRESSION, compress, trace_by_optimum
 

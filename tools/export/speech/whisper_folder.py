@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.speech_graph import OPTIMUM, REFUSAL
+from pipelines.repository.exports.speech_graph import OPTIMUM, REFUSAL
 from tools.export.folder import ExportError, read_json
 from tools.export.hugging_face_weights import read_safetensors
 from tools.export.speech.ctranslate2_file import Arrays, find_ctranslate2, read_ctranslate2

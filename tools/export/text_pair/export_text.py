@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from shutil import copyfile
 
-from pipelines.encoder_decoder.decoder import write_decoder
-from pipelines.encoder_decoder.families import read_text_model
-from pipelines.encoder_decoder.text_encoder import write_text_encoder
+from tools.export.encoder_decoder.decoder import write_decoder
+from tools.export.encoder_decoder.families import read_text_model
+from tools.export.encoder_decoder.text_encoder import write_text_encoder
 from tools.export.folder import TOKENIZER, ExportError, Stage, has_transformers, quiet
 from tools.export.hugging_face_weights import read_safetensors
 from tools.export.text_pair.pair_check import check_pair

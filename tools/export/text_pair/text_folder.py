@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.encoder_decoder.families import FAMILIES
-from pipelines.encoder_decoder.t5 import MAX_CONTEXT, T5
-from pipelines.repository.exports import architectures
+from pipelines.repository.exports.export_files import architectures
+from tools.export.encoder_decoder.families import FAMILIES
+from tools.export.encoder_decoder.t5 import MAX_CONTEXT, T5
 from tools.export.folder import ExportError, read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"

@@ -18,7 +18,7 @@ from ops.cache_blocks import slot_mapping
 from ops.draft_verification import NO_DRAFT_TOKEN
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
 from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
 from tools.gpu_check.correctness.sizes import SIZES, Size
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness.distance import distance
 from tools.gpu_check.packs.encoder_folders import encoder_file

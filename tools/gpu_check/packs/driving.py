@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pipelines.adapters.weights import BASE, AdapterWeights
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.outputs import Output
-from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx import decoder_format
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.onnx_format import decoder_format
+from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.gpu_check.correctness.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}

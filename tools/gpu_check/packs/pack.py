@@ -18,11 +18,11 @@ import onnx_ir as ir
 import torch
 from transformers import AutoModelForCausalLM
 
-from pipelines.host.backends.onnx import decoder_format
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
+from pipelines.onnx_format import decoder_format
+from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
 from tools.gpu_check.correctness.nodes import KINDS

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.adapters.weights import AdapterRoom
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     QUANTIZED_RANGE,
     AdaptedProduct,
     LoweredDecoder,
 )
+from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights

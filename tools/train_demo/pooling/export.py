@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.repository.export_graph import HEADER
+from pipelines.repository.exports.export_graph import HEADER
 from pipelines.repository.new_graph import new_graph
 
 TASKS = {"rerank": "rerank", "sentiment": "classify", "embed": "embed"}

@@ -12,8 +12,8 @@ import numpy as np
 
 from pipelines.host.in_process import InProcessClient
 from pipelines.repository.model_folders import ModelFolder, scan
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 from pipelines.worker.catalogue import Catalogue
 
 PATIENCE_S = 120.0

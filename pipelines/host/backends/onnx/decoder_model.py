@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_format import (
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     ATTRIBUTES,
     CALIBRATION,

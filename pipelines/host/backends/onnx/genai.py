@@ -14,8 +14,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS, AttentionLayer
 from pipelines.host.backends.onnx.graph_rewrites import (
     CONTRIB,
     INPUT_SHAPES,
@@ -29,6 +27,8 @@ from pipelines.host.backends.onnx.graph_rewrites import (
     restrict_inputs,
     upgrade_opset,
 )
+from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.onnx_format.decoder_format import INPUT_IDS, POSITION_IDS, AttentionLayer
 
 PAGED, GROUPED = "PagedAttention", "GroupQueryAttention"
 COMMON = ("query", "key", "value", "past_key", "past_value")

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.decoder_format import (
+from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     ATTRIBUTES,
     CALIBRATION,

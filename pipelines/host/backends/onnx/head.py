@@ -9,9 +9,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pipelines.adapters.product_names import HEAD
-from pipelines.host.backends.onnx.decoder_format import LOGITS
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, ROWWISE, NodeInserter, constant
 from pipelines.host.backends.onnx.named_products import product_of
+from pipelines.onnx_format.decoder_format import LOGITS
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 F32, HALVES = ir.DataType.FLOAT, (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)

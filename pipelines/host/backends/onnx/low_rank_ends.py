@@ -13,10 +13,10 @@ import onnx_ir as ir
 from pipelines.adapters.product_names import EMBEDDINGS, HEAD
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.adapter_stacks import a_name, b_name, keep_name, slot_name
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.low_rank_products import F32, cast_to, new_input, put_behind
 from pipelines.host.backends.onnx.named_products import Product, product_of
+from pipelines.onnx_format.decoder_format import INPUT_IDS
 
 
 def add_low_rank_ends(graph: ir.Graph, targets: frozenset[str]) -> dict[str, ProductShape]:

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from pipelines.adapters.product_names import PARTS, last_name, named_product, parts_of
 from pipelines.adapters.weights import ProductShape
-from pipelines.host.backends.onnx.decoder_format import AND
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
+from pipelines.onnx_format.decoder_format import AND
 
 PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
 """Between a weight and its product."""

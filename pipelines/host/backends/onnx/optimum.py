@@ -15,8 +15,6 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.host.backends.declared_attention import read_attention_windows
-from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.decoder_format import POSITION_IDS, AttentionLayer
 from pipelines.host.backends.onnx.graph_rewrites import (
     INPUT_SHAPES,
     NodeInserter,
@@ -29,6 +27,8 @@ from pipelines.host.backends.onnx.graph_rewrites import (
     restrict_inputs,
     upgrade_opset,
 )
+from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.onnx_format.decoder_format import POSITION_IDS, AttentionLayer
 
 PAST = "past_key_values.{layer}.{side}"
 MERGED = "use_cache_branch"

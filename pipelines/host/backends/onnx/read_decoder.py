@@ -14,9 +14,7 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.host.backends.declared_attention import check_num_layers, exact_context
-from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
-from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.format_checks import (
     check_inputs,
@@ -27,6 +25,8 @@ from pipelines.host.backends.onnx.format_checks import (
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
 from pipelines.host.backends.onnx.head import compute_head_in_float32
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
+from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN
 
 ELEMENT_TYPES = {ir.DataType.FLOAT: "f32", ir.DataType.FLOAT16: "f16", ir.DataType.BFLOAT16: "bf16"}
 CONFIG, GENAI_CONFIG = "config.json", "genai_config.json"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.onnx_format.decoder_format import INPUT_IDS, POSITION_IDS
 
 
 class GraphWriter:

@@ -13,8 +13,8 @@ from typing import Any
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
-from pipelines.cpu_cores import num_confined_cores
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.base.cpu_cores import num_confined_cores
+from pipelines.host.contracts.device_errors import ModelError
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"

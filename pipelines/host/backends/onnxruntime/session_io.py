@@ -9,8 +9,8 @@ import numpy as np
 import onnxruntime as ort
 
 from pipelines.host.backends.adapter_stacks import PREFIX
-from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_io import check_inputs, choose_output, reads_arrays
+from pipelines.host.contracts.device_errors import ModelError, Unsupported
 
 INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 

@@ -11,9 +11,8 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pipelines.element_types import BFLOAT16, BYTES, DTYPES, name_of
-from pipelines.errors import RequestError
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.base.element_types import BFLOAT16, BYTES, DTYPES, name_of
+from pipelines.base.errors import RequestError
 from pipelines.host.backends.onnxruntime.runtime import (
     CPU,
     CUDA,
@@ -23,8 +22,9 @@ from pipelines.host.backends.onnxruntime.runtime import (
     require_provider,
     version,
 )
-from pipelines.host.backends.tensor_contract import TensorPort, known_type
 from pipelines.host.backends.tensor_settings import TensorSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.tensor_contract import TensorPort, known_type
 
 Arrays = Mapping[str, NDArray[Any]]
 

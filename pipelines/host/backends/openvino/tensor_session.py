@@ -11,13 +11,13 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from pipelines.errors import RequestError
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.arrays import NAMES, check_strings, to_array, to_tensor
-from pipelines.host.backends.openvino.paged_attention import last_line
-from pipelines.host.backends.openvino.reshaping import reshaped
-from pipelines.host.backends.tensor_contract import TensorPort, known_type
+from pipelines.base.errors import RequestError
+from pipelines.host.backends.openvino.model.arrays import NAMES, check_strings, to_array, to_tensor
+from pipelines.host.backends.openvino.model.reshaping import reshaped
+from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.backends.tensor_settings import TensorSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.tensor_contract import TensorPort, known_type
 
 MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a bound
 

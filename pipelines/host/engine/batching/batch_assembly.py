@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.engine.batching.batched_request import BatchPart
-from pipelines.host.engine.encoder_batch import TokenBatch
 
 
 def assemble(parts: Sequence[BatchPart]) -> TokenBatch:

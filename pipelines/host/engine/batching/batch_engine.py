@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
-from pipelines.errors import EngineError, Overloaded
+from pipelines.base.errors import EngineError, Overloaded
+from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
 from pipelines.host.engine.batching.known_images import KnownImages
 from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, cache_miss, check_answer, checked_texts
+from pipelines.host.engine.batching.threaded_engine import Runnable
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
-from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.engine_contract import Identity, Result, TensorRequest
-from pipelines.host.engine.submission_checks import check_rows
-from pipelines.host.engine.threaded_engine import Runnable
+from pipelines.host.engine.interface.engine_contract import Identity, Result, TensorRequest
+from pipelines.host.engine.interface.submission_checks import check_rows
 from pipelines.telemetry.step_profile import BATCHES, StepProfile
 from pipelines.wire.engine_view import RequestState, SequenceView
 

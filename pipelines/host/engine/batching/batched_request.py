@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
-from pipelines.host.engine.engine_contract import ResultCallback
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.engine.interface.engine_contract import ResultCallback
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]

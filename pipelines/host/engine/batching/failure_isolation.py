@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from pipelines.host.engine.engine_contract import ResultCallback
+from pipelines.host.engine.interface.engine_contract import ResultCallback
 
 
 class Joined(Protocol):

@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Any, ClassVar
 
-from pipelines.errors import BraidError, EngineError
+from pipelines.base.errors import BraidError, EngineError
 from pipelines.host.engine.batching.failure_isolation import AnyPart, FailedBatches, Joined
-from pipelines.host.engine.engine_contract import EngineView, Identity, Result
-from pipelines.host.engine.threaded_engine import Delivery, FinishedBatch, Runnable, ThreadedEngine
+from pipelines.host.engine.batching.threaded_engine import Delivery, FinishedBatch, Runnable, ThreadedEngine
+from pipelines.host.engine.interface.engine_contract import EngineView, Identity, Result
 from pipelines.telemetry.step_profile import StepProfile
 from pipelines.wire.engine_view import MAX_SEQUENCES, EngineNodeKind, SequenceView
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from pipelines.host.engine.batching.batched_request import Arrays
-from pipelines.host.engine.engine_contract import ResultCallback
+from pipelines.host.engine.interface.engine_contract import ResultCallback
 
 JoinedShapes = tuple[tuple[int, ...], ...]
 

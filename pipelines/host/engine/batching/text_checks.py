@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import ContextTooLong, RequestError
+from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.batched_request import Arrays
 
 MAX_ANSWER_VALUES = 1 << 25

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from pipelines.errors import RequestError
-from pipelines.host.engine.beam.beam_group import num_candidates
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.policy import blocks_for
-from pipelines.host.engine.submission_checks import Limits
+from pipelines.base.errors import RequestError
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.submission_checks import Limits
+from pipelines.host.engine.sequences.beam_group import num_candidates
+from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.wire.sampling_params import Beams, SamplingParams
 
 MAX_LENGTH_PENALTY = 30.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from pipelines.host.engine.beam.beam_group import Beam, BeamGroup, Ending, num_candidates
-from pipelines.host.engine.scheduler import StepScheduler
-from pipelines.host.engine.sequence import Search, Sequence
+from pipelines.host.engine.scheduling.scheduler import StepScheduler
+from pipelines.host.engine.sequences.beam_group import Beam, BeamGroup, Ending, num_candidates
+from pipelines.host.engine.sequences.sequence import Search, Sequence
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import Beams
 

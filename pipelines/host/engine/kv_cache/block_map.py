@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.cache import Cache
-from pipelines.host.engine.sequence import Sequence
+from pipelines.host.engine.sequences.sequence import Sequence
 from pipelines.wire.engine_view import FREE, MAX_BLOCK_RUNS, REUSABLE, SHARED
 
 

@@ -10,17 +10,17 @@ from collections.abc import Sequence as Many
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.frame_blocks import FrameBlocks
-from pipelines.host.engine.kv_cache.prefix_file.stored_prefixes import StoredPrefixes
 from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
+from pipelines.host.engine.kv_cache.stored_prefixes import StoredPrefixes
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
-from pipelines.host.engine.policy import blocks_for, may_swap_out
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.sequence import Sequence, Slice
-from pipelines.host.engine.slots import SequenceSlots
+from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.policy import blocks_for, may_swap_out
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.sequence import Sequence, Slice
+from pipelines.host.engine.sequences.slots import SequenceSlots
 
 NO_SWAPPING = (
     "cache.swap_gb: this model keeps recurrent states, which are not swapped; preempted sequences are "

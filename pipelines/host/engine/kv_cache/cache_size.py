@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from pipelines.host.engine.kv_cache.cache import NO_SWAPPING
-from pipelines.host.engine.policy import EngineSettings, blocks_for
+from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
 
 GIB = 1 << 30
 TOKENS_PER_STORED_STATE = 512

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
-from pipelines.host.engine.policy import blocks_for
-from pipelines.host.engine.sequence import Sequence, Slice
-from pipelines.host.engine.slots import SequenceSlots
+from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.policy import blocks_for
+from pipelines.host.engine.sequences.sequence import Sequence, Slice
+from pipelines.host.engine.sequences.slots import SequenceSlots
 
 
 class FrameBlocks:

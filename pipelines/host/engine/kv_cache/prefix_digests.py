@@ -7,7 +7,7 @@ from __future__ import annotations
 from array import array
 from hashlib import blake2b
 
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 DIGEST_BYTES = 16
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from typing import NamedTuple
 
+from pipelines.host.contracts.step import NO_STATE, ONLY_LAST
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
-from pipelines.host.engine.sequence import Sequence, Slice
-from pipelines.host.engine.step import NO_STATE, ONLY_LAST
+from pipelines.host.engine.sequences.sequence import Sequence, Slice
 
 MIN_BRANCH_BLOCKS = 2
 """A prompt is computed up to its branch in a step of its own, which costs as much as some tokens more."""

@@ -5,7 +5,7 @@ The blocks themselves are moved by a step.
 
 from __future__ import annotations
 
-from pipelines.host.engine.sequence import Sequence
+from pipelines.host.engine.sequences.sequence import Sequence
 
 
 class SwapSpace:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.step import Sampled
+from pipelines.host.contracts.step import Sampled
 from pipelines.wire.logprobs import TokenLogprobs
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots, no_table
+from pipelines.host.contracts.step import Step, no_ids, no_pairs, no_slots, no_table
 
 
 class DraftCacheState:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
 from pipelines.wire.logprobs import TokenLogprobs
 
 

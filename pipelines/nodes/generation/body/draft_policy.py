@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.contracts.step import Step
 from pipelines.host.engine.speculation.draft_lengths import (
     AcceptanceRate,
     ExplorationBudget,
@@ -15,7 +16,6 @@ from pipelines.host.engine.speculation.draft_lengths import (
 )
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.engine.step import Step
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 
 PRIOR = (0.7,)

@@ -14,11 +14,11 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.errors import RequestError
-from pipelines.host.engine.step_context import Logits, Masks, StepContext
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.guide import GuideMaker
 from pipelines.host.guides.draft_masks import DraftRun
 from pipelines.host.guides.mask_jobs import MaskJob, MaskThreads
-from pipelines.host.sampling.guide import GuideMaker
+from pipelines.host.sampling.step_context import Logits, Masks, StepContext
 
 if TYPE_CHECKING:
     from pipelines.host.guides.guide_compiler import GuideCompiler

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import NodeConfig
+from pipelines.host.contracts.step import Step
 from pipelines.host.engine.speculation.draft_lengths import (
     AcceptanceRate,
     draft_lengths,
@@ -24,8 +25,7 @@ from pipelines.host.engine.speculation.ngram_index import CopyTracker
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.lookup_cost import MOST_RESTS, LookupCost
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM

@@ -14,13 +14,13 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.adapters.weights import AdapterRoom
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.base.prepared_models import PreparedModels
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
-from pipelines.prepared_models import PreparedModels
 
 Settings = TypeVar("Settings", bound="DecoderConfig")
 OPENVINO_ALONE = ("activation_group", "sparse_prefill")
@@ -150,10 +150,10 @@ def open_session(path: Path, config: DecoderConfig, prepared: PreparedModels | N
 def _open_openvino(
     path: Path, config: DecoderConfig, prepared: PreparedModels | None = None
 ) -> DecoderSession:
-    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-    from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-    from pipelines.host.backends.openvino.prepared_decoder import open_prepared
-    from pipelines.host.backends.openvino.sparse_prefill import RetainedContext
+    from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+    from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+    from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
+    from pipelines.host.backends.openvino.prepared.prepared_decoder import open_prepared
 
     sparse = config.sparse_prefill
     settings = OpenVINOSettings(

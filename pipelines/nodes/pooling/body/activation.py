@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from graphs.node import Node, Place
 from ops.contract import Bools, PoolingOps
-from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
 

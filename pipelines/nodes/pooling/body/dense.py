@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.activations import ACTIVATIONS
 from ops.contract import PoolingOps
-from pipelines.float_tensors import read_float_tensors
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.base.float_tensors import read_float_tensors
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import Encoded
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
 

@@ -13,10 +13,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
-from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape
@@ -88,8 +88,8 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
 
 
 def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
-    from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
-    from pipelines.host.backends.openvino.patch_encoder import PatchEncoder, has_merger
+    from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEncoder
+    from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder, has_merger
     from pipelines.nodes.pooling.body.headless_decoder import HeadlessDecoder, reads_rows
 
     if reads_rows(path):

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.adapters.weights import AdapterWeights
-from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.model_config import read_config
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.embedded_tokens import TABLE
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.embedded_tokens import TABLE
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
 
 FILE = "openvino_language_model.xml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError
 from pipelines.nodes.interface import Loading
 
 

@@ -15,12 +15,12 @@ from pydantic import Field
 
 from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.open_model import log_opened_model
-from pipelines.host.backends.tensor_contract import TensorPort, TensorSession, run_tensors
 from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.tensor_contract import TensorPort, TensorSession, run_tensors
 from pipelines.nodes.interface import Loading
-from pipelines.values import Tensors
+from pipelines.values.node_values import Tensors
 
 
 class TensorModel(Node):

@@ -16,7 +16,7 @@ from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import DescribePrompt, PromptTexts
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.values import (
+from pipelines.values.node_values import (
     Alternative,
     Stream,
     StreamChoice,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.nodes.text.parsers.reasoning.think import Unopened
-from pipelines.nodes.text.replies.reasoning_rule import ReasoningRule
-from pipelines.nodes.text.replies.tool_call_rule import ToolCallRule, names_tool
-from pipelines.tasks import GenerationInput
-from pipelines.values import ReplyUpdate, Stream, StreamChoice, TextUpdate
+from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
+from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule, names_tool
+from pipelines.values.node_values import ReplyUpdate, Stream, StreamChoice, TextUpdate
+from pipelines.values.tasks import GenerationInput
 
 if TYPE_CHECKING:
     ReasoningName = str

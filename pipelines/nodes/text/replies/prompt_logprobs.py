@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.values import StreamChoice, TextLogprob, TokenLogprobs
+from pipelines.values.node_values import StreamChoice, TextLogprob, TokenLogprobs
 
 Describe = Callable[[int, TokenLogprobs], TextLogprob]
 DescribePrompt = Callable[[list[TokenLogprobs], Describe], list[TextLogprob]]

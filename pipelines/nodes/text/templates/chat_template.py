@@ -9,15 +9,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
-from pipelines.tasks import PoolingInput, PromptInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput, PromptInput
 
 DEFAULT, TOOL_USE = "default", "tool_use"
 """Names of templates: of every conversation, and of those with tools where a model has one for them."""

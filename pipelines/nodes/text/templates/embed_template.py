@@ -13,8 +13,8 @@ from pipelines.nodes.text.add_prompt import PurposePrompts, read_prompts
 from pipelines.nodes.text.templates.chat_template import ChatTemplate, as_prompt
 from pipelines.nodes.text.templates.jinja_template import Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
-from pipelines.tasks import PoolingInput, PromptInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput, PromptInput
 
 
 class EmbedTemplate(ChatTemplate, Planning):

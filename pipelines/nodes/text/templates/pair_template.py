@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Running
 from pipelines.nodes.text.templates.chat_template import ChatTemplate, as_prompt
-from pipelines.tasks import PoolingInput, PromptInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput, PromptInput
 
 
 class PairTemplate(ChatTemplate):

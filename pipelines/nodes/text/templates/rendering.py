@@ -1,4 +1,4 @@
-"""Renders a template of a request, in a process of its own (`pipelines.bounded_process`)."""
+"""Renders a template of a request, in a process of its own (`pipelines.base.bounded_process`)."""
 
 from __future__ import annotations
 

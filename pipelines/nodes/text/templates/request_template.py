@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.bounded_processes import BoundedProcesses, OutOfBounds, OutOfTime
-from pipelines.errors import RequestError
+from pipelines.base.bounded_processes import BoundedProcesses, OutOfBounds, OutOfTime
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.templates.jinja_template import MAX_RENDER_S
 
 NUM_PROCESSES = 2

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from pipelines.cancellation import check_cancelled
-from pipelines.errors import RequestError
+from pipelines.base.cancellation import check_cancelled
+from pipelines.base.errors import RequestError
 
 PIECE_CHARS = 1 << 16
 OVERLAP_CHARS = 1 << 11

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.nodes.text.tokenizing.text_reader import (
@@ -17,7 +17,7 @@ from pipelines.nodes.text.tokenizing.text_reader import (
     text_parts,
 )
 from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
-from pipelines.values import Prompt, Tokens
+from pipelines.values.node_values import Prompt, Tokens
 
 Ids = list[int]
 Pair = tuple[str, str]

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from tokenizers import Tokenizer
 
-from pipelines.errors import ContextTooLong, RequestError
+from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.text_checks import too_long
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS, LongTextReader
 from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame, longest_token
-from pipelines.tasks import PromptInput
-from pipelines.values import Prompt, Tokens
+from pipelines.values.node_values import Prompt, Tokens
+from pipelines.values.tasks import PromptInput
 
 SLACK = 4
 """A token represents at most this multiple of the longest token's characters: normalizers drop some."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import ContextTooLong, RequestError
+from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.tasks import GenerationInput, PoolingInput
-from pipelines.values import Images, Prompt, Tokens
+from pipelines.values.node_values import Images, Prompt, Tokens
+from pipelines.values.tasks import GenerationInput, PoolingInput
 
 
 class TokenizerNode(Node):

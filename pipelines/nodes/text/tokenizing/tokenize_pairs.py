@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from graphs.node import FilePath
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.templates.chat_template import (
     read_template,
@@ -16,8 +16,8 @@ from pipelines.nodes.text.templates.jinja_template import Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.nodes.text.tokenizing.pairs import FramedPairs, Pair, RenderedPairs
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
-from pipelines.tasks import PoolingInput
-from pipelines.values import Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.tasks import PoolingInput
 
 
 class TokenizePairs(TokenizerNode):

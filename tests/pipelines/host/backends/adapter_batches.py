@@ -9,12 +9,12 @@ from typing import NamedTuple
 from engine_invariants import snapshot, violations
 
 from pipelines.adapters.weights import AdapterWeights
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.lookup import Lookup
 from pipelines.wire.sampling_params import SamplingParams
 

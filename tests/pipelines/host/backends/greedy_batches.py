@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from engine_invariants import snapshot, violations
 
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled, Step
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
 NUM_TOKENS = 20

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.host.engine.step import ONLY_LAST, Step, no_table
+from pipelines.host.contracts.step import ONLY_LAST, Step, no_table
 
 
 def step(

@@ -8,13 +8,13 @@ import numpy as np
 from engine_invariants import snapshot, violations
 from numpy.typing import NDArray
 
-from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits as StepLogits
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits as StepLogits
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 

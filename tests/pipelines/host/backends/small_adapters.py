@@ -11,7 +11,7 @@ import onnx_ir as ir
 from small_onnx_decoders import CONTEXT, VOCABULARY, small_decoder
 
 from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
-from pipelines.host.backends.onnx.decoder_format import ATTENTION
+from pipelines.onnx_format.decoder_format import ATTENTION
 
 ALL: frozenset[str] = frozenset()
 LAST = ("q_proj", "k_proj", "v_proj", "o_proj")

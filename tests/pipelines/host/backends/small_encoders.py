@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import TokenBatch
 
 VOCABULARY, WIDTH, SIZE, PAD = 50, 40, 24, 3
 TYPES = {

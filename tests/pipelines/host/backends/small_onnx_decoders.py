@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx import decoder_format
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.onnx_format import decoder_format
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 VOCABULARY, HIDDEN, CONTEXT = 96, 32, 512
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
 
 BLOCK = 16
 

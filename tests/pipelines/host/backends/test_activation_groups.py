@@ -9,10 +9,10 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.activation_groups import ROUNDING, check_group
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, checked_properties
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.activation_groups import ROUNDING, check_group
+from pipelines.host.contracts.device_errors import ModelError
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 

@@ -13,10 +13,10 @@ from host_runtime import open_with_adapters
 from small_adapters import ALL, LAST, RANKS, made_for, write
 from small_onnx_decoders import VOCABULARY
 
-from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.decoder_contract import DecoderSession
 
 
 def openvino(path: Path, targets: frozenset[str] | None = None) -> DecoderSession:

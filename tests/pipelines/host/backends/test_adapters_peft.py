@@ -10,10 +10,10 @@ from host_runtime import open_with_adapters
 from recorded_adapters import FAMILIES, ROOT, recorded_cases
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
-from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.decoder_contract import DecoderSession
 
 pytestmark = [pytest.mark.slow, pytest.mark.breadth]
 

@@ -7,9 +7,9 @@ import openvino as ov
 import pytest
 from tiny_decoders import SLIDING
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino import attention_masks
-from pipelines.host.backends.openvino.attention_masks import CAUSAL, read_attention_masks
+from pipelines.host.backends.openvino.paging import attention_masks
+from pipelines.host.backends.openvino.paging.attention_masks import CAUSAL, read_attention_masks
+from pipelines.host.contracts.device_errors import ModelError
 
 LOW = np.finfo(np.float32).min
 SLOPES = np.array([0.5, 0.125], np.float32)

@@ -7,7 +7,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.openvino.positions import counts_positions, give_positions
+from pipelines.host.backends.openvino.paging.positions import counts_positions, give_positions
 
 FREQUENCIES = np.array([[1.0, 0.1]], np.float32)
 POSITIONS = [7, 2]

@@ -18,8 +18,8 @@ from lone_steps import step
 from recorded_adapters import FAMILIES, ROOT, recorded_cases
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.breadth]
 

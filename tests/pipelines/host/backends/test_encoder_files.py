@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_files import read_encoder_facts
+from pipelines.host.contracts.device_errors import ModelError
 
 
 def folder(tmp_path: Path, tokenizer: dict | None = None, **config: object) -> Path:

@@ -10,9 +10,9 @@ from openvino import opset6 as ops
 from small_encoders import write_encoder
 from tiny_batches import batch_of
 
-from pipelines.host.backends.device_errors import ModelError, Unsupported
-from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import choose_output
+from pipelines.host.contracts.device_errors import ModelError, Unsupported
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes.pooling.body import encoder as opening
 from pipelines.nodes.pooling.body.encoder import open_encoder
 

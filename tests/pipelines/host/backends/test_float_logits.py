@@ -12,21 +12,21 @@ from lone_steps import step
 from openvino import opset13 as ops
 from small_onnx_decoders import write_small
 
+from pipelines.base.prepared_models import PreparedModels
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower_for_cuda
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.inference_type import inference_type
-from pipelines.host.backends.openvino.lm_head import (
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.inference_type import inference_type
+from pipelines.host.backends.openvino.model.lm_head import (
     compute_logits_in_float32,
     compute_output_in_float32,
     gather_logits,
 )
-from pipelines.host.backends.openvino.prepared_decoder import open_prepared
-from pipelines.prepared_models import PreparedModels
+from pipelines.host.backends.openvino.prepared.prepared_decoder import open_prepared
 
 IN_BFLOAT16 = OpenVINOSettings(precision="bf16")
 needs_bfloat16 = pytest.mark.skipif(

@@ -10,12 +10,12 @@ import pytest
 from frame_requests import Case, engine_over, generated, run_together
 from whisper_decoders import WIDTH, some_frames, tiny_whisper, write_tiny_whisper
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.device_errors import ModelError
 from tools.paged_steps import Prompt, prompt_logits
 
 pytest.importorskip("transformers", reason="needs the export extra")

@@ -18,8 +18,8 @@ from pipelines.adapters.product_names import ENDS
 from pipelines.adapters.weights import AdapterWeights, LowRank
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
 RANK = 3
 TARGETS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "down_proj", *ENDS})

@@ -44,8 +44,8 @@ from transformers import (
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
 TOLERANCE = 1e-4
 NUM_IDS, CHUNK = 40, 23

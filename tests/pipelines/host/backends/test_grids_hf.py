@@ -20,7 +20,7 @@ from pipelines.host.backends.grid_inputs import (
     grid_inputs,
     read_patches,
 )
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 GRIDS = [(2, 3), (1, 4), (5, 5), (1, 1), (3, 2)]
 

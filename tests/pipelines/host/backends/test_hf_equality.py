@@ -7,8 +7,8 @@ from breadth import after
 from greedy_batches import generate_together, greedy_engine
 from tiny_decoders import prompts
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
 pytestmark = pytest.mark.slow
 

@@ -12,15 +12,15 @@ from lone_steps import step, together
 from openvino import opset13 as ops
 from recorded_hybrids import FAMILIES, recorded, unpack
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.paged_attention import read_paged
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.paging.paged_attention import read_paged
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.lookup import Lookup
 from pipelines.wire.sampling_params import Beams, SamplingParams
 

@@ -24,19 +24,19 @@ from tiny_seeing import picture
 
 from pipelines.adapters.product_names import ENDS
 from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import blank_batch
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs
-from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
-from pipelines.host.backends.openvino.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, RowInputs
+from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEncoder
+from pipelines.host.backends.openvino.paging.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.step_context import Logits
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
 

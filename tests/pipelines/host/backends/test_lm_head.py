@@ -7,8 +7,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
+from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT, gather_logits, leave_out_head
+from pipelines.host.contracts.device_errors import ModelError
 
 HIDDEN, VOCABULARY = 8, 20
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from exact_models import END, ENGINES, VOCABULARY, export
 
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.model import HostModel, load_for_host
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.models.model import HostModel, load_for_host
 from pipelines.repository.model_folders import open_folder
 from pipelines.repository.new_graph import new_graph
 from pipelines.wire.sampling_params import SamplingParams

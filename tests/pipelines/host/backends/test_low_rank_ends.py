@@ -12,7 +12,7 @@ from openvino import opset13 as ops
 from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
 from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.onnx import low_rank_ends as onnx_ends
-from pipelines.host.backends.openvino import low_rank_ends as openvino_ends
+from pipelines.host.backends.openvino.decoder import low_rank_ends as openvino_ends
 
 VOCABULARY, WIDTH, CAP = 11, 8, 5.0
 BOTH = frozenset({"embed_tokens", "lm_head", "q_proj"})

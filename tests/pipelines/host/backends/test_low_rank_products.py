@@ -14,10 +14,10 @@ from openvino import opset13 as ops
 from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
 from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
 from pipelines.host.backends.adapter_stacks import FLOAT32, MAX_SETS, AdapterStacks
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx import low_rank_products as onnx_products
-from pipelines.host.backends.openvino import low_rank_products as openvino_products
-from pipelines.host.backends.openvino.arrays import to_tensor
+from pipelines.host.backends.openvino.model import low_rank_products as openvino_products
+from pipelines.host.backends.openvino.model.arrays import to_tensor
+from pipelines.host.contracts.device_errors import ModelError
 
 ALL: frozenset[str] = frozenset()
 RNG = np.random.default_rng(0)

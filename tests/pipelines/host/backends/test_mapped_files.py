@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile, release_pages_during
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

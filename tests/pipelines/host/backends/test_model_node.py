@@ -12,10 +12,10 @@ from small_onnx_decoders import write_small
 
 from ops import numpy_ops
 from pipelines.adapters.weights import AdapterRoom
-from pipelines.host.backends.device_errors import ModelError, NothingToAdapt, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.backends.onnxruntime.cuda import open_decoder
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt, Unsupported
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.model import ENGINES, Model, open_session

@@ -17,12 +17,12 @@ from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
 BLOCK_TOKENS, MAX_CONTEXT = 8, 96

@@ -13,10 +13,10 @@ from lone_steps import step, together
 from patience import PATIENCE_S
 from small_onnx_decoders import VOCABULARY, small_decoder
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import MAX_CACHE_BYTES
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.contracts.device_errors import ModelError
 
 ONE_THREAD = OnnxCpuSettings(threads=1)
 PROMPT = np.random.default_rng(1).integers(3, VOCABULARY, size=50)

@@ -19,7 +19,6 @@ from small_steps import make_step
 
 from ops.cuda.device import DeviceError
 from pipelines.adapters.weights import AdapterRoom, AdapterWeights, LowRank
-from pipelines.host.backends.device_errors import ModelError, NothingToAdapt
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda import open_decoder as opening
@@ -34,7 +33,8 @@ from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import NO_GRAPH, RUNS_
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import AdaptedProduct
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, split_step
-from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt
+from pipelines.host.contracts.step import Step, no_pairs
 
 NUM_BLOCKS = 24
 NAMES = {1: "a", 2: "b", 3: "c"}

@@ -10,8 +10,6 @@ from small_encoders import PAD, SIZE, VOCABULARY, WIDTH, random_batch, write_enc
 
 from ops import pooling as host
 from ops.cuda.device import DeviceError
-from pipelines.host.backends.device_errors import DeviceLost, ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 from pipelines.host.backends.onnxruntime.cuda import encoder_session as encoders
 from pipelines.host.backends.onnxruntime.cuda import provider
@@ -20,6 +18,8 @@ from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import EncoderInput
 from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder, open_encoder
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.contracts.device_errors import DeviceLost, ModelError
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 
 LENGTHS = [5, 1, 17, 8]
 ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")

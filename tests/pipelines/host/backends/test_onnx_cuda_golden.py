@@ -17,12 +17,12 @@ from host_runtime import BLOCK_TOKENS, open_on_host
 from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Sampled, Step
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
 MAX_SEQUENCES, STEP_TOKENS, MAX_SCORED = 5, 28, 6

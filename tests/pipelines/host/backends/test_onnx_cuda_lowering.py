@@ -10,8 +10,6 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 from small_onnx_decoders import VOCABULARY, small_decoder
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cuda.lowering import (
     HEADROOM,
     NUM_INPUTS,
@@ -20,6 +18,8 @@ from pipelines.host.backends.onnxruntime.cuda.lowering import (
     lower_for_cuda,
     quantization_scale,
 )
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 CALIBRATED = {"key_absmax": 12.5, "value_absmax": 3.0}
 VARIANTS = [

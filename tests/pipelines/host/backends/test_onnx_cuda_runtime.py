@@ -12,11 +12,11 @@ import onnx_ir as ir
 import pytest
 from small_onnx_decoders import small_decoder
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda import provider
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower, uncapturable
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
+from pipelines.host.contracts.device_errors import ModelError
 
 REFUSAL = (
     "ONNX Runtime 1.31.1 cannot open the model: This session cannot use the graph capture feature as "

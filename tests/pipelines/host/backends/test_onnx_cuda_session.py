@@ -14,8 +14,6 @@ from small_onnx_decoders import CONTEXT, VOCABULARY, write_small
 from small_steps import make_step
 
 from ops.cuda.device import DeviceError
-from pipelines.host.backends.device_errors import DeviceLost, ModelError
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     CAPTURE_LOCK,
@@ -30,7 +28,9 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 from pipelines.host.backends.onnxruntime.cuda.step_parts import StepPart
 from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps
-from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.contracts.device_errors import DeviceLost, ModelError
+from pipelines.host.contracts.step import Step, no_pairs
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 NUM_BLOCKS = 24
 

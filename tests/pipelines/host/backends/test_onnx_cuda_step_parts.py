@@ -27,7 +27,7 @@ from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     padded_columns,
 )
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, split_step
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
 
 steps = st.lists(
     st.tuples(st.integers(0, 90), st.integers(1, 20), st.integers(0, 2)), min_size=1, max_size=20

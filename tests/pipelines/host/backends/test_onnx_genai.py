@@ -11,10 +11,10 @@ import onnx_ir as ir
 import pytest
 from whole_prompts import logits_of
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 FOLDER = Path(__file__).parent / "recorded" / "genai-tiny"
 EXPECTED = json.loads((FOLDER / "logits.json").read_text())

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from patience import least_cpu_s
 
 from ops.cache_blocks import slot_mapping
-from pipelines.host.backends.onnx import decoder_format
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.onnx_format import decoder_format
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 PLAIN = AttentionLayer(layer=0, num_heads=2, num_kv_heads=1, head_size=8, scale=0.3, window=-1, softcap=0.0)
 BLOCK_TOKENS = 4

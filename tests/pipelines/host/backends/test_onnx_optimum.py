@@ -16,9 +16,9 @@ from tiny_decoders import SLIDING, prompts
 from whole_prompts import logits_of
 
 from pipelines.host.backends.declared_attention import read_attention_windows
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.contracts.device_errors import ModelError
 
 FAMILIES = {
     "mistral": {},

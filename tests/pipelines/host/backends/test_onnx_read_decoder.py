@@ -11,10 +11,10 @@ import pytest
 from small_onnx_decoders import VOCABULARY, small_decoder
 from whole_prompts import logits_of
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_format import ATTENTION
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import ATTENTION
 
 PROMPT = [5, 9, 40, 41, 3, 60, 2, 17]
 DATA = "model.onnx.data"

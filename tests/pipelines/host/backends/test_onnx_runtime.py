@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime import runtime
 from pipelines.host.backends.onnxruntime.runtime import (
     CPU,
@@ -18,6 +17,7 @@ from pipelines.host.backends.onnxruntime.runtime import (
     operator_inputs,
     require_cuda,
 )
+from pipelines.host.contracts.device_errors import ModelError
 
 
 def doubling(operator: str = "Add", weights: ir.TensorProtocol | None = None) -> bytes:

@@ -17,17 +17,17 @@ from small_onnx_decoders import small_decoder
 from test_openvino_session import PROMPT, step
 from tiny_decoders import prompts
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino import from_onnx
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.from_onnx import page_decoder, read_onnx
-from pipelines.host.backends.openvino.inference_type import has_int8_sums
-from pipelines.host.backends.openvino.lm_head import gather_logits
-from pipelines.host.backends.openvino.onnx_weights import BLOCK_MATMUL, rewrite_compressed_weights
-from pipelines.host.backends.openvino.paged_attention import read_paged
+from pipelines.host.backends.openvino.decoder import from_onnx
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.from_onnx import page_decoder, read_onnx
+from pipelines.host.backends.openvino.decoder.onnx_weights import BLOCK_MATMUL, rewrite_compressed_weights
+from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
+from pipelines.host.backends.openvino.model.lm_head import gather_logits
+from pipelines.host.backends.openvino.paging.paged_attention import read_paged
+from pipelines.host.contracts.device_errors import ModelError
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.openvino.request_inputs import MAX_COPIED_BYTES, RequestInputs
+from pipelines.host.backends.openvino.decoder.request_inputs import MAX_COPIED_BYTES, RequestInputs
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from lone_steps import step, together
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.model_config import read_max_context
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, checked_properties
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
-from pipelines.host.backends.openvino.step_inputs import (
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.paging.step_inputs import (
     flat_blocks,
     padded,
     rounded_up,
     step_inputs,
 )
+from pipelines.host.contracts.device_errors import ModelError
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from lone_steps import step
 
-from pipelines.host.backends.openvino.decoder_session import NUM_CHANGES, OpenVINOSession
-from pipelines.host.backends.openvino.step_inputs import warmup_shapes
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import NUM_CHANGES, OpenVINOSession
+from pipelines.host.backends.openvino.paging.step_inputs import warmup_shapes
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step_context import Logits
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits
 from pipelines.wire.sampling_params import SamplingParams
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
@@ -125,7 +125,7 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
 
 
 def test_a_slow_model_is_not_asked_for_wide_steps(session, monkeypatch):
-    monkeypatch.setattr("pipelines.host.backends.openvino.decoder_session.MAX_WARMUP_S", 1e-9)
+    monkeypatch.setattr("pipelines.host.backends.openvino.decoder.decoder_session.MAX_WARMUP_S", 1e-9)
     while session.warm():
         pass
     assert set(session.step_times_s) == {1}

@@ -12,11 +12,11 @@ import pytest
 from openvino import opset13 as ops
 
 from pipelines.host.backends.declared_attention import exact_context
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.carried_attention import PAGED, WINDOW_INPUT
-from pipelines.host.backends.openvino.deep_rows import DEEP, MASK
-from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
-from pipelines.host.backends.openvino.token_kinds import KINDS
+from pipelines.host.backends.openvino.paging.carried_attention import PAGED, WINDOW_INPUT
+from pipelines.host.backends.openvino.paging.deep_rows import DEEP, MASK
+from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
+from pipelines.host.backends.openvino.paging.token_kinds import KINDS
+from pipelines.host.contracts.device_errors import ModelError
 
 I32, I64 = ov.Type.i32, ov.Type.i64
 

@@ -15,13 +15,14 @@ from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 from lone_steps import step
 
+from pipelines.base.prepared_models import FACTS, PreparedModels, digest
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino import from_onnx, graph_export, prepared_decoder
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.mapped_files import MappedFile, page_after
-from pipelines.host.backends.openvino.prepared_decoder import CONSTANTS, GRAPH, open_prepared
-from pipelines.prepared_models import FACTS, PreparedModels, digest
+from pipelines.host.backends.openvino.decoder import from_onnx
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile, page_after
+from pipelines.host.backends.openvino.prepared import graph_export, prepared_decoder
+from pipelines.host.backends.openvino.prepared.prepared_decoder import CONSTANTS, GRAPH, open_prepared
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from lone_steps import step, together
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.sparse_prefill import RetainedContext, without_middle
-from pipelines.host.prefix_files import FACTS
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext, without_middle
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.models.prefix_files import FACTS
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")

@@ -12,12 +12,12 @@ from greedy_batches import greedy_engine
 from host_runtime import BLOCK_TOKENS, open_on_host
 from small_onnx_decoders import write_small
 
-from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.slot_file import SlotFile
 from pipelines.wire.sampling_params import SamplingParams

@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pipelines.element_types import DTYPES
-from pipelines.errors import RequestError
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.tensor_contract import TensorPort, run_tensors
+from pipelines.base.element_types import DTYPES
+from pipelines.base.errors import RequestError
 from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.tensor_contract import TensorPort, run_tensors
 from pipelines.nodes.tensors.body.tensor_model import open_tensors
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -9,23 +9,23 @@ import pytest
 from engine_invariants import snapshot, violations
 from tiny_text_models import END, SIZES, START, WIDTH, fields_of, generated, tiny_text_model, weights_of
 
-from pipelines.encoder_decoder.decoder import write_decoder
-from pipelines.encoder_decoder.families import read_text_model
-from pipelines.encoder_decoder.text_encoder import write_text_encoder
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
-from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.wire.sampling_params import Beams, SamplingParams
+from tools.export.encoder_decoder.decoder import write_decoder
+from tools.export.encoder_decoder.families import read_text_model
+from tools.export.encoder_decoder.text_encoder import write_text_encoder
 
 pytest.importorskip("transformers", reason="needs the export extra")
 

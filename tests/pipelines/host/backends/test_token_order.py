@@ -11,9 +11,9 @@ from gguf_files import CONTEXT, HEAD_SIZE, LAYERS, gate_in_up, write_llama_like
 from lone_steps import step
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
-from pipelines.host.backends.openvino import from_onnx
-from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder import from_onnx
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
 IDS = np.random.default_rng(5).integers(5, 100, 40)
 

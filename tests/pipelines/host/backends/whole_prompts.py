@@ -7,9 +7,9 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, AttentionLayer
 
 
 def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:

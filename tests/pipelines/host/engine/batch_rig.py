@@ -13,10 +13,10 @@ import numpy as np
 from fake_encoder import FakeEncoder, row_of
 from patience import PATIENCE_S
 
+from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 
 LONG_S = PATIENCE_S
 

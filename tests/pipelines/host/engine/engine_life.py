@@ -11,10 +11,10 @@ import numpy as np
 from engine_rig import VOCAB_SIZE, Rig, Text
 from numpy.typing import NDArray
 
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import StepContext
-from pipelines.host.sampling.guide import GuideMaker
+from pipelines.host.contracts.guide import GuideMaker
+from pipelines.host.contracts.step import Step
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
 

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import NO_STATE, Sampled, Step
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.outputs import Output
-from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.prompt_rows import PromptRows
-from pipelines.host.engine.step import NO_STATE, Sampled, Step
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.sequences.policy import EngineSettings
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 

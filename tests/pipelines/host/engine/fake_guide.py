@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.sampling.guide import GuideError, MaskTiming
+from pipelines.host.contracts.guide import GuideError, MaskTiming
 
 MAX_FORCED = 5
 

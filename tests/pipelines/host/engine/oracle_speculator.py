@@ -9,9 +9,9 @@ import numpy as np
 from engine_rig import VOCAB_SIZE, Rig
 
 from ops.draft_verification import NO_DRAFT_TOKEN
+from pipelines.host.contracts.step import Step
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.sampling.step_context import StepContext
 
 Foresight = Callable[[Hashable, int], list[int]]
 """All tokens that a choice of a request will give."""

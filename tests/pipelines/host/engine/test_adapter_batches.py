@@ -8,7 +8,7 @@ from batch_rig import LONG_S, Rig
 from fake_encoder import FAKE_PRODUCT, adapted, row_of
 
 from pipelines.adapters.weights import AdapterWeights, LowRank
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from engine_rig import Rig
 
 from pipelines.adapters.weights import AdapterWeights, LowRank
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.host.backends.fake_decoder import fake_adapter, fake_logits
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.prefix_digests import root

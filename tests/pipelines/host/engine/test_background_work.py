@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from engine_rig import Rig
 
-from pipelines.host.engine.background_work import (
+from pipelines.host.engine.scheduling.background_work import (
     BESIDE_S,
     FIRST_TOKENS,
     LEAST_S,
@@ -18,7 +18,7 @@ from pipelines.host.engine.background_work import (
     SHARE,
     BackgroundWork,
 )
-from pipelines.host.engine.sequence import NO_SLOT
+from pipelines.host.engine.sequences.sequence import NO_SLOT
 from pipelines.wire.sampling_params import BACKGROUND
 
 DECODES = SimpleNamespace(slot=0, num_pending=1)

@@ -11,11 +11,11 @@ from fake_encoder import row_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.errors import Overloaded, RequestError
-from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.base.errors import Overloaded, RequestError
+from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
-from pipelines.host.engine.engine_contract import TensorRequest
-from pipelines.host.engine.threaded_engine import ThreadEnded
+from pipelines.host.engine.batching.threaded_engine import ThreadEnded
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 from pipelines.telemetry.step_profile import BATCHES
 from pipelines.wire.messages import MAX_FRAME_BYTES
 from pipelines.wire.tensor_codec import ENVELOPE_BYTES

@@ -7,11 +7,11 @@ import pytest
 from fake_encoder import HostArrays
 from patience import PATIENCE_S
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.encoder_batch import Encoded
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.encoder_batch import Encoded
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 
 FRAMES, COLUMNS = 3, (2, 6)
 

@@ -12,7 +12,7 @@ from breadth import after
 
 from ops.numpy_ops import gather_logprobs
 from pipelines.host.backends.fake_decoder import fake_logits
-from pipelines.host.engine.beam.beam_group import BeamGroup, num_candidates
+from pipelines.host.engine.sequences.beam_group import BeamGroup, num_candidates
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import Beams
 

@@ -13,8 +13,8 @@ from pipelines.host.engine.kv_cache.cache_size import (
     device_cache,
     host_blocks,
 )
-from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.slots import SequenceSlots
+from pipelines.host.engine.sequences.policy import EngineSettings
+from pipelines.host.engine.sequences.slots import SequenceSlots
 
 SETTINGS = EngineSettings(max_sequences=4, max_step_tokens=64)
 BLOCK_BYTES = FakeSession().block_bytes

@@ -14,7 +14,7 @@ from engine_invariants import snapshot, violations
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.wire.sampling_params import (
     BACKGROUND,

@@ -19,10 +19,10 @@ from fake_guide import FakeGuide
 from oracle_speculator import OracleSpeculator
 
 from pipelines.host.backends.fake_decoder import fake_logits
-from pipelines.host.engine.step_context import Logits, Masks, StepContext
-from pipelines.host.sampling.guide import GuideError, GuideMaker
+from pipelines.host.contracts.guide import GuideError, GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, Masks, StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import BACKGROUND, Beams, RepetitionDetection, SamplingParams
 

@@ -10,8 +10,8 @@ import pytest
 from engine_invariants import snapshot, violations
 from engine_rig import Rig, alone
 
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine import commit
-from pipelines.host.engine.step import Sampled
 from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 23))

@@ -10,7 +10,7 @@ from breadth import after
 from engine_life import Chances, Life, Wanted
 from engine_rig import Rig, alone
 
-from pipelines.host.engine.step import NO_STATE, ONLY_LAST
+from pipelines.host.contracts.step import NO_STATE, ONLY_LAST
 from pipelines.wire.sampling_params import BACKGROUND, SamplingParams
 
 EOS = frozenset({3, 5})

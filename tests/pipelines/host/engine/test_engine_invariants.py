@@ -9,7 +9,7 @@ import pytest
 from engine_invariants import SequenceState, Snapshot, snapshot, violations
 from engine_rig import Rig
 
-from pipelines.host.engine.step import Sampled
+from pipelines.host.contracts.step import Sampled
 
 
 def sound() -> Snapshot:
@@ -33,7 +33,7 @@ def swapped_out() -> Snapshot:
     rig.step()
     rig.preempt()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduling.scheduler.may_admit", lambda *numbers: False)
         rig.step()
     rig.preempt()
     return snapshot(rig.engine)
@@ -47,7 +47,7 @@ def swapped_in() -> Snapshot:
     rig.step()
     rig.preempt()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduling.scheduler.may_admit", lambda *numbers: False)
         rig.step()
     rig.engine._body = interrupt
     with pytest.raises(KeyboardInterrupt):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.host.engine.policy import (
+from pipelines.host.engine.sequences.policy import (
     MIN_SWAP_TOKENS,
     EngineSettings,
     blocks_for,

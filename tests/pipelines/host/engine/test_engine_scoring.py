@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from engine_rig import Rig, alone, scores_alone
 
-from pipelines.errors import RequestError
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.submission_checks import MAX_SCORES
+from pipelines.base.errors import RequestError
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.interface.submission_checks import MAX_SCORES
 from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 40))

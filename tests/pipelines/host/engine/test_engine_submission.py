@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_rig import VOCAB_SIZE, Rig, alone
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.wire.sampling_params import SamplingParams
 
 

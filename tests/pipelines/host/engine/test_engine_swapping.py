@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from engine_rig import Rig, alone
 
-from pipelines.host.engine.sequence import Sequence
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
+from pipelines.host.engine.sequences.sequence import Sequence
 from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 23))
@@ -61,7 +61,7 @@ GROUP_COMPUTED = COMPUTED // 2 + len(LONG) + 3 * 3  # by `group`, if nothing is 
 
 def step_without_admission(rig: Rig) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduling.scheduler.may_admit", lambda *numbers: False)
         rig.step()
 
 

@@ -11,7 +11,7 @@ from batch_rig import Rig as BatchRig
 from engine_rig import Rig
 from patience import PATIENCE_S
 
-from pipelines.host.engine.engine_contract import GenerationRequest, Identity
+from pipelines.host.engine.interface.engine_contract import GenerationRequest, Identity
 from pipelines.host.engine.kv_cache import block_map as maps
 from pipelines.wire.engine_view import FREE, MAX_SEQUENCES, REUSABLE, SHARED
 from pipelines.wire.sampling_params import Beams, SamplingParams

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from engine_rig import Rig, check_step
 
-from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.engine.step import NO_STATE
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.step import NO_STATE
 
 
 def session_after_a_prompt() -> tuple[FakeSession, Rig]:

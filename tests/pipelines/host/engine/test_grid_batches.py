@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, texts_of
 from pipelines.host.engine.batching.text_checks import Bounds, checked_texts

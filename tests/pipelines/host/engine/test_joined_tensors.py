@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_S
 
-from pipelines.errors import RequestError
-from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.engine_contract import TensorRequest
-from pipelines.host.engine.tensor_engine import CannotJoin, TensorBatching, TensorEngine
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.host.engine.batching.tensor_engine import CannotJoin, TensorBatching, TensorEngine
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 from pipelines.telemetry.step_profile import TENSORS
-from pipelines.values import Tensors
+from pipelines.values.node_values import Tensors
 
 LONG_S = PATIENCE_S
 INPUTS = {name: TensorPort(name, "int64", (None, None)) for name in ("x", "y")}

@@ -7,12 +7,12 @@ import pytest
 from patience import PATIENCE_S
 from test_row_cache import IMAGE_BYTES, SHAPE, counted, image, make_engine, rows_of  # noqa: F401
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.engine.batching.batched_request import BatchPart, texts_of
 from pipelines.host.engine.batching.known_images import KnownImages
 from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, checked_texts
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 
 
 def names(*numbers):

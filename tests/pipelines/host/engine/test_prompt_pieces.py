@@ -7,7 +7,7 @@ import random
 import pytest
 from engine_rig import Rig, alone
 
-from pipelines.host.engine.prompt_pieces import LEAST, NUM_STEPS, ROUND, PromptPieces
+from pipelines.host.engine.scheduling.prompt_pieces import LEAST, NUM_STEPS, ROUND, PromptPieces
 from pipelines.wire.sampling_params import BACKGROUND, SamplingParams
 
 PROMPT = [10 + each % 80 for each in range(150)]

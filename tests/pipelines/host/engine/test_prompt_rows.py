@@ -10,10 +10,10 @@ from breadth import after
 from engine_rig import VOCAB_SIZE, Rig
 from oracle_speculator import OracleSpeculator
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.backends.fake_decoder import fake_logits, with_axes
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.wire.sampling_params import SamplingParams
 
 IMAGE = 96

@@ -8,7 +8,7 @@ from engine_rig import Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.host.engine.repetition import RepetitionWatch
+from pipelines.host.engine.sequences.repetition import RepetitionWatch
 from pipelines.wire.sampling_params import RepetitionDetection
 
 ALWAYS_7 = {7: 100.0}

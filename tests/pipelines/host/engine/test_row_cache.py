@@ -7,12 +7,12 @@ import pytest
 from fake_encoder import HostArrays
 from patience import PATIENCE_S
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.encoder_batch import Encoded
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
 from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.encoder_batch import Encoded
-from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.interface.engine_contract import TensorRequest
 
 ROWS, SHAPE = 3, (3, 2, 2)
 IMAGE_BYTES = ROWS * 4 * 4

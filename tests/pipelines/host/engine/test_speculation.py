@@ -10,9 +10,9 @@ from breadth import after
 from engine_rig import Rig, alone
 from oracle_speculator import OracleSpeculator
 
-from pipelines.host.engine.policy import blocks_for, share_draft_budget
+from pipelines.host.contracts.step import Sampled
+from pipelines.host.engine.sequences.policy import blocks_for, share_draft_budget
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
-from pipelines.host.engine.step import Sampled
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams

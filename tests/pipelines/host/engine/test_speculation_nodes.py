@@ -13,7 +13,7 @@ from engine_rig import VOCAB_SIZE, Rig, alone
 from test_engine_everything import DEMO, EOS, Schedule
 
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.step_context import StepContext
+from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.generation.body.lookup import Lookup

@@ -16,10 +16,11 @@ from engine_rig import VOCAB_SIZE, Rig, alone
 from patience import PATIENCE_S
 
 from pipelines.adapters.weights import AdapterWeights
-from pipelines.host.engine.kv_cache.prefix_file import prefix_file, stored_prefixes
+from pipelines.host.engine.kv_cache import stored_prefixes
+from pipelines.host.engine.kv_cache.prefix_file import prefix_file
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.slot_file import HEADER_BYTES, SlotFile
-from pipelines.host.engine.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.wire.sampling_params import SamplingParams
 
 BLOCK_TOKENS = 4

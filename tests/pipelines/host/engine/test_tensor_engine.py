@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from patience import PATIENCE_S
 
-from pipelines.errors import Overloaded, RequestError
-from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.engine_contract import Identity, TensorRequest
-from pipelines.host.engine.tensor_engine import TensorBatching, TensorEngine
-from pipelines.values import Tensors
+from pipelines.base.errors import Overloaded, RequestError
+from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
+from pipelines.host.engine.interface.engine_contract import Identity, TensorRequest
+from pipelines.values.node_values import Tensors
 
 PORT = {"x": TensorPort("x", "int64", ())}
 
@@ -98,7 +98,9 @@ def test_only_so_many_may_wait(engine, body, told):
 
 
 def test_only_so_many_bytes_may_wait(engine, body, told, monkeypatch):
-    monkeypatch.setattr("pipelines.host.engine.tensor_engine.MAX_WAITING_BYTES", 15)  # a number takes 8
+    monkeypatch.setattr(
+        "pipelines.host.engine.batching.tensor_engine.MAX_WAITING_BYTES", 15
+    )  # a number takes 8
     begin(engine, body, told, 0)
     put(engine, told, 1)
     with pytest.raises(Overloaded, match="1 requests wait"):

@@ -9,14 +9,14 @@ import numpy as np
 
 from pipelines.grammars.grammar_text import grammar_of_format
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import GenerationEngine, Output
-from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.step import Sampled
-from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer, special_tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams

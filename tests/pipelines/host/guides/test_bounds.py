@@ -7,7 +7,7 @@ from guide_rig import tokens
 from llguidance import LLMatcher
 from patience import least_cpu_s
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.compiler import limits
 from pipelines.grammars.grammar_text import grammar_of_format
 

@@ -10,8 +10,8 @@ from breadth import after
 from guide_rig import ENDS, VOCAB_SIZE, GuidedRig, allowed, grammar, grammar_node, text_of, tokens
 from jsonschema import validate
 
+from pipelines.host.contracts.guide import GuideError
 from pipelines.host.guides.guide_compiler import GuideCompiler
-from pipelines.host.sampling.guide import GuideError
 from pipelines.nodes.text.parsers.tools import forms
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 

@@ -9,8 +9,8 @@ from guide_rig import TOKENIZER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.bounded_processes import BoundedProcesses
-from pipelines.errors import RequestError
+from pipelines.base.bounded_processes import BoundedProcesses
+from pipelines.base.errors import RequestError
 from pipelines.grammars import grammar_text
 from pipelines.grammars.grammar_cost import MAX_FORCED, check_cost
 from pipelines.grammars.grammar_limits import BoundError

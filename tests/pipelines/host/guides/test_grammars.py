@@ -8,11 +8,11 @@ import pytest
 from guide_rig import tokens
 from llguidance import LLMatcher
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.compiler import limits
 from pipelines.grammars.formats import format_of
 from pipelines.grammars.grammar_text import MAX_MESSAGE, grammar_of_format
-from pipelines.tasks import Constraint
+from pipelines.values.tasks import Constraint
 
 SPECIALS = {"<|im_start|>": 2038}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

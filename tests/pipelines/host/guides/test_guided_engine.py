@@ -10,7 +10,7 @@ import pytest
 from breadth import after
 from guide_rig import ENDS, GuidedRig, grammar, grammar_node, schema, text_of
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.engine.generation_engine import Output
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, Thinking
 

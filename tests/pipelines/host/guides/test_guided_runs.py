@@ -10,9 +10,9 @@ from breadth import after
 from guide_rig import ENDS, VOCAB_SIZE, grammar, schema, tokens
 from random_schemas import SchemaMaker
 
+from pipelines.host.contracts.guide import Guide, GuideError, GuideMaker
 from pipelines.host.guides.draft_masks import fill_run_masks
 from pipelines.host.guides.guide_compiler import GuideCompiler
-from pipelines.host.sampling.guide import Guide, GuideError, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 
 MARKS = [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("[x]", "[/x]")]

@@ -8,7 +8,7 @@ import pytest
 from guide_rig import TOKENIZER, GuidedRig, grammar_node, schema, tokens
 from patience import PATIENCE_S
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.grammar_text import grammar_of_format
 from pipelines.host.guides import guide_compiler, mask_jobs
 from pipelines.host.guides.grammar_guide import GrammarGuide

@@ -16,7 +16,7 @@ from random_dialects import DialectWriter
 from random_schemas import SchemaMaker
 from test_random_schemas import closers
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.normal_schema import loose_schema, normal_schema
 from pipelines.grammars.schema_keywords import SchemaError

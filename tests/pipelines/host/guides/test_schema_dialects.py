@@ -9,7 +9,7 @@ import pytest
 from guide_rig import grammar, schema, tokens
 from llguidance import LLMatcher
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.grammars.compiler import limits
 from pipelines.grammars.normal_schema import loose_schema, normal_schema
 from pipelines.grammars.schema_dialects import LARGEST

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from guide_rig import ENDS, allowed, schema, text_of, tokens
 
+from pipelines.host.contracts.guide import GuideError
 from pipelines.host.guides.guide_compiler import GuideCompiler
-from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
 ANSWER = {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}

@@ -8,10 +8,10 @@ import numpy as np
 
 from ops import numpy_ops
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.engine.step import Sampled, Step
-from pipelines.host.engine.step_context import Logits, Masks, StepContext
+from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, Masks, StepContext
 from pipelines.wire.logprobs import TokenLogprobs
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ops import numpy_ops
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.contracts.step import Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 VOCAB = 40
@@ -79,7 +79,7 @@ def test_named_ids_are_told_beside_rows_that_name_none():
 
 
 def test_an_id_that_the_model_does_not_have_is_refused():
-    from pipelines.errors import RequestError
+    from pipelines.base.errors import RequestError
 
     with pytest.raises(RequestError, match=r"\[40\] in logprob_token_ids") as refusal:
         check_ids(SamplingParams(logprob_token_ids=[3, 40]), VOCAB)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.host.sampling.logit_edits import SeenTokens, TokenTail
 from pipelines.host.sampling.sampling_slots import NO_LIMIT, SamplingSlots, random_key
 from pipelines.wire.sampling_params import SamplingParams, check_ids

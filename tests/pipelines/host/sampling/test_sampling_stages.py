@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.contracts.step import Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import STAGES, sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.sampler import Sampler
 from pipelines.wire.sampling_params import SamplingParams
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from test_sampling_stages import step
 
-from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits
 from pipelines.host.sampling.timestamps import TimestampState
 from pipelines.wire.sampling_params import SamplingParams, TimestampRules
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sound_files import RATE, sound_file, tone
 
-from pipelines.cancellation import WorkCancelled, cancelled_by
-from pipelines.errors import RequestError
+from pipelines.base.cancellation import WorkCancelled, cancelled_by
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.decoding import AudioLimits, decode_audio
 
 SECONDS = 1.5

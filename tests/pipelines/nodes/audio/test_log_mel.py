@@ -8,7 +8,7 @@ from sound_files import RATE, tone
 from transformers import WhisperFeatureExtractor
 from transformers.models.whisper import feature_extraction_whisper
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.log_mel import LogMel, MelSettings, read_settings, write_log_mel
 
 SILENCE = np.zeros(RATE, np.float32)

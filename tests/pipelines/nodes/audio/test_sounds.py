@@ -12,12 +12,12 @@ pytest.importorskip("av", reason="needs the extra audio")
 
 from tiny_voxtral import RATE, WINDOW_TOKENS, sound, wav
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.audio import log_mel
 from pipelines.nodes.audio.sounds import ReadSounds
 from pipelines.nodes.images.places import place_images
-from pipelines.tasks import SoundInput
-from pipelines.values import Sounds
+from pipelines.values.node_values import Sounds
+from pipelines.values.tasks import SoundInput
 
 MODEL = {
     "model_type": "voxtral",

@@ -16,13 +16,13 @@ from host_device import HostDevice
 from patience import PATIENCE_S
 
 from ops.cuda.sampling import CudaSamplingOps
-from pipelines.errors import RequestError
-from pipelines.host.engine.step import Step
-from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.base.errors import RequestError
+from pipelines.host.contracts.guide import MaskTiming
+from pipelines.host.contracts.step import Step
 from pipelines.host.guides import token_tables
-from pipelines.host.sampling.guide import MaskTiming
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
+from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 

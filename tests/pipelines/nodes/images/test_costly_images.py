@@ -15,8 +15,8 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 from costly_images import chunked_png, commented_gif, file_of, marked_jpeg, scanned_jpeg
 from PIL import Image
 
-from pipelines.cancellation import WorkCancelled, cancelled_by
-from pipelines.errors import RequestError
+from pipelines.base.cancellation import WorkCancelled, cancelled_by
+from pipelines.base.errors import RequestError
 from pipelines.nodes import watched_file
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
 

@@ -13,11 +13,11 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 
 from PIL import Image
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
 from pipelines.nodes.images.places import BREAK, in_pieces, place_images, with_breaks, write_images
-from pipelines.values import Images, Prompt
+from pipelines.values.node_values import Images, Prompt
 
 LIMITS = ImageLimits(20_000_000, 40_000_000)
 

@@ -11,13 +11,13 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 
 from test_image_requests import jpeg
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.images.decoding import ImageLimits
 from pipelines.nodes.images.image_tensors import image_tensors, wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.known_image import KnownImage, known_image
 from pipelines.nodes.images.read_image import ReadImage
-from pipelines.tasks import ImageInput
+from pipelines.values.tasks import ImageInput
 
 TILED = KnownImage([b"a" * 16, b"b" * 16], 4, "[<part><part>]")
 

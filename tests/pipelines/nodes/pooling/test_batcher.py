@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 
-from pipelines.errors import RequestError
-from pipelines.host.model import load_for_host
-from pipelines.inspection import inspect
-from pipelines.loading import BuildError
+from pipelines.base.errors import RequestError
+from pipelines.host.models.model import load_for_host
+from pipelines.loading.inspection import inspect
+from pipelines.loading.load import BuildError
 from pipelines.nodes.pooling.batcher import Batcher, pooled
 from pipelines.nodes.request_plan import NOTHING
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import GenerationInput, PoolingInput
-from pipelines.values import Deferred, Images, Tensors, Tokens
+from pipelines.values.node_values import Deferred, Images, Tensors, Tokens
+from pipelines.values.tasks import GenerationInput, PoolingInput
 from pipelines.wire.address import EngineAddress
 
 HERE = EngineAddress("model", 1, "rows")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from prompt_nodes import call_of, loaded
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.pooling.label import Label
-from pipelines.tasks import PoolingInput
-from pipelines.values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.tasks import PoolingInput
 
 HALVES = np.full((2, 2), 0.5, np.float32)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from prompt_nodes import call_of
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.pooling.matryoshka import Matryoshka
-from pipelines.tasks import PoolingInput
-from pipelines.values import Deferred, PooledOutputs
+from pipelines.values.node_values import Deferred, PooledOutputs
+from pipelines.values.tasks import PoolingInput
 
 VECTORS = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
 

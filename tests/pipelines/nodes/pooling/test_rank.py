@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.pooling.rank import Rank
-from pipelines.values import Deferred, PooledOutputs, Tokens
+from pipelines.values.node_values import Deferred, PooledOutputs, Tokens
 
 
 def ranked(rows, of):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from fake_decoder import byte_tokenizer
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.speech.segments import Segmenter
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
-from pipelines.tasks import SpeechInput
-from pipelines.values import Alternative, TextLogprob, TextUpdate
+from pipelines.values.node_values import Alternative, TextLogprob, TextUpdate
+from pipelines.values.tasks import SpeechInput
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 START, ENGLISH, GERMAN, TRANSLATE, TRANSCRIBE, PREVIOUS, NO_SPEECH, NO_TIMES, ZERO = 301, *range(302, 310)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.tensors.infer import Infer
-from pipelines.tasks import TensorInput
-from pipelines.values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.tasks import TensorInput
 
 ROWS = np.ones((2, 3), np.float32)
 

@@ -5,10 +5,10 @@ import json
 import pytest
 from prompt_nodes import call_of, loaded
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.add_prompt import AddPrompt
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 E5 = {"prompts": {"query": "query: ", "passage": "passage: ", "clustering": "group: "}}
 

@@ -4,11 +4,11 @@ import pytest
 from fake_decoder import CHAT_TEMPLATE
 from prompt_nodes import call_of
 
-from pipelines.errors import RequestError
-from pipelines.loading import Resources
+from pipelines.base.errors import RequestError
+from pipelines.loading.load import Resources
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
-from pipelines.tasks import GenerationInput, PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput, PoolingInput
 from pipelines.wire.address import EngineAddress
 
 USER = [{"role": "user", "content": "Hello"}]

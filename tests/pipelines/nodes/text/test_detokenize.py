@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, decoders, models
 from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
-from pipelines.values import StreamChoice, TokenLogprobs, Tokens
+from pipelines.values.node_values import StreamChoice, TokenLogprobs, Tokens
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece

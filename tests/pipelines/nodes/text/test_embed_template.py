@@ -9,8 +9,8 @@ from fake_decoder import CHAT_TEMPLATE
 from prompt_nodes import call_of, loaded
 
 from pipelines.nodes.text.templates.embed_template import EmbedTemplate
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 USER = {"role": "user", "content": "Hello"}
 BEGIN, END = "<|im_start|>", "<|im_end|>\n"

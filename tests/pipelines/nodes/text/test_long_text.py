@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from pipelines.cancellation import WorkCancelled, cancelled_by
-from pipelines.errors import RequestError
+from pipelines.base.cancellation import WorkCancelled, cancelled_by
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.tokenizing import long_text
 from pipelines.nodes.text.tokenizing.long_text import LongTextReader
 

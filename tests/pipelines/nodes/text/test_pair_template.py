@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from prompt_nodes import call_of, loaded
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.templates.pair_template import PairTemplate
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 TEMPLATE = """\
 {%- for message in messages %}{{ message.role }}:

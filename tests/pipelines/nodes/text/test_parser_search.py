@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipelines.nodes.text.parser_search import Found, find_parsers
+from pipelines.nodes.text.parser_search.search import Found, find_parsers
 from pipelines.nodes.text.parsers import REASONING, TOOLS
 from pipelines.nodes.text.templates import trials
 from pipelines.nodes.text.templates.trials import ANSWER, CALLED, CITIES, FUNCTION, OPTIONS, THOUGHT, Trials

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.generation.output_guide import check_guidable, grammar_writer, guide_spec
 from pipelines.nodes.text.parsers.tools.forms import NO_PARAMETERS
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.tasks import Constraint, GenerationInput
-from pipelines.values import Stream, StreamChoice, TextUpdate, Tokens
+from pipelines.values.node_values import Stream, StreamChoice, TextUpdate, Tokens
+from pipelines.values.tasks import Constraint, GenerationInput
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 from pipelines.wire.token_piece import TokenPiece
 

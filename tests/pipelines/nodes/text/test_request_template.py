@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from pipelines.bounded_processes import BoundedProcesses
-from pipelines.errors import RequestError
+from pipelines.base.bounded_processes import BoundedProcesses
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.templates import request_template
 from pipelines.nodes.text.templates.jinja_template import MAX_PROMPT_CHARS, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate

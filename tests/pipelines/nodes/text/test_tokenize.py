@@ -7,11 +7,11 @@ import pytest
 from breadth import after
 from prompt_nodes import call_of, framed_tokenizer
 
-from pipelines.errors import ContextTooLong, RequestError
-from pipelines.loading import Resources
+from pipelines.base.errors import ContextTooLong, RequestError
+from pipelines.loading.load import Resources
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
-from pipelines.tasks import GenerationInput, PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput, PoolingInput
 from pipelines.wire.address import EngineAddress
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo"

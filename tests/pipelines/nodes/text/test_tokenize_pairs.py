@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_nodes import call_of, framed_tokenizer, loaded
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.tokenizing.tokenize_pairs import TokenizePairs
-from pipelines.tasks import PoolingInput
-from pipelines.values import Prompt
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
 
 TEMPLATE = """{{ instruction | default("judge") }}: \
 {{ messages | selectattr("role", "eq", "query") | map(attribute="content") | first }} / \

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import pipelines.nodes.voice.espeak as espeak
-from pipelines.errors import EngineError
+from pipelines.base.errors import EngineError
 from pipelines.nodes.voice.espeak import Espeak, find_espeak
 
 needs_espeak = pytest.mark.skipif(find_espeak() is None, reason="espeak-ng is not installed")

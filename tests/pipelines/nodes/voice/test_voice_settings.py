@@ -5,7 +5,7 @@ import json
 import pytest
 from voice_models import IDS, voice_config
 
-from pipelines.errors import RequestError
+from pipelines.base.errors import RequestError
 from pipelines.nodes.voice.voice_settings import read_voice_settings
 
 

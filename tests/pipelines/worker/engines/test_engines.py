@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from patience import PATIENCE_S, until
 
-from pipelines.errors import EngineError, NotFound, Overloaded, Unavailable
+from pipelines.base.errors import EngineError, NotFound, Overloaded, Unavailable
 from pipelines.telemetry.request_record import RequestRecord
 from pipelines.wire.client import EngineClient
 from pipelines.wire.engine_view import HostProcess, ModelTotals

@@ -16,16 +16,7 @@ from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
-from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
-from pipelines.host.backends.onnx.decoder_format import (
-    CONTEXT_FRAMES,
-    INPUT_IDS,
-    LOGITS,
-    LOGITS_INDICES,
-    POSITION_IDS,
-)
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
@@ -49,7 +40,16 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     SLOTS,
     TABLE,
 )
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.step import Step
+from pipelines.onnx_format.decoder_format import (
+    CONTEXT_FRAMES,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
 
 ADVICE = dict.fromkeys(
     ("f16", "bf16"),

@@ -14,8 +14,6 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
     PROBE_BATCH,
@@ -30,7 +28,9 @@ from pipelines.host.backends.encoder_io import (
 from pipelines.host.backends.onnx.low_rank_products import add_low_rank
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 """Types of values that ONNX Runtime returns as numpy arrays; bfloat16 is not one of them."""

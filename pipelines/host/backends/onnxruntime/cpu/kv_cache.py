@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ops.cache_blocks import copy_blocks
 from pipelines.host.backends.block_bytes import joined, put_back
 from pipelines.host.backends.host_memory import aligned_zeros, prefault
-from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
+from pipelines.onnx_format.decoder_format import SIDES, AttentionLayer
 
 
 class OnnxCpuCacheLayout:

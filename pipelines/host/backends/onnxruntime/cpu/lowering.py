@@ -13,14 +13,6 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
-from pipelines.host.backends.onnx.decoder_format import (
-    ATTENTION,
-    CONTEXT_ATTENTION,
-    DOMAIN,
-    INPUT_IDS,
-    SIDES,
-    AttentionLayer,
-)
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
@@ -32,6 +24,14 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     PAST,
     SLOTS,
     TABLE,
+)
+from pipelines.onnx_format.decoder_format import (
+    ATTENTION,
+    CONTEXT_ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    SIDES,
+    AttentionLayer,
 )
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}

@@ -13,12 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cache_blocks import slot_mapping
-from pipelines.host.backends.onnx.decoder_format import (
-    CONTEXT_FRAMES,
-    INPUT_IDS,
-    LOGITS_INDICES,
-    POSITION_IDS,
-)
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
     FRAME_SLOTS,
@@ -28,7 +22,13 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     SLOTS,
     TABLE,
 )
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
+from pipelines.onnx_format.decoder_format import (
+    CONTEXT_FRAMES,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
 
 Indices = NDArray[np.int64]
 PLACEHOLDER_INDEX = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled

@@ -11,11 +11,11 @@ import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
 from ops.cuda.step_inputs import StepInputs
-from pipelines.host.backends.onnx.decoder_format import LOGITS
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import AdapterPools, StepAdapters
 from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache
 from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
 from pipelines.host.backends.onnxruntime.step_input_names import METADATA
+from pipelines.onnx_format.decoder_format import LOGITS
 
 INPUT_TYPES = {
     "input_ids": np.int64,

@@ -18,8 +18,6 @@ from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.sampling import CudaSamplingOps
 from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
 from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, ProductShape
-from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import EVERY, AdapterPools
 from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
@@ -41,7 +39,9 @@ from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, StepPart, split_step
 from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps, warmup_step
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, version
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.step import Step
 
 CACHE_SHARE = 0.9
 """The cache's part of the memory that is free after the largest steps; the rest is for CUDA graphs and

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ops.cuda.device import Device
-from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.contracts.device_errors import DeviceLost
 
 STICKY = (
     "illegal memory access",

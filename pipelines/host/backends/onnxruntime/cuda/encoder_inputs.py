@@ -10,7 +10,7 @@ from ops.cuda.device import Array, Device
 from ops.cuda.device_buffers import DeviceBuffers
 from ops.cuda.packed_arrays import pack_arrays
 from pipelines.host.backends.encoder_io import input_arrays
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import TokenBatch
 
 THREADS = 256
 COMPUTED_INPUTS = frozenset({"attention_mask", "position_ids"})

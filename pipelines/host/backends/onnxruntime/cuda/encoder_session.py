@@ -14,8 +14,6 @@ from ops.cuda.device import Array, Device
 from ops.cuda.device_buffers import DeviceBuffers
 from ops.cuda.pooling import CudaPoolingOps
 from pipelines.adapters.weights import WithoutAdapters
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import PROBE_BATCH, blank_batch, output_shape
 from pipelines.host.backends.onnxruntime.cuda.bindings import run_options
@@ -26,7 +24,9 @@ from pipelines.host.backends.onnxruntime.cuda.provider import EncoderRuntime
 from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, require_provider, version
 from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
-from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import EncoderSettings
 
 log = logging.getLogger(__name__)
 

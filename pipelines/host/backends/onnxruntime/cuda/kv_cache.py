@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ops.cuda import cache_blocks
 from ops.cuda.device import Device
 from pipelines.host.backends.block_bytes import joined, put_back
-from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import CacheElement
-from pipelines.host.engine.step import Step
+from pipelines.host.contracts.step import Step
+from pipelines.onnx_format.decoder_format import SIDES, AttentionLayer
 
 STORAGE: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.float32}
 """Bytes of an element → the array type that stores it; numpy lacks bfloat16 and float8."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.onnx_format.decoder_format import AttentionLayer
 
 
 class CacheElement(NamedTuple):

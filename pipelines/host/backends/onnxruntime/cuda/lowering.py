@@ -12,8 +12,6 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     ELEMENTS,
@@ -23,6 +21,8 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
 )
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
 
 CONTRIB = "com.microsoft"
 NUM_INPUTS = 17

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import onnxruntime as ort
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
+from pipelines.host.contracts.device_errors import ModelError
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import onnxruntime as ort
 
 from ops.cuda.device import CupyDevice, Device, DeviceError
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import CAPTURE_LOCK
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
+from pipelines.host.contracts.device_errors import ModelError
 
 
 def start_device(number: int) -> tuple[Device, CudaRuntime]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.contracts.step import Step, no_pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.adapters.weights import BASE
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GraphShape
-from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.contracts.step import Step, no_pairs
 
 
 def attention_bounds(shape: GraphShape, block_tokens: int) -> tuple[int, int, int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
-from pipelines.nodes.text.parsers.tags import TagScanner
 
 MESSAGE, START = "<|message|>", "<|start|>assistant"
 ENDS = ("<|eom|>", "<|eot|>")

@@ -6,8 +6,8 @@ content.
 
 from __future__ import annotations
 
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.reasoning.think import Markers, Think, Unopened
-from pipelines.nodes.text.parsers.tags import TagScanner
 
 
 class Enclosed:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
-from pipelines.nodes.text.parsers.tags import TagScanner
 
 CHANNEL, MESSAGE, START, CALL = "<|channel|>", "<|message|>", "<|start|>", "<|call|>"
 ENDS = ("<|end|>", CALL, "<|return|>")

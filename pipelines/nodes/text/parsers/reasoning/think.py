@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner
 
 Unopened = Literal["text", "shown", "held"]
 """What is done with text that no opening marker precedes, while a closing one may show that it is reasoning.

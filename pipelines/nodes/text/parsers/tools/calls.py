@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.declared import Declared
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson, whole_characters
-from pipelines.values import ToolCallPiece
+from pipelines.values.node_values import ToolCallPiece
 
 
 def new_id() -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink
 from pipelines.nodes.text.parsers.tools.declared import Declared
 

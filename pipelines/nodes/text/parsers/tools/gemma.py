@@ -10,7 +10,7 @@ import re
 from functools import partial
 from typing import Any
 
-from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
 from pipelines.nodes.text.parsers.tools.literals import Literals

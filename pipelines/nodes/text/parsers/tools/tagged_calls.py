@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
 from pipelines.nodes.text.parsers.tools.model_json import as_json

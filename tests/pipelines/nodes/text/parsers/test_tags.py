@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.nodes.text.parsers.tags import TagScanner, overlap
+from pipelines.nodes.text.markup.tags import TagScanner, overlap
 
 
 def scan(pieces, *tags):

@@ -1,0 +1,1 @@
+"""Decoders in OpenVINO, read from IR or ONNX."""

@@ -1,0 +1,326 @@
+"""Runs a decoder on OpenVINO, one packed step at a time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from ops import numpy_ops
+from ops.contract import SamplingOps
+from pipelines.adapters.weights import AdapterWeights
+from pipelines.base.prepared_models import digest
+from pipelines.host.backends.adapter_inputs import AdapterInputs
+from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.embedded_tokens import RowInputs
+from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
+from pipelines.host.backends.openvino.decoder.request_inputs import RequestInputs
+from pipelines.host.backends.openvino.model.activation_groups import ROUNDING
+from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
+from pipelines.host.backends.openvino.paging.frame_inputs import FrameInputs
+from pipelines.host.backends.openvino.paging.frame_writer import FrameModel, FrameWriter, as_blocks
+from pipelines.host.backends.openvino.paging.input_tables import TableLayout
+from pipelines.host.backends.openvino.paging.kv_cache import OpenVINOCache, OpenVINOCacheLayout
+from pipelines.host.backends.openvino.paging.paged_attention import STATE_INPUT, last_line
+from pipelines.host.backends.openvino.paging.sparse_prefill import without_middle
+from pipelines.host.backends.openvino.paging.state_tables import NUM_SPARE, StateTables
+from pipelines.host.backends.openvino.paging.step_inputs import (
+    StepInputs,
+    padded,
+    rounded_up,
+    step_inputs,
+    warmup_inputs,
+    warmup_shapes,
+)
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.step import Step
+
+NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
+MAX_WARMUP_S = 0.5
+"""Upper limit in seconds of a warm-up step."""
+NUM_CHANGES = 3
+"""Shapes whose first step after another one is timed at warm-up."""
+TOKENS_PER_READ = 16
+"""Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
+
+
+class OpenVINOSession:
+    """One compiled decoder and its cache (`DecoderSession`).
+
+    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation exports it, or a model.onnx,
+    with its weights and config.json beside it.  Raises `ModelError`.
+
+    OpenVINO repacks weights when it first computes.  The constructor triggers it, so that no request waits
+    for it and the cache is sized after it; of the file only the embedding tables stay mapped.  The cache has
+    one more block than requested, which no sequence uses: only warm-up steps and padding write to it.
+    `first_step` is the digest of the logits of the first warm-up step.
+
+    With the precision f32 no matrix product has one row only: OpenVINO sums one row in another order than
+    two or more, which all have the same sums.  So a token's logits do not depend on the rest of its step.
+    """
+
+    ops: SamplingOps = numpy_ops
+    can_swap = False
+
+    def __init__(
+        self,
+        path: Path,
+        settings: OpenVINOSettings | None = None,
+        read: ReadDecoder | None = None,
+        more_properties: Mapping[str, Any] = NO_PROPERTIES,
+    ) -> None:
+        """`read`: what is compiled, when the file was read before; `more_properties`: of OpenVINO, with which
+        it is.
+        """
+        settings = settings or OpenVINOSettings()
+        properties = {**checked_properties(settings), **more_properties}
+        self._min_rows = 2 if settings.precision == "f32" else 1
+        self._max_tokens = 0
+        self._retained = settings.retained
+        read = read or read_decoder(path, settings)
+        model, self.max_context, self._files = read.model, read.max_context, read.files
+        self.frame_size, self.max_frames = read.frame_size, read.max_frames
+        self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
+        self.whole_images = read.embedded.whole_images
+        self._rows = RowInputs(read.embedded)
+        if self.frame_size or settings.headless:
+            properties["KV_CACHE_PRECISION"] = _whole_cache(settings)
+        with release_pages_during(self._files):
+            compiled = _compile(model, settings.device, properties)
+            self._compiled: ov.CompiledModel | None = compiled
+            self._layout = OpenVINOCacheLayout(compiled)
+            self.block_tokens = self._layout.block_tokens
+            self.block_bytes = self._layout.row_bytes
+            self._state_layout = TableLayout(compiled, STATE_INPUT)
+            self.state_bytes = self._state_layout.row_bytes
+            self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
+            self._facts = self._read_facts(compiled, settings.device)
+            self._request: ov.InferRequest | None = compiled.create_infer_request()
+            ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
+            self._inputs: RequestInputs | None = RequestInputs(self._request, ports)
+            self._compile_frames(read.frames, settings.device, properties)
+            self._place_cache(0)
+            self._place_states(0)
+            self.products = read.products
+            self._adapters = AdapterInputs(read.products, self._inputs.give, dtype=read.adapter_dtype)
+            self.first_step = digest(self._run_warmup(1, 1).tobytes())
+        self._shapes_to_warm: list[tuple[int, int]] = []
+        self.step_times_s: dict[int, float] = {}
+        self._changes_s: list[float] = []
+
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        self._max_tokens = max_tokens
+        num_warm = min(max_sequences, NUM_SPARE) if self.state_bytes else max_sequences
+        self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
+        return default_cache_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
+        if num_host_blocks:
+            raise ValueError(NO_SWAP_SPACE)
+        self._place_cache(num_blocks).prefault()
+        self._place_states(num_states)
+
+    def _compile_frames(self, frames: FrameModel | None, device: str, properties: dict[str, Any]) -> None:
+        """Compile what computes keys and values of frames, in the form of the compiled decoder's cache."""
+        self._frame_writer: FrameWriter | None = None
+        self._frames: FrameInputs | None = None
+        if frames is not None:
+            compiled = _compile(as_blocks(frames.model, self._layout), device, properties)
+            self._frame_writer = FrameWriter(compiled, self._layout, self.frame_size, frames.numbers)
+
+    def _place_cache(self, num_blocks: int) -> OpenVINOCache:
+        """Give the model a new cache of `num_blocks` blocks and the spare block."""
+        self._spare_block = num_blocks
+        memory = OpenVINOCache(self._layout, num_blocks + 1)
+        self._set_tensors(memory.tensors)
+        self._memory: OpenVINOCache | None = memory
+        if self._frame_writer is not None:
+            self._frames = FrameInputs(self._frame_writer, memory, num_blocks + 1)
+        return memory
+
+    def _place_states(self, num_states: int) -> None:
+        """Give the model new tables for `num_states` recurrent states."""
+        self._states = StateTables(self._state_layout, num_states)
+        self._set_tensors(self._states.tensors)
+
+    def _set_tensors(self, tensors: Mapping[str, ov.Tensor]) -> None:
+        assert self._request is not None
+        for name, tensor in tensors.items():
+            self._request.set_tensor(name, tensor)
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        assert self._memory is not None, "run comes between allocate and close"
+        if len(step.copies):
+            self._memory.copy(step.copies)
+        if self._frames is not None and len(step.new_frames):
+            self._frames.write(step)
+        read = step if self._retained is None else without_middle(step, self._retained, self.block_tokens)
+        inputs = self._padded(step_inputs(read))
+        num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
+        inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
+        inputs |= self._rows.of(step, len(inputs["input_ids"]))
+        if self._frames is not None:
+            inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
+        if self.state_bytes:
+            num_more = len(inputs["past_lens"]) - step.num_seqs
+            inputs = inputs | self._states.step_inputs(step, num_more)
+        return self._infer(inputs)[: step.num_logits]
+
+    def _padded(self, inputs: StepInputs) -> StepInputs:
+        """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
+        tokens, rows = len(inputs["input_ids"]), len(inputs[LOGITS_INPUT])
+        num_tokens = max(self._min_rows, min(rounded_up(tokens), max(self._max_tokens, tokens)))
+        num_rows = max(self._min_rows, rounded_up(rows))
+        return padded(inputs, num_tokens, num_rows, self._spare_block, self.block_tokens)
+
+    def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab]."""
+        assert self._request is not None
+        assert self._inputs is not None
+        self._inputs.write(inputs)
+        self._request.infer(share_outputs=True, decode_strings=False)
+        logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return logits.reshape(-1, self.vocab_size)
+
+    def warm(self) -> bool:
+        """Run one more shape of steps, the first of which takes longer; return whether more are left."""
+        assert self._memory is not None, "warm comes between allocate and close"
+        if self._shapes_to_warm:
+            self._time_step(*self._shapes_to_warm.pop(0))
+        self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
+        if not self._shapes_to_warm:
+            self._release_files()
+        return bool(self._shapes_to_warm)
+
+    def _release_files(self) -> None:
+        """Release pages of weights: some processors want them packed anew for wide steps, and read them
+        again.
+        """
+        for file in self._files:
+            file.release_pages()
+
+    def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
+        """Whether such a step is short enough that a new request does not wait long for its end."""
+        return num_seqs * num_tokens * self.step_times_s.get(1, 0) < MAX_WARMUP_S * TOKENS_PER_READ
+
+    def _time_step(self, num_seqs: int, num_tokens: int) -> None:
+        """Run a shape twice: the first step of a shape is slow, the time of the second is stored."""
+        self._run_warmup(num_seqs, num_tokens)
+        if num_tokens == 1:
+            same_s = self.step_times_s[num_seqs] = self._timed(num_seqs)
+            if 1 < num_seqs <= NUM_CHANGES + 1:
+                self._run_warmup(1, 1)
+                self._changes_s.append(self._timed(num_seqs) - same_s)
+
+    @property
+    def shape_change_s(self) -> float:
+        return max(0.0, statistics.median(self._changes_s)) if self._changes_s else 0.0
+
+    def _timed(self, num_seqs: int) -> float:
+        start_s = perf_counter()
+        self._run_warmup(num_seqs, 1)
+        return perf_counter() - start_s
+
+    def _run_warmup(self, num_seqs: int, num_tokens: int) -> NDArray[np.float32]:
+        """Run a warm-up step in the spare block; return its logits, which the next step overwrites."""
+        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
+        inputs |= self._adapters.none()
+        if self._frames is not None:
+            inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
+        if self.state_bytes:
+            inputs = inputs | self._states.warmup_inputs(num_seqs)
+        return self._infer(inputs)
+
+    def read_block(self, block: int) -> NDArray[np.uint8]:
+        assert self._memory is not None, "blocks are there between allocate and close"
+        return self._memory.read_row(block)
+
+    def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
+        assert self._memory is not None, "blocks are there between allocate and close"
+        self._memory.write_row(block, content)
+
+    def put_adapter(self, number: int, weights: AdapterWeights) -> None:
+        self._adapters.put(number, weights)
+
+    def drop_adapter(self, number: int) -> None:
+        self._adapters.drop(number)
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def _read_facts(self, compiled: ov.CompiledModel, device: str) -> dict[str, str]:
+        return {
+            "engine": f"openvino {ov.__version__.split('-')[0]}",
+            "device": device,
+            "precision": compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+            "activation_group": str(compiled.get_property(ROUNDING)),
+            "sparse_prefill": "none" if self._retained is None else "{}+{}".format(*self._retained),
+            "kv_cache": self._layout.element_type,
+            "block_tokens": str(self.block_tokens),
+            "block_bytes": str(self.block_bytes),
+            "state_bytes": str(self.state_bytes),
+        }
+
+    def close(self) -> None:
+        """Free the model and the cache; the properties stay.  A second call has no effect."""
+        self._request = self._compiled = self._memory = self._frame_writer = self._frames = None
+        self._adapters = AdapterInputs({}, lambda name, array: None)
+        self._inputs = None
+        self._states = StateTables(self._state_layout, 0)
+        self._files = []  # which the compiled model was reading
+
+
+def _whole_cache(settings: OpenVINOSettings) -> str:
+    """The cache's element type for a decoder that attends to frames, or whose states are read: that of the
+    activations.
+
+    A quantized cache has scales for several keys together, which each step would round again.
+    """
+    if settings.kv_cache in ("u8", "i8", "u4"):
+        raise ModelError(
+            f"kv_cache {settings.kv_cache}: a decoder that attends to the frames of an encoder has a cache "
+            "of f32, bf16 or f16; remove the line."
+        )
+    precision = settings.precision or _name(ov.Core().get_property("CPU", "INFERENCE_PRECISION_HINT"))
+    return settings.kv_cache or precision
+
+
+def _name(element_type: ov.Type) -> str:
+    return str(element_type.to_string())
+
+
+def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
+    """The settings as properties of the device.  Raises `ModelError` naming what it does not support."""
+    core, device = ov.Core(), settings.device.upper()
+    if device not in core.available_devices:
+        here = ", ".join(one.lower() for one in core.available_devices)
+        raise ModelError(f"device {settings.device} is not available; OpenVINO finds: {here}.")
+    if device != "CPU":
+        raise ModelError(
+            f"device {settings.device}: its cache is in host memory, which only cpu can write to."
+        )
+    if settings.precision == "f32" and settings.activation_group:
+        raise ModelError("activation_group: with precision f32 no activation is rounded; remove one of both.")
+    properties = settings.properties()
+    known = core.get_property(device, "SUPPORTED_PROPERTIES")
+    unknown = [name for name in properties if known.get(name) != "RW"]
+    if unknown:
+        missing = ", ".join(unknown)
+        raise ModelError(f"device {settings.device} has no {missing} in OpenVINO {ov.__version__}.")
+    return properties
+
+
+def _compile(model: ov.Model, device: str, properties: dict[str, Any]) -> ov.CompiledModel:
+    try:
+        return ov.Core().compile_model(model, device.upper(), properties)
+    except RuntimeError as error:
+        raise ModelError(f"OpenVINO cannot compile the model for {device}: {last_line(error)}") from error

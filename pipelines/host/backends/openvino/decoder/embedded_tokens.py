@@ -1,0 +1,105 @@
+"""Lets a paged decoder whose first input is embeddings read token ids, and rows of images for some of them.
+
+optimum-intel exports a model that sees images in parts: the decoder reads embeddings, and the table that
+gives them for token ids is a file of its own.  Here the table becomes a part of the decoder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.paging.deep_rows import add_deep, count_deep
+from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, read_model, weights_beside
+from pipelines.host.backends.openvino.paging.position_axes import GIVEN, spread_positions
+from pipelines.host.backends.openvino.paging.step_inputs import StepInputs
+from pipelines.host.backends.openvino.paging.token_kinds import KINDS
+from pipelines.host.contracts.step import Step
+
+TABLE = "openvino_text_embeddings_model.xml"
+IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
+
+
+class Embedded(NamedTuple):
+    """The length of the rows that a decoder reads, on how many axes their positions are, whether those of an
+    image see one another, and the mapped weights of its table.
+    """
+
+    row_size: int = 0
+    position_axes: int = 1
+    whole_images: bool = False
+    table: MappedFile | None = None
+
+
+def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
+    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
+    the rows are read in the place of the embeddings of those tokens; what follows in a row is added after its
+    first layers.  A model that reads ids is not changed.  Raises `ModelError`.
+    """
+    given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
+    if EMBEDDINGS not in given:
+        return Embedded()
+    embeddings = given[EMBEDDINGS].output(0)
+    weights = weights_beside(folder / TABLE)
+    table = read_model(folder / TABLE, weights)
+    size = table.output().partial_shape[-1].get_length()
+    num_deep = count_deep(model)
+    ids, given_rows, places = (
+        _input(IDS, [-1], np.int64),
+        _input(ROWS, [-1, size * (1 + num_deep)], np.float32),
+        _input(PLACES, [-1], np.int64),
+    )
+    split = ops.split(given_rows, np.int64(1), 1 + num_deep) if num_deep else given_rows
+    rows, *deep = split.outputs()
+    one_text = ops.unsqueeze(ids, np.int64(0))
+    for reader in table.input().get_target_inputs():
+        reader.replace_source_output(one_text.output(0))
+    looked_up = table.get_results()[0].input_value(0)
+    flat = ops.convert(ops.reshape(looked_up, np.array([-1, size], np.int64), False), "f32")
+    read = ops.scatter_update(flat, places, rows, np.int64(0))
+    for reader in embeddings.get_target_inputs():
+        reader.replace_source_output(read.output(0))
+    model.remove_parameter(given[EMBEDDINGS])
+    model.add_parameters([ids, given_rows, places])
+    if deep:
+        add_deep(model, deep, places, ids)
+    position_axes = spread_positions(model, places)
+    model.validate_nodes_and_infer_types()
+    return Embedded(size * (1 + num_deep), position_axes, KINDS in given, weights)
+
+
+def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
+    parameter = ops.parameter(shape, dtype, name=name)
+    parameter.output(0).set_names({name})
+    return parameter
+
+
+class RowInputs:
+    """The inputs of a step for rows of images; no inputs for a model without them."""
+
+    def __init__(self, embedded: Embedded) -> None:
+        self.none: StepInputs = {}
+        self._has_axes, self._whole_images = embedded.position_axes > 1, embedded.whole_images
+        if embedded.row_size:
+            self.none = {ROWS: np.empty((0, embedded.row_size), np.float32), PLACES: np.empty(0, np.int64)}
+        if self._has_axes:
+            self.none[GIVEN] = np.empty((embedded.position_axes, 0), np.int64)
+        if self._whole_images:
+            self.none[KINDS] = np.empty(0, np.int32)
+
+    def of(self, step: Step, num_tokens: int) -> StepInputs:
+        """The inputs of a step that is padded to `num_tokens` tokens."""
+        if not len(step.given_places):
+            return self.none
+        inputs: StepInputs = {ROWS: step.given_rows, PLACES: step.given_places}
+        if self._has_axes:
+            inputs[GIVEN] = step.given_positions
+        if self._whole_images:
+            inputs[KINDS] = np.zeros(num_tokens, np.int32)
+            inputs[KINDS][step.given_places] = 1
+        return inputs

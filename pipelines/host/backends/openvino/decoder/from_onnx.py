@@ -1,0 +1,333 @@
+"""Converts a decoder in Braid's ONNX format to a paged OpenVINO model, as `paged_attention.py` does for
+exports.
+
+This is the only file that creates OpenVINO's private attention node; its inputs are tested by
+tests/pipelines/host/backends/test_openvino_from_onnx.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+import openvino as ov
+from numpy.typing import ArrayLike, DTypeLike
+from openvino import opset13 as ops
+
+from pipelines.adapters.weights import ProductShape
+from pipelines.host.backends.onnx.block_sums import multiply_block_sums
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.head import nodes_from_head
+from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
+from pipelines.host.backends.onnx.low_rank_products import add_low_rank
+from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.decoder.onnx_weights import (
+    BLOCK_MATMUL,
+    DetachedWeights,
+    convert_block_matmul,
+    detach_weights,
+    rewrite_compressed_weights,
+)
+from pipelines.host.backends.openvino.decoder.token_order import HEADS_LAST, read_in_order, write_in_order
+from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.paging.frame_writer import FRAMES, FrameModel, split_frames
+from pipelines.host.backends.openvino.paging.paged_attention import CACHE_INPUT, last_line
+from pipelines.host.contracts.device_errors import Unsupported
+from pipelines.onnx_format.decoder_format import (
+    ATTENTION,
+    CONTEXT_ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+    AttentionLayer,
+)
+
+STEP_SHAPES: dict[str, list[str | int]] = {
+    "past_lens": ["num_seqs"],
+    "subsequence_begins": ["num_seqs_plus_1"],
+    "block_indices": ["num_blocks_used"],
+    "block_indices_begins": ["num_seqs_plus_1"],
+    "max_context_len": [],
+}
+"""int32 inputs that the graph gains, in the order in which the attention node takes them."""
+
+
+ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
+UNUSED: list[tuple[type, tuple[int, ...]]] = [
+    (np.int32, (0,)),  # windows over which scores are summed
+    *[(np.int32, (0,)), (np.int32, (0,)), (np.float32, (0,))],  # rotated blocks, by how much, their table
+    *[(np.float32, (0,)), (np.int32, ()), (np.int32, ())],  # sparse attention: threshold, block size, stride
+    (np.float32, (0, 0, 0, 0)),  # sinks
+    *[(np.int32, ()), (np.int32, (0,)), (np.int32, (0,)), (np.int32, (0,))],  # eviction by diversity
+    (np.int32, (0,)),  # kinds of tokens
+    *[(np.uint8, (0,)), (np.int32, (0,))],  # bias between queries, and its begins
+]
+"""Type and shape of the last inputs of the attention node, for features that are off."""
+
+LEAST_SUMMED = 1 << 20
+"""Weights of a product from which on int8 sums save more time than the sums of blocks take."""
+
+
+class PagedOnnx(NamedTuple):
+    """A paged model and its weights, which must outlive everything that is compiled from it."""
+
+    model: ov.Model
+    weights: DetachedWeights
+    max_context: int
+    frame_size: int = 0
+    max_frames: int = 0
+    frames: FrameModel | None = None
+    products: Mapping[str, ProductShape] = MappingProxyType({})
+
+
+def read_onnx(path: Path, targets: frozenset[str] | None = None, int8_sums: bool = False) -> PagedOnnx:
+    """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
+    `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.
+
+    Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
+    """
+    return page_decoder(read_decoder(path), targets, int8_sums)
+
+
+def page_decoder(
+    decoder: DecoderModel, targets: frozenset[str] | None = None, int8_sums: bool = False
+) -> PagedOnnx:
+    """Convert a decoder that was read; `decoder.model` is changed."""
+    _refuse_scores(decoder)
+    products = {}
+    if targets is not None:
+        graph = decoder.model.graph
+        products = add_low_rank(graph, targets) | add_low_rank_ends(graph, targets)
+    _declare_inputs(decoder)
+    if int8_sums:  # which OpenVINO does not use where zero points are floats
+        multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
+    rewrite_compressed_weights(decoder.model.graph)
+    weights = detach_weights(decoder.model.graph, decoder.folder)
+    model = _convert(ir.to_proto(decoder.model).SerializeToString())
+    weights.attach(model)
+    _skip_transposes(model)
+    _clear_names(model)
+    attentions = _attentions_to_frames(model)
+    frames = split_frames(model, attentions) if attentions else None
+    for parameter in model.get_parameters():
+        if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
+            parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
+            parameter.set_partial_shape(ov.PartialShape.dynamic(4))
+    model.validate_nodes_and_infer_types()
+    sizes = decoder.max_context, decoder.frame_size, decoder.max_frames
+    return PagedOnnx(model, weights, *sizes, frames, products)
+
+
+def _refuse_scores(decoder: DecoderModel) -> None:
+    """What OpenVINO's attention cannot do with its scores."""
+    kinds = {
+        "caps scores (softcap)": any(layer.softcap for layer in decoder.layers),
+        "adds a bias by distance to scores, as T5's": any(layer.has_bias for layer in decoder.layers),
+    }
+    for kind, has in kinds.items():
+        if has:
+            raise Unsupported(
+                f"{decoder.folder}: its attention {kind}, which OpenVINO's cannot; "
+                "write `engine: onnxruntime`."
+            )
+
+
+# The ONNX graph
+
+
+def _declare_inputs(decoder: DecoderModel) -> None:
+    """Make step and cache inputs of the graph and of its attention nodes; ids and positions lose a rank."""
+    graph = decoder.model.graph
+    step = {ATTENTION: _declare_step(graph, "")}
+    if decoder.frame_size:
+        step[CONTEXT_ATTENTION] = _declare_step(graph, FRAMES)
+    caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
+    for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
+        _extend_inputs(graph, node, [*caches[node.attributes["layer"].as_int()], *step[node.op_type]])
+    for value in list(graph.inputs):
+        if value.name in (INPUT_IDS, POSITION_IDS):
+            _drop_batch(graph, value)
+        elif value.name == LOGITS_INDICES:
+            value.name = LOGITS_INPUT
+
+
+def _declare_step(graph: ir.Graph, prefix: str) -> list[ir.Value]:
+    inputs = [
+        ir.val(prefix + name, ir.DataType.INT32, [f"{prefix}{size}" for size in shape])
+        for name, shape in STEP_SHAPES.items()
+    ]
+    graph.inputs.extend(inputs)
+    return inputs
+
+
+def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -> list[ir.Value]:
+    """Inputs for the layer's keys and values, of any shape with four axes."""
+    cache = [
+        ir.val(f"{side}_cache.{layer.layer}", dtype, [None, None, None, None]) for side in ("key", "value")
+    ]
+    graph.inputs.extend(cache)
+    return cache
+
+
+def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value]) -> None:
+    inputs, attributes = [*node.inputs, *more], dict(node.attributes)
+    longer = ir.node(node.op_type, inputs, attributes, domain=DOMAIN, name=node.name, num_outputs=1)
+    old, new = node.outputs, longer.outputs
+    new[0].name, new[0].type, new[0].shape = old[0].name, old[0].type, old[0].shape
+    ir.convenience.replace_nodes_and_values(graph, node, [node], [longer], old, new)
+
+
+def _drop_batch(graph: ir.Graph, row: ir.Value) -> None:
+    """Declare `row` as [num_tokens]; an Unsqueeze makes [1, num_tokens] of it for its readers."""
+    axis = ir.val(f"{row.name}.axis", const_value=ir.tensor(np.zeros(1, np.int64), name=f"{row.name}.axis"))
+    graph.register_initializer(axis)
+    widened = ir.node("Unsqueeze", [row, axis], name=f"{row.name}.row")
+    out = widened.outputs[0]
+    out.name, out.type, out.shape = f"{row.name}.row", row.type, row.shape
+    for user, index in list(row.uses()):
+        if user is not widened:
+            user.replace_input_with(index, out)
+    row.shape = ir.Shape(["num_tokens"])
+    graph.insert_before(graph[0], widened)
+
+
+# OpenVINO's side
+
+
+def _convert(graph: bytes) -> ov.Model:
+    from openvino.frontend.onnx import ConversionExtension
+
+    core = ov.Core()
+    conversions = {
+        ATTENTION: _attention,
+        CONTEXT_ATTENTION: _context_attention,
+        BLOCK_MATMUL: convert_block_matmul,
+    }
+    for operator, conversion in conversions.items():
+        core.add_extension(ConversionExtension(operator, DOMAIN, conversion))
+    try:
+        return core.read_model(graph)
+    except RuntimeError as error:
+        raise Unsupported(
+            f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_error_summary(error)}. "
+            "`engine: onnxruntime` may."
+        ) from error
+
+
+def _skip_transposes(model: ov.Model) -> None:
+    """Let the attention nodes read and write rows of tokens without transposes."""
+    angles: dict[str, ov.Output] = {}
+    for attention in [node for node in model.get_ops() if node.get_type_name() == "PagedAttentionExtension"]:
+        for number in range(3):
+            read_in_order(_unconverted(attention.input_value(number)).get_node(), angles)
+        for port in attention.output(0).get_target_inputs():
+            write_in_order(*_rows_and_heads(port.get_node()))
+
+
+def _unconverted(value: ov.Output) -> ov.Output:
+    node = value.get_node()
+    return node.input_value(0) if node.get_type_name() == "Convert" else value
+
+
+def _rows_and_heads(converted: ov.Node) -> tuple[ov.Output, ov.Output]:
+    """[tokens, heads * size] and [1, heads, tokens, size] as `_split_heads` makes them of an attention."""
+    (split,) = (port.get_node() for port in converted.output(0).get_target_inputs())
+    (turned,) = (port.get_node() for port in split.output(0).get_target_inputs())
+    return converted.output(0), turned.output(0)
+
+
+def _clear_names(model: ov.Model) -> None:
+    """Remove the names of all values but parameters.
+
+    Where a device removes a node (a Squeeze of an Unsqueeze), the node's input inherits its names: an input
+    would be found under another name.
+    """
+    for node in model.get_ordered_ops():
+        if node.get_type_name() != "Parameter":
+            for output in node.outputs():
+                output.set_names(set())
+
+
+def _attentions_to_frames(model: ov.Model) -> list[ov.Node]:
+    reader = f"{FRAMES}past_lens"
+    step = next((each for each in model.get_parameters() if each.output(0).any_name == reader), None)
+    return [] if step is None else [each.get_node() for each in step.output(0).get_target_inputs()]
+
+
+def _error_summary(error: Exception) -> str:
+    """The last line that starts with dashes, which names operators; the lines after it are general advice."""
+    lines = [line for line in str(error).splitlines() if line.startswith("-- ")]
+    return lines[-1].removeprefix("-- ").rstrip(".:") if lines else last_line(error).rstrip(".")
+
+
+def _attention(node: Any) -> list[ov.Output]:
+    """OpenVINO's attention node for the format's node, which has cache and step among its inputs."""
+    query, key, value = _query_key_value(node)
+    window = max(node.get_attribute("window"), 0)  # 0 is no limit
+    return _split_heads(node, _paged(node, query, key, value, window))
+
+
+def _context_attention(node: Any) -> list[ov.Output]:
+    """The same node for attention to frames: each token is a sequence of its own, whose new key is that of
+    its last frame and whose past are the other frames.  So a token attends to exactly its frames.
+    """
+    query, key, value = _query_key_value(node)
+    return _split_heads(node, _paged(node, query, key, value, 0))
+
+
+def _query_key_value(node: Any) -> Iterator[ov.Output]:
+    heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
+    for number, width in enumerate((heads, kv_heads, kv_heads)):
+        yield _rows(node.get_input(number), width * size)
+
+
+def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window: int) -> ov.Output:
+    """[tokens, heads * size] that the rows of `query` find, over the node's cache and step."""
+    from openvino.op import _PagedAttentionExtension
+
+    kv_heads, size = node.get_attribute("num_kv_heads"), node.get_attribute("head_size")
+    key_cache, value_cache, past, begins, blocks, block_begins, longest = (
+        node.get_input(3 + number) for number in range(2 + len(STEP_SHAPES))
+    )
+    attended = _PagedAttentionExtension(
+        [
+            *(query, key, value),
+            *(key_cache, value_cache, past, begins, blocks, block_begins),
+            _constant(node.get_attribute("scale"), np.float32),
+            _constant(window, np.int32),
+            _constant([], np.float32),  # ALiBi slopes
+            longest,
+            *(_constant(np.zeros(shape), dtype) for dtype, shape in UNUSED),
+        ]
+    )
+    sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
+    for name, number in sizes.items():
+        attended.set_rt_info(number, name)  # the device shapes the cache by it
+    return attended.output(0)
+
+
+def _split_heads(node: Any, rows: ov.Output) -> list[ov.Output]:
+    heads, size = node.get_attribute("num_heads"), node.get_attribute("head_size")
+    dtype = node.get_input(0).get_element_type()
+    split = ops.reshape(ops.convert(rows, dtype), ops.constant([1, -1, heads, size]), False)
+    outputs: list[ov.Output] = ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
+    return outputs
+
+
+def _rows(heads: ov.Output, width: int) -> ov.Output:
+    """[1, heads, tokens, size] → float32[tokens, width = heads * size].
+
+    The device may narrow it again; with bfloat16 inputs it refuses to compute in any other type.
+    """
+    tokens_first = ops.transpose(heads, ops.constant(HEADS_LAST))
+    rows = ops.reshape(tokens_first, ops.constant([-1, width]), False)
+    return ops.convert(rows, "f32").output(0)
+
+
+def _constant(value: ArrayLike, dtype: DTypeLike) -> ov.Output:
+    return ops.constant(np.asarray(value, dtype)).output(0)

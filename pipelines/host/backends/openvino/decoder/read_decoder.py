@@ -1,0 +1,97 @@
+"""Reads a decoder's files and makes of them the paged model that a session compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import openvino as ov
+
+from pipelines.adapters.weights import ProductShape
+from pipelines.host.backends.adapter_inputs import check_products
+from pipelines.host.backends.declared_attention import exact_context
+from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
+from pipelines.host.backends.openvino.decoder.low_rank_ends import add_low_rank_ends
+from pipelines.host.backends.openvino.model.activation_groups import check_group
+from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
+from pipelines.host.backends.openvino.model.lm_head import (
+    compute_logits_in_float32,
+    gather_logits,
+    leave_out_head,
+)
+from pipelines.host.backends.openvino.model.low_rank_products import add_low_rank, narrow_adapters
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.paging.frame_writer import FrameModel
+from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
+from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
+
+NO_PRODUCTS: Mapping[str, ProductShape] = MappingProxyType({})
+
+
+class ReadDecoder(NamedTuple):
+    """The paged model with gathered logit rows, its longest context in tokens, and the files that it reads.
+
+    `frame_size`, `max_frames`: of the frames that it attends to; `embedded`: how it reads images; `frames`:
+    what it computes of frames; `products`: which products adapters may change, `adapter_dtype`: the type of
+    their inputs.
+    """
+
+    model: ov.Model
+    max_context: int
+    files: list[MappedFile]
+    frame_size: int = 0
+    max_frames: int = 0
+    embedded: Embedded = Embedded()
+    frames: FrameModel | None = None
+    products: Mapping[str, ProductShape] = NO_PRODUCTS
+    adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
+
+
+def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
+    """Read a decoder for a session with these settings.  Raises `ModelError`."""
+    targets = settings.targets
+    rounds = settings.precision != "f32" and settings.activation_group != 0
+    if path.suffix == ".onnx":
+        read = _of_onnx(path, targets, rounds and has_int8_sums())
+    else:
+        read = _of_openvino(path, targets, settings.headless)
+    if targets is not None:
+        check_products(path, read.products, read.frame_size)
+    if settings.retained is not None:
+        check_retained(read.model, settings.retained)
+    if settings.activation_group:
+        check_group(read.model, settings.activation_group)
+    compute_logits_in_float32(read.model, rounds)
+    return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
+
+
+def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> ReadDecoder:
+    from pipelines.host.backends.openvino.decoder.from_onnx import read_onnx
+
+    read = read_onnx(path, targets, int8_sums)
+    files = list(read.weights.files.values())
+    sizes = read.frame_size, read.max_frames
+    return ReadDecoder(
+        *(read.model, read.max_context, files, *sizes), frames=read.frames, products=read.products
+    )
+
+
+def _of_openvino(path: Path, targets: frozenset[str] | None, headless: bool) -> ReadDecoder:
+    weights = weights_beside(path)
+    model = read_paged(path, weights)
+    gather_logits(model)
+    products = {} if targets is None else add_low_rank(model, targets)
+    if headless:
+        leave_out_head(model)
+    embedded = embed_tokens(model, path.parent)
+    if targets is not None and not headless:
+        products |= add_low_rank_ends(model, targets)
+    config = path.parent / "config.json"
+    max_context = exact_context(read_config(config), read_max_context(config))
+    files = [file for file in (weights, embedded.table) if file is not None]
+    return ReadDecoder(model, max_context, files, embedded=embedded, products=products)

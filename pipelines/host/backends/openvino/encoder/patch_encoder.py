@@ -1,0 +1,148 @@
+"""Runs the encoder of a Qwen-VL, which reads images of any shape and is exported in parts.
+
+One embeds patches, one (`_merger`) has the layers and makes one row of several patches, and one of Qwen3-VL
+(`_pos`) is a table of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+from openvino import opset13 as ops
+
+from ops import pooling
+from ops.contract import PoolingOps
+from pipelines.adapters.weights import WithoutAdapters
+from pipelines.host.backends.grid_inputs import (
+    CORNERS,
+    ORDER,
+    ROTATIONS,
+    SEEN,
+    SHARES,
+    WINDOWS,
+    grid_inputs,
+    read_patches,
+)
+from pipelines.host.backends.model_config import read_config
+from pipelines.host.backends.openvino.encoder.encoder_model import (
+    compile_encoder,
+    facts_of,
+    read_encoder,
+    weights_beside,
+)
+from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
+from pipelines.host.backends.openvino.paging.paged_attention import last_line
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_contract import Columns, EncoderSettings
+
+MERGER = "openvino_vision_embeddings_merger_model.xml"
+TABLE = "openvino_vision_embeddings_pos_model.xml"
+PATCHES, DEEP = "hidden_states", "deepstack_feature_lists"
+"""What the first part reads; rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES})
+MAX_TOKENS = 4096
+"""Of one image: its patches see one another in a mask of 64 × MAX_TOKENS² bytes, a gigabyte."""
+GOOD_TOKENS = 256
+"""Images of at most that number together run in one call: the same mask hides them from one another."""
+
+
+def has_merger(path: Path) -> bool:
+    """Whether an encoder of images is exported in two parts."""
+    return path.with_name(MERGER).is_file()
+
+
+class PatchEncoder(WithoutAdapters):
+    """One compiled encoder of both parts (`EncoderSession`).  Raises `ModelError`."""
+
+    ops: PoolingOps = pooling
+    per_token = True
+    vocab_size = 1
+    max_tokens = MAX_TOKENS
+    good_batch_tokens = GOOD_TOKENS
+
+    def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
+        self._patches = read_patches(read_config(path.parent / "config.json"))
+        self.columns: Columns | None = (self._patches.per_token * self._patches.numbers,)
+        merger = path.with_name(MERGER)
+        parts = [part for part in (path, merger, path.with_name(TABLE)) if part.is_file()]
+        files = [weights_beside(part) for part in parts]
+        self._files = [file for file in files if file is not None]
+        model = _joined(*(read_encoder(part, file) for part, file in zip(parts, files, strict=True)))
+        self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
+        if unknown := sorted(set(self._inputs) - INPUTS):
+            raise ModelError(f"{merger} needs inputs that are not computed: {', '.join(unknown)}.")
+        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length()
+        self.size = model.output(0).get_partial_shape()[-1].get_length()
+        with release_pages_during(self._files):
+            compiled = compile_encoder(merger, model, settings or EncoderSettings())
+            self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._infer(np.zeros((1, *self.columns), np.float32), np.ones((1, 2), np.int32))
+        self._facts = facts_of(compiled)
+
+    def run(self, batch: TokenBatch) -> NDArray[np.float32]:
+        assert batch.features is not None
+        assert batch.grids is not None
+        rows = self._infer(batch.features, batch.grids)
+        if len(batch.lengths) == 1:
+            return rows[None]
+        padded = np.zeros((*batch.ids.shape, self.size), np.float32)
+        padded[batch.mask.astype(bool)] = rows
+        return padded
+
+    def _infer(self, features: NDArray[np.float32], grids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """float32[tokens, size]."""
+        assert self._request is not None, "run comes before close"
+        inputs = grid_inputs(grids, self._patches, self._num_angles)
+        inputs[PATCHES] = np.require(features.reshape(-1, self._patches.numbers), np.float32, ["C", "W"])
+        for name, index in self._inputs.items():
+            self._request.set_input_tensor(index, ov.Tensor(inputs[name], shared_memory=True))
+        try:
+            self._request.infer(share_outputs=True, decode_strings=False)
+        except RuntimeError as error:
+            raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
+        rows: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return rows
+
+    def warm(self) -> bool:
+        return False
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def close(self) -> None:
+        """Free the model; the properties stay.  A second call has no effect."""
+        self._request = None
+        self._files = []  # which the compiled model was reading
+
+
+def _joined(embedding: ov.Model, merger: ov.Model, table: ov.Model | None = None) -> ov.Model:
+    """All parts as one model, which reads patches and gives one row for each token."""
+    patches = embedding.get_parameters()[0]
+    patches.output(0).set_names({PATCHES})
+    (between,) = (one for one in merger.get_parameters() if PATCHES in one.output(0).names)
+    given, embedded = [patches], embedding.get_results()[0].input_value(0)
+    if table is not None:
+        corners, shares = table.get_parameters()[0], ops.parameter([4, -1], np.float32, name=SHARES)
+        corners.output(0).set_names({CORNERS})
+        shares.output(0).set_names({SHARES})
+        places = ops.multiply(table.get_results()[0].input_value(0), ops.unsqueeze(shares, np.int64(2)))
+        embedded = ops.add(embedded, ops.reduce_sum(places, np.int64(0))).output(0)
+        given += [corners, shares]
+    for reader in between.output(0).get_target_inputs():
+        reader.replace_source_output(embedded)
+    between.output(0).set_names(set())
+    others = [
+        one for one in merger.get_parameters() if one is not between and PATCHES not in one.output(0).names
+    ]
+    rows = merger.get_results()[0].input_value(0)
+    deep = [one.input_value(0) for one in merger.get_results() if DEEP in one.output(0).names]
+    if deep:
+        by_token = ops.transpose(deep[0], np.array([1, 0, 2]))
+        flat = ops.reshape(by_token, np.array([0, -1]), True)
+        rows = ops.concat([rows, flat], 1).output(0)
+    return ov.Model([rows], [*others, *given])

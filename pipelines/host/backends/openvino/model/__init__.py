@@ -1,0 +1,1 @@
+"""Reads and rewrites OpenVINO models: weights, linear layers, adapters."""

@@ -1,0 +1,40 @@
+"""How many activations share a scale where products with weights of few bits round them to eight bits."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import openvino as ov
+
+from pipelines.host.backends.openvino.model.low_rank_products import has_weight, product_shape
+from pipelines.host.contracts.device_errors import ModelError
+
+ROUNDING = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
+"""OpenVINO's property."""
+COMPRESSED = ("u8", "i8", "u4", "i4")
+
+
+def check_group(model: ov.Model, group: int) -> None:
+    """Raise `ModelError` where `group` does not divide every product's activations and groups of weights.
+
+    OpenVINO would leave the activations of such a product as they are, which is slower.
+    """
+    sizes = [_weights_per_scale(node) for node in model.get_ops() if node.get_type_name() == "MatMul"]
+    common = gcd(*(size for size in sizes if size))
+    if not common:
+        raise ModelError("activation_group: this model has no weights of four or eight bits.")
+    if common % group:
+        raise ModelError(f"activation_group: {group} does not divide the {common} weights of a scale.")
+
+
+def _weights_per_scale(node: ov.Node) -> int:
+    """Of the weights that a number of the output is computed from; 0 for products without compressed ones."""
+    if not has_weight(node):
+        return 0
+    weight = node.input_value(1).get_node()
+    while weight.get_input_size():
+        weight = weight.input_value(0).get_node()
+    if weight.get_element_type().to_string() not in COMPRESSED:
+        return 0
+    shape = list(weight.get_output_shape(0))
+    return product_shape(node).size_in if len(shape) == 2 else shape[-1]

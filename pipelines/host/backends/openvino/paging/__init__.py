@@ -1,0 +1,1 @@
+"""Paged attention in OpenVINO: the key-value cache, its tables, the inputs of a step."""

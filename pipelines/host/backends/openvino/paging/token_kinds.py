@@ -1,0 +1,49 @@
+"""Lets the tokens of an image see one another in a paged decoder that was exported with that.
+
+OpenVINO's transformation cuts the kinds of tokens off the masks without a word, though its attention has an
+input for them: tokens of kind 1 that follow one another in a step see each other, others see what is before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+from pipelines.host.contracts.device_errors import ModelError
+
+KINDS = "token_type_ids"
+"""Input of such a decoder: 1 for a token of an image, 0 for others."""
+ATTENTION, KINDS_INPUT = "PagedAttentionExtension", 25
+
+
+def connect_kinds(model: ov.Model) -> bool:
+    """Give a paged model the input KINDS, int32[tokens], or int32[0] for a step without images.
+
+    False for a model whose tokens see only what is before them.  Raises `ModelError`.
+    """
+    given = next((each for each in model.get_parameters() if each.get_friendly_name() == KINDS), None)
+    if given is None:
+        return False
+    kinds = ops.parameter([-1], np.int32, name=KINDS)
+    kinds.output(0).set_names({KINDS})
+    for node in model.get_ops():
+        if node.get_type_name() == ATTENTION:
+            _check_free(node)
+            node.input(KINDS_INPUT).replace_source_output(kinds.output(0))
+    if given.output(0).get_target_inputs():
+        raise ModelError(f"its input {KINDS} is read by more than its attention.")
+    model.remove_parameter(given)
+    model.add_parameters([kinds])
+    model.validate_nodes_and_infer_types()
+    return True
+
+
+def _check_free(attention: ov.Node) -> None:
+    """Raise `ModelError` unless the input for kinds is the empty constant of the transformation."""
+    known = attention.get_input_size() > KINDS_INPUT
+    if not known or attention.input_value(KINDS_INPUT).get_partial_shape() != ov.PartialShape([0]):
+        raise ModelError(
+            f"OpenVINO {ov.__version__} has another input {KINDS_INPUT} of its attention than kinds of "
+            "tokens; Braid needs 2026.4.1."
+        )

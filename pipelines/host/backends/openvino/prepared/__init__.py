@@ -1,0 +1,1 @@
+"""Stored graphs of decoders, so that they open faster."""

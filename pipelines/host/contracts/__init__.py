@@ -1,0 +1,1 @@
+"""What engines and backends agree on: a step, sessions, errors of devices, guides."""

@@ -1,0 +1,64 @@
+"""The contract between batchers, step nodes and encoder sessions: a batch of texts, and its encoding.
+
+A window of sound is a text too: its tokens are the frames that the encoder gives for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.contract import PoolingOps
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.sequences.prompt_rows import PromptRows
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Texts side by side, each padded at its end to the width of the longest, or a little wider.
+
+    ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
+    activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
+    windows of sound or images: float32[num_texts, …], and then the ids are all 0; grids, of images whose
+    tokens are in rows and columns: int32[num_texts, 2], and then the features are float32[num_tokens, …];
+    images, of texts that show some: what stands for their tokens, None for a text without any; adapters
+    int32[num_texts]: the load numbers of the adapters that the texts are run with; [] where none has one.
+    """
+
+    ids: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    types: NDArray[np.int64]
+    activate: NDArray[np.bool_]
+    features: NDArray[np.float32] | None = None
+    grids: NDArray[np.int32] | None = None
+    images: Sequence[PromptRows | None] = ()
+    adapters: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    @cached_property
+    def mask(self) -> NDArray[np.int64]:
+        """int64[num_texts, width]: 1 for a token, 0 after the end of a text."""
+        return (np.arange(self.ids.shape[1]) < self.lengths[:, None]).astype(np.int64)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64[num_texts, width]: 0, 1, 2 … in each row."""
+        return np.broadcast_to(np.arange(self.ids.shape[1]), self.ids.shape)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The result of a line of the body for a batch.
+
+    `values`: float32[num_texts, width, size] for tokens, values after the end of a text are undefined; or
+    float32[num_texts, size].  It stays on its device; `ops` is the arithmetic for it.
+    """
+
+    values: Any
+    batch: TokenBatch
+    ops: PoolingOps

@@ -1,0 +1,165 @@
+"""Checks of a request before an engine accepts it; every refusal is a RequestError that names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipelines.base.errors import ContextTooLong, RequestError
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.sequences.policy import blocks_for
+from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.wire.sampling_params import SamplingParams, check_ids
+
+MAX_SCORES = 1 << 22
+"""Most log-probabilities of prompts in one request, over all its choices: about 60 MB on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an engine can hold: slots, the model's vocabulary and context, and the cache, in tokens."""
+
+    max_sequences: int
+    vocab_size: int
+    model_context: int
+    cache_tokens: int
+    block_tokens: int
+    frame_size: int = 0
+    row_size: int = 0
+    position_axes: int = 1
+    max_uncut: int = 0  # tokens of the longest image, where a step has all of one; 0: images may be cut
+
+    @property
+    def max_context(self) -> int:
+        """Most tokens of one sequence, output included; the last token is never cached."""
+        return min(self.model_context, self.cache_tokens + 1)
+
+    def beside(self, num_frames: int) -> Limits:
+        """What is left for tokens beside the blocks of the frames."""
+        taken = blocks_for(num_frames, self.block_tokens) * self.block_tokens
+        return replace(self, cache_tokens=self.cache_tokens - taken)
+
+
+def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
+    """The limits for the tokens of a request, whose frames are in the cache too.
+
+    Raises RequestError for frames that the model does not read, or that leave no room.
+    """
+    frames, size = request.frames, limits.frame_size
+    if len(frames) != (len(request.prompts) if size else 0):
+        what = "the frames of an encoder" if size else "no frames"
+        raise RequestError(
+            f"this model attends to {what}; the request has those of {len(frames)} inputs for "
+            f"{len(request.prompts)} prompts"
+        )
+    if not frames:
+        return limits
+    for values in frames:
+        if values.ndim != 2 or values.shape[1] != size or not len(values):
+            raise RequestError(f"this model attends to frames of {size} numbers, not to {values.shape}")
+    left = limits.beside(max(map(len, frames)))
+    if left.cache_tokens < limits.block_tokens:
+        raise ContextTooLong(
+            f"This model's cache holds {limits.cache_tokens} tokens and frames together. However, your input "
+            f"has {max(map(len, frames))} frames. Please reduce its length, or serve the model with more "
+            "cache.memory_gb."
+        )
+    return left
+
+
+def check_images(request: GenerationRequest, limits: Limits) -> None:
+    """Raise RequestError for images that the model does not read, or that are not those of the prompts."""
+    check_rows(request.images, [*map(len, request.prompts)], limits.row_size, limits.position_axes)
+    for own in filter(None, request.images if limits.max_uncut else ()):
+        _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
+
+
+def check_rows(
+    images: Sequence[PromptRows | None], lengths: Sequence[int], size: int, position_axes: int
+) -> None:
+    """Raise RequestError for images of prompts of these `lengths` that a model which reads rows of `size`
+    numbers, 0 of none, does not take.
+    """
+    if images and not size:
+        raise RequestError("this model takes text only")
+    if images and len(images) != len(lengths):
+        raise RequestError(f"the request has the images of {len(images)} prompts, not of all")
+    for length, own in zip(lengths, images, strict=False):
+        if own is None:
+            continue
+        if any(rows.ndim != 2 or rows.shape[1] != size for rows in own.values):
+            raise RequestError(f"this model reads rows of {size} numbers for the tokens of an image")
+        places = own.places
+        if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= length:
+            raise RequestError("the images have other places than the prompt's tokens for them")
+        _check_grids(own, position_axes)
+
+
+def _check_grids(images: PromptRows, position_axes: int) -> None:
+    """Raise RequestError unless the images are grids of all their tokens, where positions depend on it."""
+    sizes = [rows * columns for rows, columns in images.grids]
+    if sizes != ([] if position_axes == 1 else [len(rows) for rows in images.values]):
+        raise RequestError(
+            f"this model's positions have {position_axes} axes; the images have other rows and columns"
+        )
+
+
+def _check_uncut(longest: int, params: SamplingParams, most: int) -> None:
+    """Raise RequestError for an image whose tokens do not fit in one step."""
+    if longest > most:
+        raise RequestError(
+            f"an image has {longest} tokens, which see one another, and a step has room for {most} of them: "
+            "the model's graph needs a larger max_step_tokens"
+        )
+    if params.prompt_logprobs is not None:
+        raise RequestError(
+            "a prompt with images has no log-probabilities: this model computes all tokens of an image at "
+            "once",
+            "prompt_logprobs",
+        )
+
+
+def check(request: GenerationRequest, limits: Limits) -> None:
+    """Raise RequestError, with the field at fault, for what could never run."""
+    prompts, params, n = request.prompts, request.params, request.n
+    if not prompts:
+        raise RequestError("You must pass at least one prompt", "prompt")
+    if n < 1:
+        raise RequestError(f"n must be at least 1, not {n}", "n")
+    for prompt in prompts:
+        _check_prompt(prompt, limits)
+    check_ids(params, limits.vocab_size)
+    _check_scores(sum(map(len, prompts)) * n, params)
+
+
+def _check_scores(num_tokens: int, params: SamplingParams) -> None:
+    num_scores = 0 if params.prompt_logprobs is None else num_tokens * (1 + params.prompt_logprobs)
+    if num_scores > MAX_SCORES:
+        raise RequestError(
+            f"{num_scores} log-probabilities of prompts were requested, but at most {MAX_SCORES} are given "
+            "in one request; request fewer alternatives, or send shorter prompts.",
+            "prompt_logprobs",
+        )
+
+
+def _check_prompt(prompt: list[int], limits: Limits) -> None:
+    if not prompt:
+        raise RequestError("The decoder prompt cannot be empty", "prompt")
+    for token_id in (min(prompt), max(prompt)):
+        if not 0 <= token_id < limits.vocab_size:
+            raise RequestError(f"Token id {token_id} is out of vocabulary")
+    if len(prompt) >= limits.model_context:
+        raise ContextTooLong(
+            f"This model's maximum context length is {limits.model_context} tokens. However, your prompt "
+            f"contains {len(prompt)} input tokens, which leaves no room for any output tokens. Please "
+            "reduce the length of the input prompt.",
+            "input_tokens",
+        )
+    if len(prompt) > limits.cache_tokens:
+        raise ContextTooLong(
+            f"This model's cache holds {limits.cache_tokens} tokens. However, your prompt contains "
+            f"{len(prompt)} input tokens. Please reduce the length of the input prompt.",
+            "input_tokens",
+        )

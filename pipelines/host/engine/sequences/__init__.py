@@ -1,0 +1,1 @@
+"""A sequence: its tokens, its slot, its images, its place in a beam search."""

@@ -1,0 +1,90 @@
+"""The live body of one engine node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphs.graph import Binding
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.encoder_contract import EncoderSession
+from pipelines.nodes.body_interface import (
+    Drafting,
+    Guiding,
+    HasDecoder,
+    HasEncoder,
+    MeasuresSteps,
+    PreparesStep,
+)
+from pipelines.nodes.line import Line
+from pipelines.telemetry.step_profile import StepProfile
+
+
+class LiveBody:
+    """The live lines of an engine node, run in order once per step or batch."""
+
+    def __init__(self, engine: Binding, lines: list[Line]) -> None:
+        contract = engine.type.body
+        assert contract is not None, "the checker accepts a body only where the node type has one"
+        self.bindings = engine.body
+        self.lines = lines
+        self._root = contract.root
+        self._preparing = [line.node for line in lines if isinstance(line.node, PreparesStep)]
+        self._drafting = [line.node for line in lines if isinstance(line.node, Drafting)]  # the first lines
+        self._phases = {line.name: _phase(line.name) for line in engine.body}
+        self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
+
+    def __call__(self, root: Any, /) -> Any:
+        """The last line's value for the engine's: a step's context, a batch, tensors."""
+        values, mark = {self._root: root}, self.profile.mark
+        for line in self.lines[: len(self._drafting)]:
+            values[line.name] = root = line.node.run(**line.inputs(values))
+            mark(self._phases[line.name])
+        for node in self._preparing:
+            node.prepare(root)
+        if self._preparing:
+            mark("begin")
+        for line in self.lines[len(self._drafting) :]:
+            values[line.name] = line.node.run(**line.inputs(values))
+            mark(self._phases[line.name])
+        return values[self.lines[-1].name]
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Most draft tokens per sequence and step, from one speculation node; 0 without any."""
+        return max((node.num_draft_tokens for node in self._drafting), default=0)
+
+    @property
+    def sessions(self) -> list[DecoderSession]:
+        """The decoders, in order; each has its own cache behind the same block table."""
+        return [line.node.session for line in self.lines if isinstance(line.node, HasDecoder)]
+
+    @property
+    def encoders(self) -> list[EncoderSession]:
+        """The encoders, in order."""
+        return [line.node.encoder for line in self.lines if isinstance(line.node, HasEncoder)]
+
+    @property
+    def guides(self) -> Guiding | None:
+        """The line that restricts outputs, if the body has one."""
+        return next((line.node for line in self.lines if isinstance(line.node, Guiding)), None)
+
+    def warm(self) -> bool:
+        """Prepare a part of what later runs will use, while none runs; whether more is left."""
+        return any(session.warm() for session in self.sessions) or any(
+            encoder.warm() for encoder in self.encoders
+        )
+
+    def seed_cost(self) -> None:
+        """Every session is warm: let the lines read what idle steps took."""
+        for line in self.lines:
+            if isinstance(line.node, MeasuresSteps):
+                line.node.seed_cost()
+
+    def close(self) -> None:
+        for line in self.lines:
+            line.node.close()
+
+
+def _phase(line: str) -> str:
+    """The name of a line's phase in profiles; phases of the engine have no prefix."""
+    return f"body.{line}"

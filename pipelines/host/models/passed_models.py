@@ -1,0 +1,96 @@
+"""Which models have passed their first run: an empty file for each in the cache folder, and the shipped ones.
+
+CACHE/passed/NAME-1f0c…       by the content of the model's files, the device, and the libraries' versions
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pipelines.base.cache_folder import default_cache
+
+log = logging.getLogger("braid.host")
+
+LIBRARIES = (
+    "openvino",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "tokenizers",
+    "llguidance",
+    "jinja2",
+    "pillow",
+    "av",
+)
+"""Packages that open files of models, in the engine host and in workers."""
+WHOLE_BYTES = 16 << 20
+"""Files up to this size are compared by their content, longer ones by size and time."""
+DOCUMENTS = ".md"
+SHIPPED = frozenset(
+    {
+        "c8bb9b7502d4259275821349",  # braid-demo
+        "c45976946b1e4f2c68d85ea5",  # braid-embed
+        "4031a018b3bc26ff966c64ce",  # braid-rerank
+        "9b36f4bc625f1ae52c14fd81",  # braid-sentiment
+        "2d01ff0a2507686b425410ab",  # braid-topics
+    }
+)
+"""`digest` of each model of the checkout's model_repo, which its tests run."""
+
+
+class PassedModels:
+    """Remembers on disk, for every later start.  A cache folder that cannot be written to is not used."""
+
+    def __init__(self, cache: Path | None = None) -> None:
+        """`cache`: None is the user's own folder."""
+        self._folder = (cache or default_cache()) / "passed"
+
+    def holds(self, name: str, state: str) -> bool:
+        """Whether the model `name` has passed with the files of the digest `state`."""
+        return state in SHIPPED or os.path.exists(self._entry(name, state))  # never raises
+
+    def add(self, name: str, state: str) -> None:
+        """From now on it has.  Never raises."""
+        entry = self._entry(name, state)
+        try:
+            entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            entry.touch()
+        except OSError as error:
+            log.warning(
+                "%s: each start runs new models first, because this run cannot be noted: %s", entry, error
+            )
+
+    def _entry(self, name: str, state: str) -> Path:
+        with_libraries = hashlib.blake2b(f"{state} {_libraries()}".encode(), digest_size=12)
+        return self._folder / f"{name}-{with_libraries.hexdigest()}"
+
+
+def digest(model: Path, device: str | None = None) -> str:
+    """The digest of all files of a folder but its documents, and of the device that it runs on instead of
+    its own.
+    """
+    found = hashlib.blake2b((device or "").encode(), digest_size=12)
+    for file in sorted(file for file in model.rglob("*") if file.is_file() and _counts(file)):
+        stat = file.stat()
+        is_short = stat.st_size <= WHOLE_BYTES
+        content = hashlib.blake2b(file.read_bytes()).digest() if is_short else str(stat.st_mtime_ns).encode()
+        found.update(b"\0%b\0%d\0" % (os.fsencode(file.relative_to(model)), stat.st_size) + content)
+    return found.hexdigest()
+
+
+def _counts(file: Path) -> bool:
+    return file.suffix != DOCUMENTS and not file.name.startswith(".")
+
+
+def _libraries() -> str:
+    return " ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""Loads graphs of models with their nodes: for workers, the engine host and `braid check`."""

@@ -1,0 +1,124 @@
+"""A checked graph becomes live nodes: what the worker and the engine host share when they load a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from graphs.compose import Graphs, GraphSource
+from graphs.errors import GraphError
+from graphs.graph import Binding, Graph
+from graphs.node import Node
+from pipelines.base.prepared_models import PreparedModels
+from pipelines.nodes import VOCABULARY
+from pipelines.nodes.interface import NamedGraph
+from pipelines.nodes.line import Line
+from pipelines.repository.model_folders import ModelFolder
+from pipelines.values.tasks import TASKS
+from pipelines.wire.address import EngineAddress
+
+T = TypeVar("T")
+
+
+class BuildError(Exception):
+    """A model cannot be served.  `problems` holds everything that is wrong with it, one line each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass
+class Resources:
+    """What nodes use while they load, one after another: `pipelines.nodes.interface.Loading`."""
+
+    address: EngineAddress
+    max_context: int = 0
+    pipeline: Callable[[str], NamedGraph] | None = None
+    binding: Binding | None = None
+    above: Mapping[str, Node] = field(default_factory=dict)
+    device: str | None = None
+    prepared: PreparedModels | None = None
+    _opened: dict[Any, Any] = field(default_factory=dict)
+
+    def shared(self, open_file: Callable[..., T], path: Path, *settings: Any) -> T:
+        """What `open_file(path, *settings)` returns: a tokenizer or a model named twice is opened once."""
+        key = (open_file, path.resolve(), settings)
+        if key not in self._opened:
+            self._opened[key] = open_file(path, *settings)
+        opened: T = self._opened[key]
+        return opened
+
+
+def graphs_of(models: Collection[ModelFolder]) -> Graphs:
+    """The graphs of a repository by name, each checked on first use."""
+    return Graphs(Sources(models), VOCABULARY, TASKS)
+
+
+class Sources(Mapping[str, GraphSource]):
+    """The graphs of scanned folders, each read on first use: an unreadable one does not affect the others.
+
+    `loaded` holds texts of models that are loaded already; they replace what is on disk.  `texts` holds the
+    texts that were requested.
+    """
+
+    def __init__(self, models: Collection[ModelFolder], loaded: dict[str, str] | None = None) -> None:
+        self._models = {model.name: model for model in models}
+        self._loaded = loaded or {}
+        self.texts: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> GraphSource:
+        source = self._source(name)
+        self.texts[name] = source.text
+        return source
+
+    def _source(self, name: str) -> GraphSource:
+        if name in self._loaded:
+            return GraphSource(self._loaded[name])
+        model = self._models[name].opened()
+        return GraphSource(model.graph_text(), model.path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models | self._loaded)
+
+    def __len__(self) -> int:
+        return len(self._models | self._loaded)
+
+
+def checked_graph(model: ModelFolder, graphs: Graphs | None) -> Graph:
+    try:
+        graph = (graphs or graphs_of([model]))(model.name)
+    except GraphError as error:
+        raise BuildError([str(problem) for problem in error.problems]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError([f"{model.name}/{model.source}:1: not readable: {error}"]) from error
+    except RecursionError as error:  # of JSON
+        raise BuildError([f"{model.name}: a file is nested too deeply: {error}"]) from error
+    if graph is None:
+        raise BuildError([f"{model.path}: the folder is gone"])
+    return graph
+
+
+def live_nodes(model: ModelFolder, bindings: tuple[Binding, ...], resources: Resources) -> list[Line]:
+    """Nodes made and loaded in order.  When one fails, those before it are closed."""
+    lines: list[Line] = []
+    for binding in bindings:
+        node = binding.type(binding.config, model.path)
+        resources.binding, resources.above = binding, {line.name: line.node for line in lines}
+        resources.address = EngineAddress(
+            resources.address.model, resources.address.instance_id, binding.name
+        )
+        try:
+            node.load(resources)
+        except Exception as error:
+            for line in lines:
+                line.node.close()
+            raise BuildError([problem_of(binding, error)]) from error
+        lines.append(Line(binding.name, node, binding.sources))
+    return lines
+
+
+def problem_of(binding: Binding, error: Exception) -> str:
+    return f"{binding.place}: {binding.name} ({binding.type_name}): {error}"

@@ -1,0 +1,1 @@
+"""Tags in text, as parsers of replies look for them."""

@@ -1,0 +1,1 @@
+"""Finds the parsers of a model by rendering its chat template."""

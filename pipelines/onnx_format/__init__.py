@@ -1,0 +1,1 @@
+"""Braid's own form of a decoder in ONNX, which exports write and two backends read."""

@@ -1,0 +1,1 @@
+"""Recognises exported models by their files, and writes graphs for them."""

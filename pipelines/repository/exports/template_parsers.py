@@ -1,0 +1,114 @@
+"""The parsers of tool calls and reasoning for a chat template, found once for each by rendering it.
+
+A template is a stranger's program: it is rendered in a process of its own, with bounded time and memory.
+What was found is stored in the user's cache folder, by the digest of the template and of the code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pipelines.base.cache_folder import default_cache
+from pipelines.base.code_digest import code_digest
+
+ROOT = Path(__file__).parents[3]
+"""The folder that holds the packages."""
+MODULE = "pipelines.nodes.text.parser_search.process"
+SEARCHES = (
+    MODULE,
+    "pipelines.nodes.text.parser_search.search",
+    "pipelines.nodes.text.parsers",
+    "pipelines.nodes.text.templates",
+)
+"""Modules that decide what a search finds."""
+MAX_MEMORY_BYTES = 768 << 20
+"""Of the process: the interpreter takes about 100 MB of it."""
+MAX_S = 10.0
+"""Processor time of the process, in seconds; with a template of the usual size it takes 0.6."""
+MAX_WAIT_S = 120.0
+"""Seconds that it may take in all, on a machine with other work."""
+NUM_TEMPLATES = 256
+"""For how many templates what was found is in memory."""
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Libraries start threads, of which none is needed, and each takes address space."""
+SETTINGS = ("reasoning", "tools")
+
+
+@dataclass(frozen=True)
+class TemplateParsers:
+    """The settings of `parse_reply`, without those that have no parser, and notes on why they have none."""
+
+    settings: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+@lru_cache(NUM_TEMPLATES)
+def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
+    """The parsers of a model with this template, and perhaps another for conversations with tools."""
+    job = json.dumps([template, tool_use])
+    entry = default_cache() / "parsers" / f"{_digest(job, code_digest(*SEARCHES))}.json"
+    if (found := _stored(entry)) is None:
+        found, is_final = _search(job)
+        if is_final:
+            _store(entry, found)
+    settings = {name: found[name] for name in SETTINGS if found.get(name)}
+    return TemplateParsers(settings, tuple(found["notes"]))
+
+
+def _search(job: str) -> tuple[dict[str, Any], bool]:
+    """What a process finds, and whether the next one would find the same."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", MODULE, str(MAX_MEMORY_BYTES), str(MAX_S)],
+            input=job.encode(),
+            capture_output=True,
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
+            timeout=MAX_WAIT_S,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError) as error:
+        return _nothing(str(error)), False
+    if done.returncode == -signal.SIGPROF:
+        return _nothing(f"rendering it took longer than {MAX_S:g} s"), True
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return _nothing(last or "rendering it took more memory than a template may take"), False
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found, True
+
+
+def _nothing(cause: str) -> dict[str, Any]:
+    return {"notes": [f"no parser was looked for in the chat template: {cause}"]}
+
+
+def _stored(entry: Path) -> dict[str, Any] | None:
+    """What an earlier search found; None where there was none or its file cannot be read."""
+    with suppress(OSError, ValueError):
+        found = json.loads(entry.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) and isinstance(found.get("notes"), list) else None
+    return None
+
+
+def _store(entry: Path, found: dict[str, Any]) -> None:
+    """Write a file that appears whole or not at all; a folder that cannot be written to is not used."""
+    with suppress(OSError):
+        entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=entry.parent, delete=False, encoding="utf-8") as scratch:
+            json.dump(found, scratch)
+        os.replace(scratch.name, entry)
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b("\0".join(texts).encode(errors="replace"), digest_size=12).hexdigest()

@@ -1,0 +1,1 @@
+"""Files of a repository: reading them, versions, notes, words of YAML."""

@@ -1,0 +1,1 @@
+"""What flows between nodes: values, and the tasks with the inputs of their requests."""

@@ -1,0 +1,37 @@
+"""Starts the call of a generation request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipelines.values.tasks import GenerationInput
+from pipelines.worker.call import Call
+from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.request_images import Showing, fetch_images, size_of, with_files
+from server.http.exchange import Exchange
+from server.services.services import Services
+
+
+async def open_call(
+    services: Services,
+    pipeline: Pipeline,
+    generation: Callable[[int], GenerationInput],
+    exchange: Exchange,
+    num_bytes: int,
+    request: Showing,
+) -> Call:
+    """Start a call; `generation` returns its input, given the context length of the model.
+
+    Images of `request` that are elsewhere are fetched first.  A long prompt is tokenized off the event
+    loop, and sent from it.
+    """
+    client = services.route(exchange)
+    files = await fetch_images(services, client, pipeline, exchange, request, num_bytes)
+
+    def prepare() -> Call:
+        given = with_files(generation(pipeline.max_context), files)
+        return pipeline.prepare(given, client, exchange.tenant, trace=exchange.trace)
+
+    call = await exchange.off_loop(prepare, num_bytes + size_of(files))
+    call.start()
+    return call

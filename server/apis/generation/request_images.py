@@ -1,0 +1,114 @@
+"""The images and sounds of a request that are not in it: found before it is prepared, and put into its input.
+
+One with a URL is fetched; of an image with a uuid alone the engine host is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.images.image_tensors import wanted
+from pipelines.nodes.images.images import ReadImages
+from pipelines.nodes.pooling.batcher import Batcher
+from pipelines.values.tasks import ImageInput, MediaInput, PromptInput, SoundInput
+from pipelines.worker.engines.faces import RequestClient
+from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.submissions import TensorSubmission
+from server.apis.generation.requests.required_nodes import nodes
+from server.http.exchange import Exchange
+from server.media.fetching import named_elsewhere
+from server.services.services import Services
+
+Input = TypeVar("Input", bound=PromptInput)
+Files = Mapping[tuple[str | None, str | None], bytes]
+"""The source of an image → the bytes that were there, or what is known of it."""
+
+
+class Showing(Protocol):
+    """A request that may show images or have sounds; both raise RequestError for a part that is not valid."""
+
+    @property
+    def shows_images(self) -> bool: ...
+
+    @property
+    def images(self) -> list[ImageInput]: ...
+
+    @property
+    def sounds(self) -> list[SoundInput]: ...
+
+
+async def fetch_images(
+    services: Services,
+    client: RequestClient,
+    pipeline: Pipeline,
+    exchange: Exchange,
+    request: Showing,
+    num_bytes: int,
+) -> Files:
+    """What a request's images and sounds lead to, where these are not in it; its body has `num_bytes`.
+
+    Nothing is fetched for a request that will be refused: for a model that takes none, or with more than it
+    takes.  Raises RequestError, FetchFailed, Overloaded, and ClientGone.
+    """
+    if not request.shows_images:
+        return {}
+    images, sounds = await exchange.off_loop(lambda: (request.images, request.sounds), num_bytes)
+    files: dict[tuple[str | None, str | None], bytes] = {}
+    seeing = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
+    if images and seeing and len(images) <= seeing.config.max_images:
+        if known := [each for each in images if each.url is None]:
+            salt = getattr(request, "cache_salt", None) or ""
+            asked = known_images(client, pipeline, exchange.tenant, known, salt)
+            files |= await exchange.while_here(asked)
+        files |= await _linked(services, exchange, images, seeing.limits.max_bytes)
+    hearing = next((node for node in nodes(pipeline) if isinstance(node, ReadSounds)), None)
+    if sounds and hearing and len(sounds) <= hearing.config.max_sounds:
+        files |= await _linked(services, exchange, sounds, hearing.max_bytes)
+    return files
+
+
+async def _linked(
+    services: Services, exchange: Exchange, media: Sequence[MediaInput], max_bytes: int
+) -> Files:
+    """Those with URLs that lead out of the request."""
+    if not (linked := named_elsewhere(media)):
+        return {}
+    fetched = await exchange.while_here(services.media.fetch(linked, max_bytes))
+    return {(url, None): data for url, data in fetched.items()}
+
+
+async def known_images(
+    client: RequestClient, pipeline: Pipeline, tenant: str, images: Sequence[ImageInput], salt: str
+) -> Files:
+    """What the encoder's engine knows of images that have a uuid alone."""
+    uuids = list(dict.fromkeys(each.uuid or "" for each in images))
+    found: dict[str, bytes] = {}
+    for batcher in (node for node in nodes(pipeline) if isinstance(node, Batcher)):
+        asked = TensorSubmission(batcher.address, wanted(uuids, salt), None, tenant=tenant)
+        try:
+            asked.send(client)
+            answer = await asked.reply.get()
+        finally:
+            asked.end(client)
+        if answer is not None:
+            found |= {
+                uuid: known for uuid, known in zip(uuids, answer["known"].tolist(), strict=True) if known
+            }
+    return {(None, uuid): known for uuid, known in found.items()}
+
+
+def with_files(given: Input, files: Files) -> Input:
+    """The input with the bytes of its images and sounds that were fetched, and what is known of others."""
+    if not files:
+        return given
+    images = [replace(each, data=files.get(each.source)) for each in given.images]
+    sounds = [replace(each, data=files.get(each.source)) for each in given.sounds]
+    return replace(given, images=images, sounds=sounds)
+
+
+def size_of(files: Files) -> int:
+    """How many bytes were fetched."""
+    return sum(map(len, files.values()))

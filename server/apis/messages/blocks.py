@@ -1,0 +1,199 @@
+"""Messages and their content blocks, and their conversion to chat messages.
+
+Does not depend on tool declarations, templates or HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+
+from pipelines.base.errors import RequestError
+from server.apis.messages.image_source import check_source, url_of
+from server.apis.messages.unsupported_fields import IGNORED_IN_BLOCKS
+from server.schema.error_text import quoted
+from server.schema.field_types import Items, field_error
+from server.schema.known_fields import check_fields
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("source",),
+    "thinking": ("thinking",),
+    "redacted_thinking": (),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+}
+"""Kind of block → the fields it must have."""
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "tool_result": ("content", "is_error"),
+    "redacted_thinking": ("data",),
+}
+BY_ROLE: dict[str, tuple[str, ...]] = {
+    "user": ("text", "image", "tool_result"),
+    "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
+    "system": ("text",),
+}
+"""Role → the kinds of blocks that its messages may hold."""
+ACCOUNTING_PREFIX = "x-anthropic-billing-header:"
+"""A system block with this prefix is a client's accounting, new in every request.  It is left out of the
+prompt, so that equal prefixes stay equal."""
+RESULT_KINDS = ("text", "image")
+"""The kinds of blocks that a tool result may hold."""
+MEDIA = ("document", "search_result", "container_upload", "browser_state")
+
+
+def _content(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | list):
+        raise field_error(f"must be a string or a list of content blocks, got {quoted(value)}")
+    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+
+
+class MessageBlock(BaseModel):
+    """One content block; its `type` determines which of the other fields it has."""
+
+    model_config = ConfigDict(extra="allow")
+    type: StrictStr
+    text: StrictStr | None = None
+    thinking: StrictStr | None = None
+    data: StrictStr | None = None
+    id: StrictStr | None = None
+    name: StrictStr | None = None
+    input: dict[str, Any] | None = None
+    tool_use_id: StrictStr | None = None
+    content: Content | None = None
+    is_error: bool | None = None
+    source: dict[str, Any] | None = None
+
+    def check(self, allowed: tuple[str, ...], where: str) -> None:
+        """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""
+        if self.type in MEDIA:
+            raise RequestError(
+                f"`{where}`: `{self.type}` blocks are refused; models here read text, and some read images",
+                field=where,
+            )
+        if self.type not in allowed:
+            raise RequestError(
+                f"`{where}.type`: {quoted(self.type)} is not allowed here; allowed: {', '.join(allowed)}",
+                field=f"{where}.type",
+            )
+        for name in REQUIRED[self.type]:
+            if getattr(self, name) is None:
+                raise RequestError(
+                    f"`{where}.{name}` is required in a block of type `{self.type}`", field=f"{where}.{name}"
+                )
+        self._check_fields(where)
+        if self.type == "image" and self.source is not None:
+            check_source(self.source, f"{where}.source")
+        for i, block in enumerate(self.content or []):
+            block.check(RESULT_KINDS, f"{where}.content.{i}")
+
+    def _check_fields(self, where: str) -> None:
+        """Refuse fields of other kinds of blocks, and unknown ones, unless they are null."""
+        known = ("type", *REQUIRED[self.type], *OPTIONAL.get(self.type, ()))
+        others = {name: getattr(self, name) for name in self.model_fields_set if name not in known}
+        check_fields(others, known, ignored=IGNORED_IN_BLOCKS, where=f"{where}.")
+
+
+Content = Annotated[Items[MessageBlock], BeforeValidator(_content)]
+MessageBlock.model_rebuild()
+
+
+class AnthropicMessage(BaseModel):
+    """One message of a conversation."""
+
+    model_config = ConfigDict(extra="allow")
+    role: Literal["user", "assistant", "system"]
+    content: Content
+
+    def check(self, where: str) -> None:
+        """Raise RequestError, with its place, for what is not allowed."""
+        check_fields(self.model_extra or {}, type(self).model_fields, where=f"{where}.")
+        for i, block in enumerate(self.content):
+            block.check(BY_ROLE[self.role], f"{where}.content.{i}")
+
+
+def chat_messages(messages: list[AnthropicMessage]) -> list[dict[str, Any]]:
+    """Checked messages as chat messages; adjacent messages of one role are one turn, as at Anthropic."""
+    turns: list[tuple[str, list[MessageBlock]]] = []
+    for message in messages:
+        if turns and turns[-1][0] == message.role:
+            turns[-1][1].extend(message.content)
+        else:
+            turns.append((message.role, list(message.content)))
+    names = {block.id: block.name for _, blocks in turns for block in blocks if block.type == "tool_use"}
+    found = []
+    for role, blocks in turns:
+        found += [_assistant(blocks)] if role == "assistant" else _turn(role, blocks, names)
+    return found
+
+
+def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
+    """One chat message with the text, thinking and tool calls of the blocks, each in their order."""
+    message: dict[str, Any] = {"role": "assistant", "content": chat_content(blocks)}
+    thoughts = [block.thinking or "" for block in blocks if block.type == "thinking"]
+    if thoughts:
+        message["reasoning"] = "\n".join(thoughts)
+    calls = [
+        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.input}}
+        for block in blocks
+        if block.type == "tool_use"
+    ]
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _turn(role: str, blocks: list[MessageBlock], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
+    """The chat messages of one turn: one for each tool result, one for adjacent texts and images."""
+    found: list[dict[str, Any]] = []
+    shown: list[MessageBlock] = []
+    for block in [*blocks, None]:
+        if block is not None and block.type in RESULT_KINDS:
+            shown.append(block)
+            continue
+        if shown:
+            found.append({"role": role, "content": chat_content(shown)})
+            shown = []
+        if block is not None:
+            found.append(_result(block, names.get(block.tool_use_id)))
+    return found
+
+
+def _result(block: MessageBlock, name: str | None) -> dict[str, Any]:
+    message = {
+        "role": "tool",
+        "tool_call_id": block.tool_use_id,
+        "content": chat_content(block.content or []),
+    }
+    return message | ({"name": name} if name else {})
+
+
+def system_messages(blocks: list[MessageBlock]) -> list[dict[str, Any]]:
+    """The system prompt as at most one chat message."""
+    shown = [block for block in blocks if not (block.text or "").startswith(ACCOUNTING_PREFIX)]
+    content = chat_content(shown)
+    return [{"role": "system", "content": content}] if content else []
+
+
+def chat_content(blocks: list[MessageBlock]) -> str | list[dict[str, Any]]:
+    """The texts and images among blocks, as the content of a chat message, without empty texts."""
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        if block.type == "image" and block.source is not None:
+            parts.append({"type": "image_url", "image_url": {"url": url_of(block.source)}})
+        elif block.type == "text" and block.text:
+            parts.append({"type": "text", "text": block.text})
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts or ""
+
+
+def image_places(messages: list[AnthropicMessage]) -> Iterator[str]:
+    """Where the images of checked messages are, in the order in which chat messages have them."""
+    for i, message in enumerate(messages):
+        for k, block in enumerate(message.content):
+            where = f"messages.{i}.content.{k}"
+            if block.type == "image":
+                yield where
+            inner = block.content or [] if block.type == "tool_result" else []
+            yield from (f"{where}.content.{j}" for j, each in enumerate(inner) if each.type == "image")

@@ -1,0 +1,77 @@
+"""POST messages and messages/count_tokens: Anthropic's API over the same graphs as chat/completions."""
+
+from __future__ import annotations
+
+import falcon
+import falcon.asgi
+
+from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.generation_endpoint import GenerationEndpoint
+from server.apis.generation.replies.token_counter import TokenCounter
+from server.apis.generation.request_images import fetch_images, size_of, with_files
+from server.apis.generation.requests.required_nodes import check_chat
+from server.apis.generation.requests.work_bytes import work_bytes
+from server.apis.messages.content_builder import ContentBuilder, MessageContext, message
+from server.apis.messages.events import MessageEvents
+from server.apis.messages.reply_models import ContextManagement, MessageReply, TokenCount
+from server.apis.messages.request import CountRequest, MessageChat, MessagesRequest
+from server.apis.tokenizing.encoding import chat_ids
+from server.http.request_body import parse
+from server.services.model_lookup import TEXT, find_pipeline
+from server.services.services import Services
+
+REQUEST_ID = "request-id"
+"""The header in which Anthropic's clients look for the id of a request."""
+
+
+class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBuilder]):
+    body = MessageChat
+    id_prefix = "msg_"
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.set_header(REQUEST_ID, req.scope["braid.exchange"].request_id)
+        await super().on_post(req, resp)
+
+    def read(self, raw: bytes) -> MessageChat:
+        return parse(MessagesRequest, raw).chat()
+
+    def check(self, request: MessageChat, pipeline: Pipeline) -> None:
+        check_chat(pipeline, request.calls_tools)
+
+    def context(self, request: MessageChat, reply_id: str, model: str) -> MessageContext:
+        return request.source.context(reply_id, model)
+
+    def builder(self, context: MessageContext) -> ContentBuilder:
+        return ContentBuilder(context)
+
+    def full_reply(
+        self, context: MessageContext, choices: list[ContentBuilder], counter: TokenCounter
+    ) -> MessageReply:
+        return message(context, choices[0], counter)
+
+    def chunks(self, context: MessageContext, counter: TokenCounter) -> MessageEvents:
+        return MessageEvents(context, counter)
+
+
+class CountTokensEndpoint:
+    """Counts the tokens of a prompt without generating; the prompt may exceed the context of the model."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        services, exchange = self._services, req.scope["braid.exchange"]
+        resp.set_header(REQUEST_ID, exchange.request_id)
+        raw = await services.admit(req)
+        chat = await exchange.off_loop(lambda: parse(CountRequest, raw).chat(), len(raw))
+        pipeline = await find_pipeline(services, exchange, chat.model, TEXT)
+        check_chat(pipeline, chat.calls_tools)
+        files = await fetch_images(services, services.route(exchange), pipeline, exchange, chat, len(raw))
+
+        def count() -> int:
+            return len(chat_ids(pipeline, with_files(chat.generation(pipeline.max_context), files)))
+
+        number = await exchange.off_loop(count, work_bytes(chat, len(raw)) + size_of(files))
+        untouched = ContextManagement(original_input_tokens=number)
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = TokenCount(input_tokens=number, context_management=untouched).to_json()

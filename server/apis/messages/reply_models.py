@@ -1,0 +1,149 @@
+"""Replies and events as pydantic models: Anthropic's shape.
+
+Every reply is serialized from them, and the byte templates of `events.py` too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from server.schema.anthropic_errors import AllFieldsReply, AnthropicErrorReply
+
+
+class TextBlock(AllFieldsReply):
+    type: Literal["text"] = "text"
+    text: str
+    citations: None = None
+
+
+class ThinkingBlock(AllFieldsReply):
+    """`signature` is a digest of the thinking; it is not verified, but clients drop blocks without one."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    signature: str
+
+
+class ToolUseBlock(AllFieldsReply):
+    type: Literal["tool_use"] = "tool_use"
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+ContentBlock = TextBlock | ThinkingBlock | ToolUseBlock
+
+
+class MessageTokensDetails(AllFieldsReply):
+    thinking_tokens: int
+
+
+class MessageUsage(AllFieldsReply):
+    """`input_tokens` are those of the prompt that were computed; `cache_read_input_tokens` the others."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int
+    output_tokens_details: MessageTokensDetails | None = None
+
+
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+
+
+class MessageReply(AllFieldsReply):
+    id: str
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    model: str
+    content: list[ContentBlock]
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    usage: MessageUsage
+
+
+class ContextManagement(AllFieldsReply):
+    original_input_tokens: int
+
+
+class TokenCount(AllFieldsReply):
+    """`context_management` as in vLLM: nothing was removed."""
+
+    input_tokens: int
+    context_management: ContextManagement
+
+
+class MessageStart(AllFieldsReply):
+    type: Literal["message_start"] = "message_start"
+    message: MessageReply
+
+
+class Ping(AllFieldsReply):
+    type: Literal["ping"] = "ping"
+
+
+class BlockStart(AllFieldsReply):
+    type: Literal["content_block_start"] = "content_block_start"
+    index: int
+    content_block: ContentBlock
+
+
+class TextDelta(AllFieldsReply):
+    type: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class ThinkingDelta(AllFieldsReply):
+    type: Literal["thinking_delta"] = "thinking_delta"
+    thinking: str
+
+
+class SignatureDelta(AllFieldsReply):
+    type: Literal["signature_delta"] = "signature_delta"
+    signature: str
+
+
+class InputJsonDelta(AllFieldsReply):
+    type: Literal["input_json_delta"] = "input_json_delta"
+    partial_json: str
+
+
+Delta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta
+
+
+class BlockDelta(AllFieldsReply):
+    type: Literal["content_block_delta"] = "content_block_delta"
+    index: int
+    delta: Delta
+
+
+class BlockStop(AllFieldsReply):
+    type: Literal["content_block_stop"] = "content_block_stop"
+    index: int
+
+
+class StopDelta(AllFieldsReply):
+    stop_reason: StopReason
+    stop_sequence: str | None
+
+
+class MessageDelta(AllFieldsReply):
+    type: Literal["message_delta"] = "message_delta"
+    delta: StopDelta
+    usage: MessageUsage
+
+
+class MessageStop(AllFieldsReply):
+    type: Literal["message_stop"] = "message_stop"
+
+
+Event = (
+    MessageStart
+    | Ping
+    | BlockStart
+    | BlockDelta
+    | BlockStop
+    | MessageDelta
+    | MessageStop
+    | AnthropicErrorReply
+)

@@ -1,0 +1,80 @@
+"""Tool declarations and the tool choice, and their conversion to those of a chat request.
+
+Does not depend on messages, templates or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from pipelines.base.errors import RequestError
+from server.apis.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
+from server.schema.error_text import quoted
+from server.schema.field_types import Items
+from server.schema.known_fields import Options, check_fields
+
+
+class ToolDeclaration(BaseModel):
+    """A tool that the client runs itself."""
+
+    model_config = ConfigDict(extra="allow")
+    type: StrictStr | None = None
+    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
+    description: StrictStr | None = None
+    input_schema: dict[str, Any] | None = None
+    input_examples: Items[dict[str, Any]] | None = None
+    strict: bool | None = None
+
+    def chat_tool(self, where: str) -> dict[str, Any]:
+        """Raises RequestError naming the place for a tool that this server would have to run."""
+        if self.type not in (None, "custom"):
+            raise RequestError(
+                f"`{where}.type`: tools of type {quoted(self.type)} run on Anthropic's servers, this server "
+                "runs none; allowed: custom",
+                field=f"{where}.type",
+            )
+        if self.input_schema is None:
+            raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
+        known = type(self).model_fields
+        check_fields(self.model_extra or {}, known, REFUSED_IN_TOOLS, IGNORED_IN_TOOLS, f"{where}.")
+        function: dict[str, Any] = {"name": self.name}
+        for name in ("description", "strict", "input_examples"):
+            if getattr(self, name) is not None:
+                function[name] = getattr(self, name)
+        return {"type": "function", "function": function | {"parameters": self.input_schema}}
+
+
+class ToolChoice(Options):
+    """Whether, and which, tools are called."""
+
+    where: ClassVar[str] = "tool_choice"
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: StrictStr | None = None
+    disable_parallel_tool_use: bool | None = None
+
+    def chat_choice(self, names: list[str]) -> Any:
+        """`tool_choice` of a chat request.  Raises RequestError for a tool that is not declared."""
+        if self.type != "tool":
+            return {"auto": "auto", "any": "required", "none": "none"}[self.type]
+        if self.name not in names:
+            raise RequestError(
+                f"`tool_choice.name`: {quoted(self.name)} is not among `tools`: {quoted(names)}",
+                field="tool_choice.name",
+            )
+        return {"type": "function", "function": {"name": self.name}}
+
+
+def chat_tools(tools: list[ToolDeclaration], choice: ToolChoice | None) -> dict[str, Any]:
+    """The fields of a chat request that say which tools there are and how they are called."""
+    if not tools:
+        if choice is not None and choice.type in ("any", "tool"):
+            raise RequestError("`tool_choice`: there are no `tools` to choose from", field="tool_choice")
+        return {}
+    fields: dict[str, Any] = {"tools": [tool.chat_tool(f"tools.{i}") for i, tool in enumerate(tools)]}
+    if choice is not None:
+        fields["tool_choice"] = choice.chat_choice([tool.name for tool in tools])
+        fields["parallel_tool_calls"] = not choice.disable_parallel_tool_use
+    return fields

@@ -1,0 +1,1 @@
+"""Endpoints for those who run a server: models, health, metrics, load, status."""

@@ -1,0 +1,66 @@
+"""Liveness and readiness.  They need no API key, so the replies carry little."""
+
+from __future__ import annotations
+
+import falcon
+import falcon.asgi
+
+from server.services.server_ready import is_ready, listening
+from server.services.services import Services
+
+RETRY_AFTER_S = 2
+ABLE = ("ready", "unloaded")
+"""States of models that requests can be sent to: an unloaded one is loaded by them."""
+
+
+class HealthEndpoint:
+    """200 when requests can be served: a model is ready or unloaded, or there is none."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        cards = self._services.catalogue.cards()
+        able = not cards or any(card.state in ABLE for card in cards)
+        if not listening(self._services) or not able:
+            resp.status = 503
+            resp.retry_after = RETRY_AFTER_S
+
+    on_head = on_get
+
+
+class PingEndpoint(HealthEndpoint):
+    """The same at the path of SageMaker."""
+
+    on_post = HealthEndpoint.on_get
+
+
+class LiveEndpoint:
+    """200 as long as the worker runs."""
+
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.media = {"live": True}
+
+    on_head = on_get
+
+
+class ReadyEndpoint:
+    """200 when no new model is loading any more; 503 while one is, or without an engine host.
+
+    A model that a request loads is not new.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        ready = is_ready(self._services)
+        resp.media = {"ready": ready}
+        if not ready:
+            resp.status = 503
+            resp.retry_after = RETRY_AFTER_S
+
+    on_head = on_get

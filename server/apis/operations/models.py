@@ -1,0 +1,101 @@
+"""GET models and models/{name}: the models and their adapters, whether they are loaded, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import falcon
+import falcon.asgi
+
+from pipelines.base.errors import Unavailable
+from pipelines.worker.catalogue import Catalogue
+from pipelines.worker.model_table import ModelCard
+from server.schema.reply_models import (
+    ModelCapabilities,
+    ModelInfo,
+    ModelInfoStatus,
+    ModelList,
+    Permission,
+)
+from server.services.services import Services
+
+FAILED_RETRY_S = 30
+STATUS = {"ready": "loaded"}
+"""llama.cpp's words for states, where they are not the same."""
+CAPABILITIES = {
+    "completion_chat": "chat",
+    "classification": "classify",
+    "audio_transcription": "transcribe",
+    "audio_speech": "speak",
+}
+"""Mistral's word for what a model can do → the task of its graph."""
+
+
+class ModelsEndpoint:
+    """All models, in the order of names."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        models = [
+            each for card in self._services.catalogue.cards() for each in (model(card), *adapters(card))
+        ]
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = ModelList(data=models).model_dump_json().encode()
+
+    on_head = on_get
+
+
+class ModelEndpoint:
+    """One model; 503 with the reason while it is neither ready nor unloaded."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
+        catalogue = self._services.catalogue
+        named = (each for card in catalogue.cards() for each in adapters(card) if each.id == name)
+        found = next(named, None) or model(known_card(catalogue, name, ("ready", "unloaded")))
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = found.model_dump_json().encode()
+
+
+def known_card(catalogue: Catalogue, name: str, states: Sequence[str] = ("ready",)) -> ModelCard:
+    """The card of a model in one of `states`.  Raises NotFound, or Unavailable with the reason."""
+    card = next((each for each in catalogue.cards() if each.name == name), None)
+    if card is None:
+        raise catalogue.unknown(name)
+    if card.state in states:
+        return card
+    if card.state == "failed":
+        problems = "; ".join(card.problems) or "it failed to load"
+        raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
+    raise Unavailable(f"The model `{name}` is {card.state}")
+
+
+def adapters(card: ModelCard) -> Iterator[ModelInfo]:
+    """The adapters of a model, as vLLM lists them: models of their own, with a parent."""
+    for adapter in card.adapters:
+        yield model(card).model_copy(
+            update={
+                "id": adapter.name,
+                "created": adapter.created,
+                "root": adapter.root,
+                "parent": card.name,
+                "permission": [Permission(id=f"modelperm-{adapter.name}", created=adapter.created)],
+            }
+        )
+
+
+def model(card: ModelCard) -> ModelInfo:
+    permission = Permission(id=f"modelperm-{card.name}", created=card.created)
+    return ModelInfo(
+        id=card.name,
+        created=card.created,
+        root=card.name,
+        max_model_len=card.max_context,
+        permission=[permission],
+        status=ModelInfoStatus(value=STATUS.get(card.state, card.state)),
+        capabilities=ModelCapabilities(**{name: card.task == task for name, task in CAPABILITIES.items()}),
+    )

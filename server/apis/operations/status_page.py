@@ -1,0 +1,83 @@
+"""GET /status: the status page and its files, and / which leads there.  They need no API key."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import falcon
+import falcon.asgi
+
+from server import page
+from server.services.services import Services
+
+FOLDER = Path(page.__file__).parent
+INDEX = "index.html"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
+"""Ending of a file's name → its type; files of other kinds are not served."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; media-src blob: data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+"""Nothing of the page comes from elsewhere, and no script or style is in its HTML."""
+
+
+class PageFile(NamedTuple):
+    """A file as it is served; `tag` changes with its bytes."""
+
+    content_type: str
+    data: bytes
+    tag: str
+
+
+def page_file(name: str) -> PageFile | None:
+    """A file of the page; None where there is none of this name."""
+    path = next((each for each in FOLDER.iterdir() if each.name == name), None)
+    return _file(path) if path is not None and path.suffix in TYPES and path.is_file() else None
+
+
+def _file(path: Path) -> PageFile:
+    data = path.read_bytes()
+    tag = hashlib.blake2b(data, digest_size=12).hexdigest()
+    return PageFile(TYPES[path.suffix], data, tag)
+
+
+class FrontEndpoint:
+    """Leads to the page."""
+
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.status = falcon.HTTP_307
+        resp.location = "/status"
+
+    on_head = on_get
+
+
+class StatusPageEndpoint:
+    """The page, and by name the files that it loads."""
+
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, file: str = INDEX) -> None:
+        found = await asyncio.to_thread(page_file, file)
+        if found is None:
+            raise falcon.HTTPNotFound
+        resp.set_headers(HEADERS)
+        resp.etag = found.tag
+        if {found.tag, "*"} & set(req.if_none_match or ()):
+            resp.status = falcon.HTTP_304
+            return
+        resp.content_type, resp.data = found.content_type, found.data

@@ -1,0 +1,23 @@
+"""POST embeddings: an embedding for each text, list of token ids or conversation."""
+
+from __future__ import annotations
+
+from pipelines.values.node_values import PooledOutputs
+from pipelines.worker.pipeline import Pipeline
+from server.apis.pooling.base_endpoint import PoolingEndpoint
+from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.apis.pooling.replies.vectors import encode_vectors, requested_format
+from server.apis.pooling.requests.embedding import EmbeddingRequest
+from server.services.model_lookup import EMBEDDING
+
+
+class EmbeddingsEndpoint(PoolingEndpoint[EmbeddingRequest]):
+    kind = "embeddings"
+    body = EmbeddingRequest
+    ability = EMBEDDING
+    id_prefix = "embd-"
+
+    def serialize(
+        self, request: EmbeddingRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
+    ) -> EncodedReply:
+        return encode_vectors(context, value.values, requested_format(request), "embedding", "embedding")

@@ -1,0 +1,30 @@
+"""Encodes class probabilities as a reply."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.values.node_values import Classes, Scores
+from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext, encode_list_reply
+
+ONLY_LABEL = "LABEL_0"
+"""The label for a model with a single score, as in vLLM."""
+
+
+def encode_classes(context: ReplyContext, pooled: Classes | Scores) -> EncodedReply:
+    """The most probable class of each text, and all probabilities; a score counts as the only class."""
+    if isinstance(pooled, Scores):
+        pooled = Classes(pooled.values[:, None], [ONLY_LABEL])
+    best = np.argmax(pooled.values, axis=1).tolist()
+    pairs = enumerate(zip(pooled.values, best, strict=True))
+    return EncodedReply(
+        encode_list_reply(context, ((_item(i, probs, pooled.labels, at),) for i, (probs, at) in pairs))
+    )
+
+
+def _item(index: int, probs: NDArray[np.float32], labels: list[str], best: int) -> bytes:
+    label = labels[best] if best < len(labels) else None
+    item = {"index": index, "label": label, "probs": probs.tolist(), "num_classes": len(probs)}
+    return msgspec.json.encode(item)

@@ -1,0 +1,57 @@
+"""POST rerank: ranks documents by their relevance to a query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import falcon.asgi
+
+from pipelines.values.tasks import PoolingInput
+from pipelines.worker.pipeline import Pipeline
+from server.apis.pooling.replies.ranking import encode_ovms_ranking, encode_ranking
+from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.apis.pooling.requests.reranking import RerankRequest
+from server.apis.pooling.score_endpoint import ComparisonEndpoint, document_scores
+from server.dialects import OVMS, dialect_of
+from server.services.services import Services
+
+
+class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
+    """As in OpenVINO Model Server: long documents are scored in parts, the reply holds only the results."""
+
+    kind = "rerank"
+    body = RerankRequest
+
+    def pooling_input(self, request: RerankRequest, pipeline: Pipeline) -> PoolingInput:
+        return replace(super().pooling_input(request, pipeline), chunk=request.chunk_documents is not False)
+
+    def serialize(
+        self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_ovms_ranking(
+            document_scores(request, value), request.num_results, request.returned_documents
+        )
+
+
+class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
+    """As in vLLM, Jina and Cohere, with one reply for all three."""
+
+    body = RerankRequest
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._ovms = OvmsRerankEndpoint(services)
+
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        if dialect_of(req.path) is OVMS:
+            await self._ovms.respond(raw, req, resp)
+        else:
+            await super().respond(raw, req, resp)
+
+    def serialize(
+        self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_ranking(
+            context, document_scores(request, value), request.num_results, request.returned_documents
+        )

@@ -1,0 +1,56 @@
+"""A WebSocket at realtime: live speech → its text while it is spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import falcon.asgi
+
+from pipelines.base.errors import NotFound
+from pipelines.telemetry.speech import count_sockets
+from server.apis.realtime.event_loop import EventLoop
+from server.http.admission import Admission
+from server.http.auth import SUBPROTOCOL_KEY
+from server.http.socket_exchange import SocketExchange
+from server.process.socket_options import has_sockets
+from server.services.services import Services
+
+OPENAI_SUBPROTOCOL = "realtime"
+BETA = "OpenAI-Beta"
+
+
+class RealtimeEndpoint:
+    """Sockets hold no place among the worker's requests; at most `max_sockets` are open."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        settings = services.settings
+        self._places = Admission(settings.max_sockets, settings.key_share, "has {} WebSockets", "max_sockets")
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        hint = "" if has_sockets() else "; install what it needs with pip install 'braid-server[audio]'"
+        raise NotFound(f"Not Found: {req.path} is for WebSockets{hint}")
+
+    async def on_websocket(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        exchange: SocketExchange = req.scope["braid.exchange"]
+        leave = self._places.enter(exchange.tenant)
+        count_sockets(1)
+        try:
+            await ws.accept(_subprotocol(ws.subprotocols))
+            is_older = "realtime" in (req.get_header(BETA) or "")
+            is_openai = (
+                is_older
+                or req.get_param("intent") == "transcription"
+                or OPENAI_SUBPROTOCOL in ws.subprotocols
+            )
+            await EventLoop(
+                self._services, ws, exchange, req.get_param("model") or None, is_openai, is_older
+            ).run()
+        finally:
+            leave()
+            count_sockets(-1)
+
+
+def _subprotocol(offered: Sequence[str]) -> str | None:
+    """The one to select: browsers close a socket that selects none of those they offered; not the key."""
+    return min(offered, key=lambda name: name.startswith(SUBPROTOCOL_KEY), default=None)

@@ -1,0 +1,116 @@
+"""One socket from its first event to its last: events of the client in turn, each answered in its kind.
+
+Errors never end a socket; its client does, or a time without events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, Protocol
+
+import falcon
+import falcon.asgi
+
+from pipelines.base.errors import BraidError, RequestError
+from server.apis.realtime.client_events import INVALID_EVENT, parse_event
+from server.apis.realtime.live_text import TextListener
+from server.apis.realtime.openai_events import SessionCreatedEvent
+from server.apis.realtime.openai_realtime import OpenAIRealtime
+from server.apis.realtime.openai_session_fields import SessionState
+from server.apis.realtime.realtime_session import RealtimeSession
+from server.apis.realtime.vllm_realtime import VllmRealtime
+from server.http.errors import public_error
+from server.http.exchange import ClientGone
+from server.http.socket_exchange import SocketExchange
+from server.services.services import Services
+
+GOING_AWAY = 1001
+"""The close code of a socket that its client does not use."""
+UPDATES = ("session.update", "transcription_session.update")
+
+
+class EventKind(TextListener, Protocol):
+    """One kind of events: vLLM's or OpenAI's."""
+
+    @property
+    def has_sound(self) -> bool: ...
+
+    async def take(self, event: dict[str, Any]) -> None: ...
+
+    async def report(self, error: BraidError, event: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class EventLoop:
+    """Events are vLLM's unless the handshake names OpenAI's, or the first update has an object `session`."""
+
+    def __init__(
+        self,
+        services: Services,
+        ws: falcon.asgi.WebSocket,
+        socket: SocketExchange,
+        asked_model: str | None,
+        is_openai: bool,
+        is_older: bool,
+    ) -> None:
+        self._ws = ws
+        self._socket = socket
+        self._idle_s = services.settings.socket_idle_s
+        self._session = RealtimeSession(services, ws, socket, asked_model)
+        self._is_older = is_older
+        self._kind: EventKind = self._openai() if is_openai else VllmRealtime(self._session)
+
+    def _openai(self) -> OpenAIRealtime:
+        return OpenAIRealtime(self._session, self._is_older)
+
+    async def run(self) -> None:
+        """Returns when the client has left, or the socket was closed."""
+        session = self._session
+        shown = {"id": session.id, **SessionState().shown()}
+        live = asyncio.create_task(session.live_text.run(), name=f"live-text-{session.id}")
+        try:
+            with contextlib.suppress(falcon.WebSocketDisconnected, ClientGone):
+                await session.send(
+                    SessionCreatedEvent(
+                        type="session.created", id=session.id, created=session.created, session=shown
+                    )
+                )
+                while await self._turn():
+                    pass
+        finally:
+            live.cancel()
+            self._kind.close()
+
+    async def _turn(self) -> bool:
+        """Take one event; False once the socket was idle for too long."""
+        try:
+            async with asyncio.timeout(self._idle_s):
+                text = await self._ws.receive_text()
+        except TimeoutError:
+            if not self._session.live_text.is_busy:
+                await self._ws.close(GOING_AWAY, f"no event came for {self._idle_s:g} seconds")
+                return False
+        except falcon.PayloadTypeError:
+            await self._kind.report(RequestError("Events are texts of JSON", word=INVALID_EVENT), {})
+        else:
+            await self._take(text)
+        return True
+
+    async def _take(self, text: str) -> None:
+        event: dict[str, Any] = {}
+        try:
+            event = await self._socket.off_loop(lambda: parse_event(text), len(text))
+            self._choose_kind(event)
+            await self._kind.take(event)
+        except (falcon.WebSocketDisconnected, ClientGone):
+            raise
+        except Exception as error:
+            await self._kind.report(public_error(error, self._socket.trace), event)
+
+    def _choose_kind(self, event: dict[str, Any]) -> None:
+        is_update = event.get("type") in UPDATES and isinstance(event.get("session"), dict)
+        if is_update and isinstance(self._kind, VllmRealtime) and not self._kind.has_sound:
+            self._kind.close()
+            self._kind = self._openai()

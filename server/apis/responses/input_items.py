@@ -1,0 +1,165 @@
+"""Checks input items and converts them to the format in which they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
+
+from pipelines.base.errors import RequestError
+from server.apis.responses.unsupported_fields import IGNORED_IN_ITEMS
+from server.http.errors import from_validation
+from server.schema.error_text import quoted
+from server.schema.field_types import Items, field_error
+from server.schema.known_fields import check_fields
+
+PART_TYPES = {
+    "user": "input_text",
+    "system": "input_text",
+    "developer": "input_text",
+    "assistant": "output_text",
+}
+"""Role → type of its text parts."""
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(part, dict) for part in value):
+        return value
+    if not isinstance(value, str):
+        raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
+    return value
+
+
+ItemContent = Annotated[Any, BeforeValidator(_content)]
+"""A string, or a list of objects."""
+
+
+class InputItem(BaseModel):
+    """One item of an input.  Undeclared fields are refused unless null or listed in IGNORED_IN_ITEMS."""
+
+    model_config = ConfigDict(extra="allow")
+    prefix: ClassVar[str]
+    """Prefix of the ids of this type."""
+
+    type: str
+
+
+class InputMessage(InputItem):
+    prefix: ClassVar[str] = "msg"
+
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: ItemContent
+
+
+class InputFunctionCall(InputItem):
+    """A function call of the model."""
+
+    prefix: ClassVar[str] = "fc"
+
+    type: Literal["function_call"]
+    call_id: StrictStr | None = None
+    name: StrictStr
+    arguments: StrictStr
+
+
+class InputFunctionOutput(InputItem):
+    """The result of a function call."""
+
+    prefix: ClassVar[str] = "fco"
+
+    type: Literal["function_call_output"]
+    call_id: StrictStr
+    output: ItemContent
+
+
+class TextPart(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    text: StrictStr
+
+
+class InputReasoning(InputItem):
+    prefix: ClassVar[str] = "rs"
+
+    type: Literal["reasoning"]
+    summary: Items[TextPart] | None = None
+    content: Items[TextPart] | None = None
+
+
+ITEMS: dict[str, type[InputItem]] = {
+    "message": InputMessage,
+    "function_call": InputFunctionCall,
+    "function_call_output": InputFunctionOutput,
+    "reasoning": InputReasoning,
+}
+"""Type of an item → its model."""
+
+
+def read_items(value: Any, find: Callable[[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items of a request's `input` as they are stored, each with an id.
+
+    `find(id, where)` returns the item that a reference names.  Raises RequestError with the item's field.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return [_to_stored(InputMessage(role="user", content=value))]
+    return [_read_item(item, f"input.{i}", find) for i, item in enumerate(value)]
+
+
+def references(value: Any) -> list[str]:
+    """The ids of the items that an `input` refers to."""
+    items = value if isinstance(value, list) else []
+    return [item["id"] for item in items if isinstance(item, dict) and _kind(item) == "item_reference"]
+
+
+def _kind(item: dict[str, Any]) -> Any:
+    if item.get("type") is not None:
+        return item["type"] if item["type"] != "item_reference" or isinstance(item.get("id"), str) else None
+    return "message" if "role" in item else "item_reference" if isinstance(item.get("id"), str) else None
+
+
+def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise RequestError(f"`{where}` must be an object, got {quoted(item)}", field=where)
+    kind = _kind(item)
+    if kind == "item_reference":
+        return find(item["id"], where)
+    model = ITEMS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        allowed = ", ".join([*ITEMS, "item_reference"])
+        raise RequestError(
+            f"`{where}.type`: unknown item type {quoted(item.get('type'))}; allowed: {allowed}",
+            field=f"{where}.type",
+        )
+    try:
+        read = model.model_validate({"type": kind, **item} if item.get("type") is None else item)
+    except ValidationError as error:
+        raise _item_error(error, where) from None
+    check_fields(read.model_extra or {}, model.model_fields, ignored=IGNORED_IN_ITEMS, where=f"{where}.")
+    return _to_stored(read)
+
+
+def _item_error(error: ValidationError, where: str) -> RequestError:
+    """A validation error of an item, with the item's place before each field name."""
+    found = from_validation(error)
+    for path in {".".join(map(str, detail["loc"])) for detail in error.errors()}:
+        found.message = found.message.replace(f"`{path}`", f"`{where}.{path}`")
+    field = f"{where}.{found.field}" if found.field else where
+    return RequestError(found.message, field=field, word=found.word)
+
+
+def _to_stored(item: InputItem) -> dict[str, Any]:
+    """An item as it is stored: with an id, its text in parts."""
+    stored = {"id": None, **item.model_dump(exclude_none=True)}
+    if not isinstance(stored["id"], str) or not stored["id"]:
+        stored["id"] = f"{item.prefix}_{uuid4().hex}"
+    if isinstance(item, InputMessage) and isinstance(item.content, str):
+        stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
+    if isinstance(item, InputFunctionCall):
+        stored["call_id"] = item.call_id or stored["id"]
+    if isinstance(item, InputReasoning):
+        return {"summary": [], **stored}
+    return {"status": "completed", **stored}

@@ -1,0 +1,142 @@
+"""The output items of a response: each collects the model's text and returns the events about itself.
+
+An event is a dict with its `type`; `ResponseEvents` numbers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pipelines.values.node_values import TextLogprob
+from server.apis.generation.replies.logprobs import chat_logprobs
+
+Event = dict[str, Any]
+
+
+def make_event(kind: str, **fields: Any) -> Event:
+    return {"type": f"response.{kind}", **fields}
+
+
+class OutputItem:
+    """One item while it is generated: `start`, `add` per piece, `end`.  `item` is its current state."""
+
+    prefix = ""
+
+    def __init__(self, output_index: int, **fields: Any) -> None:
+        self.output_index = output_index
+        self.id = f"{self.prefix}_{uuid4().hex}"
+        self.item: dict[str, Any] = {"id": self.id, **fields, "status": "in_progress"}
+        self._pieces: list[str] = []
+
+    def start(self) -> Iterator[Event]:
+        yield make_event("output_item.added", output_index=self.output_index, item=_copy(self.item))
+
+    def end(self, status: str) -> Iterator[Event]:
+        yield from self._done("".join(self._pieces))
+        self.item["status"] = status
+        yield make_event("output_item.done", output_index=self.output_index, item=_copy(self.item))
+
+    def _done(self, text: str) -> Iterator[Event]:
+        """Put the complete text into `item`; the events about it."""
+        raise NotImplementedError
+
+    def _position(self) -> dict[str, Any]:
+        return {"item_id": self.id, "output_index": self.output_index}
+
+
+class OutputText(OutputItem):
+    """An item with one content part of text."""
+
+    event_name = ""
+    """Its events are `<event_name>.delta` and `<event_name>.done`."""
+
+    def start(self) -> Iterator[Event]:
+        yield from super().start()
+        yield make_event("content_part.added", **self._position(), content_index=0, part=self._part(""))
+
+    def _part(self, text: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
+        """Fields of its delta events besides the text."""
+        return {}
+
+    def _total_extra(self) -> dict[str, Any]:
+        return {}
+
+    def add(self, text: str, logprobs: Sequence[TextLogprob] = ()) -> Event:
+        self._pieces.append(text)
+        extra = self._extra(logprobs)
+        return make_event(
+            f"{self.event_name}.delta", **self._position(), content_index=0, delta=text, **extra
+        )
+
+    def _done(self, text: str) -> Iterator[Event]:
+        part = self._part(text)
+        self.item["content"] = [part]
+        yield make_event(
+            f"{self.event_name}.done", **self._position(), content_index=0, text=text, **self._total_extra()
+        )
+        yield make_event("content_part.done", **self._position(), content_index=0, part=part)
+
+
+class OutputMessage(OutputText):
+    """The model's message to the client."""
+
+    prefix, event_name = "msg", "output_text"
+
+    def __init__(self, output_index: int) -> None:
+        super().__init__(output_index, type="message", role="assistant", content=[], phase=None)
+        self._logprobs: list[dict[str, Any]] = []
+
+    def _part(self, text: str) -> dict[str, Any]:
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": list(self._logprobs)}
+
+    def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
+        encoded = chat_logprobs(logprobs).model_dump(exclude_unset=True)["content"] if logprobs else []
+        self._logprobs += encoded
+        return {"logprobs": encoded}
+
+    def _total_extra(self) -> dict[str, Any]:
+        return {"logprobs": list(self._logprobs)}
+
+
+class OutputReasoning(OutputText):
+    """The model's reasoning."""
+
+    prefix, event_name = "rs", "reasoning_text"
+
+    def __init__(self, output_index: int) -> None:
+        super().__init__(output_index, type="reasoning", summary=[], content=[], encrypted_content=None)
+
+    def _part(self, text: str) -> dict[str, Any]:
+        return {"type": "reasoning_text", "text": text}
+
+
+class OutputFunctionCall(OutputItem):
+    """A function call of the model."""
+
+    prefix = "fc"
+
+    def __init__(self, output_index: int, index: int, call_id: str, name: str) -> None:
+        self.index = index
+        unused: dict[str, Any] = {"async": None, "caller": None, "namespace": None}
+        super().__init__(
+            output_index, type="function_call", call_id=call_id, name=name, arguments="", **unused
+        )
+
+    def add(self, arguments: str) -> Event:
+        self._pieces.append(arguments)
+        return make_event("function_call_arguments.delta", **self._position(), delta=arguments)
+
+    def _done(self, text: str) -> Iterator[Event]:
+        self.item["arguments"] = text
+        name = self.item["name"]
+        yield make_event("function_call_arguments.done", **self._position(), arguments=text, name=name)
+
+
+def _copy(item: dict[str, Any]) -> dict[str, Any]:
+    """A shallow copy: parts of an item are never changed in place."""
+    return dict(item)

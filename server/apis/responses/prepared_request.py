@@ -1,0 +1,124 @@
+"""Prepares a checked request for the model: loads earlier responses and translates the request to chat.
+
+Does not depend on HTTP or on how the response is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from pipelines.base.errors import RequestError
+from pipelines.worker.call import Call
+from pipelines.worker.engines.faces import RequestClient
+from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.request_images import fetch_images, size_of, with_files
+from server.apis.generation.requests.work_bytes import work_bytes
+from server.apis.responses.database import ResponseDatabase
+from server.apis.responses.input_items import read_items, references
+from server.apis.responses.reply_models import RUNNING
+from server.apis.responses.request import ResponseRequest
+from server.apis.responses.sqlite_tables import StoredResponse
+from server.apis.responses.store import ResponseStore
+from server.apis.responses.translate import ChatTranslation
+from server.http.exchange import Exchange
+from server.services.services import Services
+
+MAX_REFERENCES = 256
+"""Most item references in one input."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request that is ready for a pipeline.  `items` are all input items of the model, as stored."""
+
+    translation: ChatTranslation
+    items: list[dict[str, Any]]
+    own_ids: tuple[str, ...]
+    num_bytes: int
+
+    async def call(
+        self,
+        services: Services,
+        client: RequestClient,
+        pipeline: Pipeline,
+        exchange: Exchange,
+        make: Callable[[Pipeline, Any], Call],
+    ) -> Call:
+        """The pipeline's call, made by `make`; off the event loop when it is long.  Raises RequestError."""
+        chat = self.translation.chat
+        with self.translation.renamed_errors():
+            files = await fetch_images(services, client, pipeline, exchange, chat, self.num_bytes)
+
+            def make_call() -> Call:
+                return make(pipeline, with_files(self.translation.generation(pipeline.max_context), files))
+
+            return await exchange.off_loop(make_call, work_bytes(chat, self.num_bytes) + size_of(files))
+
+    def encoded_items(self) -> bytes:
+        return msgspec.json.encode(self.items)
+
+
+async def prepare_request(
+    store: ResponseStore, exchange: Exchange, request: ResponseRequest, num_bytes: int
+) -> PreparedRequest:
+    """Check the request, load what it continues or refers to, and translate it to a chat request.
+
+    `num_bytes` is the length of the body.  Raises RequestError, and NoResponse when the previous response is
+    not stored for this account.
+    """
+    request.check()
+    context, num_context_bytes = await _context(store, exchange.account, request.previous_response_id)
+    referenced = await _referenced(store, exchange.account, references(request.input))
+
+    def find(item_id: str, where: str) -> dict[str, Any]:
+        if item_id not in referenced:
+            raise RequestError(f"Item with id '{item_id}' not found.", field=f"{where}.id")
+        return referenced[item_id]
+
+    def translate() -> PreparedRequest:
+        items = read_items(request.input, find)
+        own_ids = tuple(item["id"] for item in items)
+        translation = ChatTranslation(request, context, items)
+        return PreparedRequest(translation, [*context, *items], own_ids, num_bytes)
+
+    num_bytes += num_context_bytes
+    return await exchange.off_loop(translate, num_bytes)
+
+
+async def _context(
+    store: ResponseStore, account: str, previous_id: str | None
+) -> tuple[list[dict[str, Any]], int]:
+    """Input and output items of the previous responses, and their size in bytes."""
+    if previous_id is None:
+        return [], 0
+    stored = await store.get(previous_id, account, "previous_response_id")
+    if stored.status in RUNNING:
+        raise RequestError(
+            f"Response '{previous_id}' is still {stored.status}; it can be continued after it has ended",
+            field="previous_response_id",
+        )
+    return all_items(stored), len(stored.items) + len(stored.body)
+
+
+async def _referenced(store: ResponseStore, account: str, item_ids: list[str]) -> dict[str, dict[str, Any]]:
+    """The stored ones among the referenced items, by id."""
+    if len(item_ids) > MAX_REFERENCES:
+        raise RequestError(f"`input` may refer to {MAX_REFERENCES} items at most", field="input")
+    if not item_ids or not store.enabled:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for item_id in item_ids:
+        stored = await store.run(ResponseDatabase.find_by_item, item_id, account)
+        items = all_items(stored) if stored else []
+        found |= {item["id"]: item for item in items if item["id"] == item_id}
+    return found
+
+
+def all_items(stored: StoredResponse) -> list[dict[str, Any]]:
+    """The input items of a response, followed by its output items."""
+    output = msgspec.json.decode(stored.body)["output"]
+    return [*msgspec.json.decode(stored.items), *output]

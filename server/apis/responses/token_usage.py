@@ -1,0 +1,29 @@
+"""Counts the tokens of one response."""
+
+from __future__ import annotations
+
+from pipelines.values.node_values import ReplyUpdate
+from server.apis.responses.reply_models import InputTokensDetails, OutputTokensDetails, ResponseUsage
+
+
+class ResponseTokenCounter:
+    """Counts input tokens (and those found in the cache) and output tokens (and those of reasoning)."""
+
+    def __init__(self, num_input: int) -> None:
+        self._num_input = num_input
+        self._num_output = self._num_cached = self._num_reasoning = 0
+
+    def add(self, update: ReplyUpdate) -> None:
+        if self._num_output == 0:
+            self._num_cached = update.piece.num_cached
+        self._num_output += update.piece.num_tokens
+        self._num_reasoning += update.num_reasoning or 0
+
+    def usage(self) -> ResponseUsage:
+        return ResponseUsage(
+            input_tokens=self._num_input,
+            input_tokens_details=InputTokensDetails(cached_tokens=self._num_cached),
+            output_tokens=self._num_output,
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=self._num_reasoning),
+            total_tokens=self._num_input + self._num_output,
+        )

@@ -1,0 +1,129 @@
+"""Translates a Responses request to a chat request, and the field names in its errors back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from pipelines.base.errors import RequestError
+from pipelines.values.tasks import GenerationInput
+from server.apis.generation.requests.chat import ChatRequest
+from server.apis.responses.chat_messages import ChatMessages
+from server.apis.responses.request import ResponseRequest
+from server.apis.responses.tools import functions, select_tools
+from server.http.errors import from_validation
+
+RENAMED_FIELDS = (
+    (r"messages$", "input"),
+    (r"(max_completion_tokens|max_tokens)$", "max_output_tokens"),
+    (r"response_format\.json_schema", "text.format"),
+    (r"response_format", "text.format"),
+    (r"reasoning_effort$", "reasoning.effort"),
+    (r"tools\.(\d+)\.function", r"tools.\1"),
+    (r"tool_choice\.function", "tool_choice"),
+    (r"truncate_prompt_tokens$", "truncation"),
+    (r"logprobs$", "include"),
+)
+"""Field of a chat request → field of the Responses request; the first match is used."""
+
+
+class ChatTranslation:
+    """A Responses request as a chat request.  Its errors name the fields that the client sent."""
+
+    def __init__(
+        self, request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
+    ) -> None:
+        """`context` are the items of earlier responses, `items` those of this request's input."""
+        self._streams = bool(request.stream)
+        self._chat_messages = chat_messages(request, context, items)
+        self.functions = functions(request.tools or [])
+        allowed, self.tool_choice = select_tools(request.tool_choice, self.functions)
+        with self.renamed_errors():
+            self.chat = ChatRequest.model_validate(self._body(request, allowed))
+
+    def _body(self, request: ResponseRequest, allowed: list[dict[str, Any]]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": request.model, "messages": self._chat_messages.messages}
+        body |= request.passed()
+        body["max_completion_tokens"] = request.max_output_tokens
+        if allowed:
+            body["tools"] = [{"type": "function", "function": function} for function in allowed]
+            body["tool_choice"] = self.tool_choice
+        if request.wants_logprobs:
+            body |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
+        if request.format.type != "text":
+            body["response_format"] = response_format(request)
+        if request.reasoning is not None:
+            body["reasoning_effort"] = request.reasoning.effort
+        if request.truncation == "auto":
+            body["truncate_prompt_tokens"] = -1
+        return {name: value for name, value in body.items() if value is not None}
+
+    def generation(self, max_context: int) -> GenerationInput:
+        """The input of the pipeline.  Raises RequestError."""
+        return replace(self.chat.generation(max_context), streams=self._streams)
+
+    @contextmanager
+    def renamed_errors(self) -> Iterator[None]:
+        """Errors raised inside the block name fields of the Responses request."""
+        try:
+            yield
+        except ValidationError as error:
+            raise self.rename(from_validation(error)) from None
+        except RequestError as error:
+            raise self.rename(error) from None
+
+    def rename(self, error: RequestError) -> RequestError:
+        """The error with the client's field names in its text and its `field`."""
+        if error.field is None:
+            return error
+        field = self._client_field(error.field)
+        message = error.message.replace(error.field, field)
+        if field == "max_output_tokens":
+            message = re.sub(r"\bmax_tokens\b", field, message)
+        return type(error)(message, field=field, word=error.word)
+
+    def _client_field(self, field: str) -> str:
+        found = re.match(r"messages\.(\d+)(.*)", field)
+        if found and int(found[1]) < len(self._chat_messages.places):
+            place = self._chat_messages.places[int(found[1])]
+            return place + found[2] if place.startswith("input.") else place
+        for pattern, client_field in RENAMED_FIELDS:
+            if re.match(pattern, field):
+                return re.sub("^" + pattern, client_field, field)
+        return field
+
+
+def chat_messages(
+    request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
+) -> ChatMessages:
+    """The messages of the instructions, the earlier responses and the input, in this order."""
+    messages = ChatMessages()
+    if request.instructions is not None:
+        messages.add_instructions(request.instructions)
+    for item in context:
+        messages.add(item, "previous_response_id")
+    for i, item in enumerate(items):
+        messages.add(item, f"input.{i}" if isinstance(request.input, list) else "input")
+    return messages
+
+
+def response_format(request: ResponseRequest) -> dict[str, Any]:
+    """`text.format` as the `response_format` of a chat request."""
+    wanted = request.format
+    if wanted.type != "json_schema":
+        return {"type": wanted.type}
+    schema = {
+        "name": wanted.name or "response",
+        "description": wanted.description,
+        "schema": wanted.schema_,
+        "strict": wanted.strict,
+    }
+    return {
+        "type": "json_schema",
+        "json_schema": {name: value for name, value in schema.items() if value is not None},
+    }

@@ -1,0 +1,36 @@
+"""Reply models of the tokenizer API, in the shapes of vLLM and of OpenVINO Model Server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict
+
+from server.schema.reply_models import Reply
+
+
+class Tokenized(Reply):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class TokenizedTexts(Reply):
+    """A list of token ids for one text, a list of lists for several."""
+
+    tokens: list[int] | list[list[int]]
+
+
+class Detokenized(Reply):
+    prompt: str
+
+
+class TokenizerDescription(Reply):
+    """The model's tokenizer_config.json, with its added tokens and chat template."""
+
+    model_config = ConfigDict(extra="allow")
+    tokenizer_class: str
+    added_tokens_decoder: dict[str, str]
+    chat_template: str | None
+    __pydantic_extra__: dict[str, Any]

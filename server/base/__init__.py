@@ -1,0 +1,1 @@
+"""What every part of the server builds on: settings, version, room on the disk."""

@@ -1,0 +1,386 @@
+"""The settings of a server, read once from the environment: `BRAID_` and the name of a field in capitals.
+
+Names, types, ranges and descriptions are here and nowhere else; docs/settings.md is generated from them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from pipelines.wire.lora_modules import parse_module
+from server.base.replica_ids import NAME
+
+PREFIX = "BRAID_"
+MAX_ENGINES = 64
+DEVICE = r"cpu|cuda(:\d+)?"
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds the packages: the checkout, or site-packages."""
+
+
+class SettingsError(Exception):
+    """Environment variables are invalid; the message names each of them and its allowed values."""
+
+
+def _default_models() -> Path:
+    here = Path("model_repo")
+    return here if here.is_dir() else ROOT / "model_repo"
+
+
+def _split(value: object) -> object:
+    return re.findall(r"[^,\s]+", value) if isinstance(value, str) else value
+
+
+def _split_modules(value: object) -> object:
+    return re.findall(r"\{[^{}]*\}|[^\s{]+", value) if isinstance(value, str) else value
+
+
+def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
+    for module in modules:
+        parse_module(module)
+    return modules
+
+
+def _check_device(device: str) -> str:
+    if not re.fullmatch(DEVICE, device):
+        raise ValueError("expected cpu, cuda (the first GPU) or cuda:N")
+    return device
+
+
+def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
+    if len(engines) == 1 and engines[0].isdecimal() and 1 <= int(engines[0]) <= MAX_ENGINES:
+        return engines
+    if wrong := [device for device in engines if not re.fullmatch(DEVICE, device)]:
+        raise ValueError(f"{wrong[0]}: expected devices, as cuda:0, or one number from 1 to {MAX_ENGINES}")
+    if len({*engines}) < len(engines):
+        raise ValueError("a device may be named once")
+    return engines
+
+
+ValueList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Several values, separated by commas, spaces or line ends."""
+LoraModules = Annotated[tuple[str, ...], BeforeValidator(_split_modules), AfterValidator(_check_modules)]
+"""Adapters, each in a form that `parse_module` reads."""
+Engines = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_engines)]
+"""Devices, or one number."""
+Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
+
+
+class Settings(BaseModel):
+    """All settings of a server, the same in each of its processes.  Immutable."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="address to listen at; 0.0.0.0 for every interface"
+    )
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen at")
+    grpc_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="port of KServe's protocol over gRPC; needs the extra `grpc`; default: none",
+    )
+    models: Folder = Field(
+        default_factory=_default_models,
+        description="the model repository, one GGUF file, or a config.json of OpenVINO Model Server; "
+        "default: ./model_repo, else the checkout's",
+    )
+    cache: Path | None = Field(
+        default=None,
+        description="folder for what can be made again: GGUF files in converted form, graphs that OpenVINO "
+        "prepared, which models have passed their first run, and prefixes; default: ~/.cache/braid "
+        "(XDG_CACHE_HOME)",
+    )
+    prepared_mb: int = Field(
+        default=256,
+        ge=0,
+        description="MB of the cache that graphs which OpenVINO prepared may take, about 5 for a model, so "
+        "that its next load is faster; those used least recently are removed first; 0: none are stored",
+    )
+    first_run: bool = Field(
+        default=True,
+        description="1: a model that is new is loaded and run once in a process of its own before it is "
+        "served, so that one that crashes is failed and the others are served; 0: it is loaded at once",
+    )
+    prefix_file_gb: float = Field(
+        default=0,
+        ge=0,
+        description="GiB of a file in `cache` for each model, in which prefixes that were reused outlive the "
+        "server; a graph's `cache.prefix_file_gb` goes before; 0: none",
+    )
+    default_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="model of requests that name none, where several can do what the path does; default: the "
+        "first one that generates text, by name",
+    )
+    device: Annotated[str, AfterValidator(_check_device)] | None = Field(
+        default=None,
+        description="cpu or cuda:0: runs every model on this device instead of the one in its graph",
+    )
+    workers: int = Field(
+        default=2, ge=1, le=256, description="worker processes, which speak HTTP; all share one engine host"
+    )
+    api_keys: ValueList = Field(
+        default=(), description="keys that clients may send; empty: no key is required"
+    )
+    admin_keys: ValueList = Field(
+        default=(),
+        description="keys for the paths that load and unload models and cancel requests, which then take no "
+        "other key; they see all requests in `/v1/status`; empty: every client that may send requests may "
+        "load and unload. Of several `api_keys` each sees and cancels its own requests",
+    )
+    max_loaded_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="GiB that the weights and caches of loaded models take at most; the model that was used "
+        "least recently leaves for one that is requested; default: no bound",
+    )
+    load_timeout: float = Field(
+        default=60, gt=0, description="seconds that a request waits for memory to load its model in"
+    )
+    load_on_request: bool = Field(
+        default=False,
+        description="1: the server is ready at once, and a model is loaded by its first request; those with "
+        "`pinned: true` are loaded at start",
+    )
+    idle_unload_s: float = Field(
+        default=0, ge=0, description="seconds without calls after which a model is unloaded; 0: never"
+    )
+    poll_models: float = Field(
+        default=0, ge=0, description="seconds between two looks at the model repository; 0: on request only"
+    )
+    lora_modules: LoraModules = Field(
+        default=(),
+        description="adapters as `name=path`, or as a JSON object with `name`, `path` and `base_model_name`, "
+        "separated by spaces or line ends; of a model whose graph has an `adapters` setting",
+    )
+    allow_runtime_lora_updating: bool = Field(
+        default=False,
+        description="1: clients may load adapters from a model's folder of adapters, and unload them, by "
+        "`POST /v1/load_lora_adapter` and `/v1/unload_lora_adapter`",
+    )
+    in_process: bool = Field(
+        default=False, description="1: one worker with the engine as one of its threads; for development"
+    )
+    engines: Engines = Field(
+        default=(),
+        description="engine hosts behind the same workers: devices, as `cuda:0,cuda:1`, one engine for each; "
+        "or a number of them, among which the CPU cores are divided, by NUMA node where possible; default: "
+        "one",
+    )
+    engine_max_ahead: int = Field(
+        default=8,
+        ge=0,
+        description="with several engines: requests of one worker that the engine of a session may have more "
+        "than the least busy one; beyond that the session's next request goes to another",
+    )
+    grace_s: int = Field(
+        default=30, ge=3, description="seconds that running requests have to finish after SIGTERM"
+    )
+    engine_timeout_s: float = Field(
+        default=60, ge=1, description="seconds without a heartbeat after which the engine host is restarted"
+    )
+    header_timeout_s: float = Field(
+        default=20, gt=0, description="seconds that a client has to send the headers of a request"
+    )
+    body_timeout_s: float = Field(
+        default=30,
+        gt=0,
+        description="seconds that a client has to send the body of a request; at 16 kB/s it may take longer",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least severe level that is logged"
+    )
+    status: bool = Field(
+        default=True,
+        description="1: `/status` is a page that shows what the server does, fed by `/v1/status`; 0: neither "
+        "is there, nor the graphs of models, nor the path that cancels requests",
+    )
+    access_log: bool = Field(default=False, description="1: one line on stdout for each request")
+    max_body_mb: int = Field(
+        default=64, ge=1, description="largest request body in MB; a larger one is a 413"
+    )
+    allowed_media_domains: ValueList = Field(
+        default=(),
+        description="hosts from which images and sounds of requests are fetched, each with its public "
+        "addresses: `host` on the usual ports, `host:port` on another; empty: nothing is fetched",
+    )
+    private_media_domains: ValueList = Field(
+        default=(),
+        description="further hosts, which may have addresses within a network: private, loopback, link-local",
+    )
+    allowed_local_media_path: Folder | None = Field(
+        default=None,
+        description="folder below which `file:` URLs of images and sounds are read; default: none are",
+    )
+    max_audio_mb: float = Field(
+        default=25, gt=0, description="largest sound file in MB; a larger one is a 400"
+    )
+    max_audio_s: float = Field(
+        default=600, gt=0, description="longest recording in seconds; a longer one is a 400"
+    )
+    max_concurrency: int = Field(
+        default=320, ge=1, description="requests in flight in each worker; more are a 429"
+    )
+    max_sockets: int = Field(
+        default=100, ge=0, description="open WebSockets in each worker; a further one is a 429"
+    )
+    socket_idle_s: float = Field(
+        default=300, gt=0, description="seconds without an event after which a WebSocket is closed"
+    )
+    tenant_share: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="part of max_concurrency that one API key (without keys: one session) may hold while it "
+        "is alone; several get less each, so that places are left for others; with several keys it is also "
+        "the part of max_sockets, files_count and files_mb; 1: no bound",
+    )
+    error_codes: Literal["vllm", "openai"] = Field(
+        default="vllm",
+        description="what `error.code` is: vllm: the status as a number, as in vLLM; openai: OpenAI's word "
+        "(model_not_found, context_length_exceeded, …), null where it has none; not in /v3 and messages",
+    )
+    cors_origins: ValueList = Field(
+        default=(),
+        description="web origins whose pages may call the server; * for all.  Without a key, requests that "
+        "change something and WebSockets are refused (403) to pages of others, but those of this machine",
+    )
+    allowed_hosts: ValueList = Field(
+        default=(),
+        description="further host names of a server without keys that listens at a loopback address, as a "
+        "proxy before it may send them; requests with other names are refused (403), but addresses and local "
+        "names; * for all",
+    )
+    strict_fields: bool = Field(
+        default=False,
+        description="1: an unknown request field is a 400 with the nearest known name; else it is ignored",
+    )
+    trust_request_chat_template: bool = Field(
+        default=False, description="1: a request may bring its own chat template"
+    )
+    responses_store: bool = Field(
+        default=True,
+        description="0: no response of /v1/responses is stored, even if its request sets `store`",
+    )
+    responses_file: Path | None = Field(
+        default=None,
+        description="SQLite file of stored responses; default: a file that is removed when the server stops",
+    )
+    responses_count: int = Field(
+        default=10_000, ge=1, description="stored responses at most; the oldest are removed first"
+    )
+    responses_mb: int = Field(default=512, ge=1, description="MB of stored responses at most")
+    responses_hours: float = Field(default=24, gt=0, description="hours until a stored response is removed")
+    files: Path | None = Field(
+        default=None,
+        description="folder of uploaded files, batches and their results; default: a folder that is removed "
+        "when the server stops",
+    )
+    file_mb: int = Field(default=200, ge=1, description="MB of an uploaded file at most")
+    files_mb: int = Field(
+        default=4096, ge=1, description="MB of all files and results together at most; more are a 429"
+    )
+    files_count: int = Field(default=10_000, ge=1, description="files at most; more are a 429")
+    files_days: float = Field(default=30, gt=0, description="days until a file is removed")
+    batch_lines: int = Field(default=50_000, ge=1, description="requests of a batch at most")
+    batches_per_key: int = Field(
+        default=32, ge=1, description="batches of one API key that have not ended; more are a 429"
+    )
+    disk_reserve_mb: int = Field(
+        default=256,
+        ge=0,
+        description="MB of the disk that stored responses, files and results of batches leave free, at most "
+        "a twentieth of the disk; what would take more is a 507, or is not stored",
+    )
+    replica: str | None = Field(
+        default=None,
+        pattern=rf"^{NAME}$",
+        description="name of this server among those behind one address, which ids of stored responses then "
+        "carry: letters, digits, dots and hyphens; default: none",
+    )
+    engine_socket: Path | None = Field(
+        default=None, description="set by the server for its own processes, not by users"
+    )
+
+    tls: bool = Field(default=False, description="set by the server for its own processes, not by users")
+
+    @field_validator("engines")
+    @classmethod
+    def _check_engines(cls, engines: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        if engines and others.data.get("in_process"):
+            raise ValueError("an engine in a worker is the only one: leave out BRAID_IN_PROCESS")
+        if not "".join(engines).isdecimal() and engines and others.data.get("device"):
+            raise ValueError("it names the devices: leave out BRAID_DEVICE")
+        return engines
+
+    @property
+    def key_share(self) -> float:
+        """The part of a pool that one API key may hold: all of it where there are no others."""
+        return self.tenant_share if len({*self.api_keys}) > 1 else 1.0
+
+    @property
+    def engine_devices(self) -> list[str | None]:
+        """The device of each engine; None: those in the graphs."""
+        if not self.engines or self.engines[0].isdecimal():
+            return [self.device] * int(self.engines[0] if self.engines else 1)
+        return list(self.engines)
+
+    @property
+    def num_engines(self) -> int:
+        return len(self.engine_devices)
+
+    @property
+    def engine_sockets(self) -> list[Path]:
+        """The unix socket of each engine; [] in a process that no server has started."""
+        if self.engine_socket is None or self.num_engines == 1:
+            return [] if self.engine_socket is None else [self.engine_socket]
+        return [self.engine_socket.with_name(f"engine-{i}.sock") for i in range(self.num_engines)]
+
+    @property
+    def url(self) -> str:
+        """The URL of the server for a client on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http{'s' if self.tls else ''}://{bracketed(host)}:{self.port}"
+
+
+def bracketed(host: str) -> str:
+    """A host as part of a URL: IPv6 addresses in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in the environment.  Raises SettingsError with all problems."""
+    given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
+    values = {name.removeprefix(PREFIX).lower(): value for name, value in given.items() if value != ""}
+    try:
+        return Settings(**values)  # type: ignore[arg-type]
+    except ValidationError as error:
+        problems = [_problem(PREFIX + str(one["loc"][0]).upper(), one) for one in error.errors()]
+        raise SettingsError("\n".join(problems)) from None
+
+
+def _problem(name: str, error: Mapping[str, object]) -> str:
+    if error["type"] == "extra_forbidden":
+        allowed = [PREFIX + field.upper() for field in Settings.model_fields]
+        nearest = get_close_matches(name, allowed, 1, 0.0)[0]
+        return f"{name}: unknown setting; did you mean {nearest}?"
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{name}={error['input']}: {text}"

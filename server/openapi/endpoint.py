@@ -1,0 +1,78 @@
+"""GET openapi.json and docs: the API of this server, for programs and for people.  Needs no API key."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import falcon
+import falcon.asgi
+
+from server import openapi
+from server.services.paths import PREFIXES
+from server.services.services import Services
+
+PAGE = Path(openapi.__file__).with_name("page.html")
+
+
+class WrittenAPI(NamedTuple):
+    """The document as JSON, the same compressed, and a tag that changes with it."""
+
+    plain: bytes
+    gzipped: bytes
+    tag: str
+
+
+@cache
+def written() -> WrittenAPI:
+    """Made at the first request for it."""
+    from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
+
+    plain = json.dumps(document(PREFIXES), ensure_ascii=False).encode()
+    return WrittenAPI(
+        plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=12).hexdigest()
+    )
+
+
+class OpenAPIEndpoint:
+    """The document, compressed for those who take that, and not again for those who have it."""
+
+    def __init__(self, services: Services) -> None:
+        self._found: WrittenAPI | None = None
+        self._making = asyncio.Lock()
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        found = self._found or await self._made()
+        resp.etag = found.tag
+        resp.set_headers({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        if {found.tag, "*"} & set(req.if_none_match or ()):
+            resp.status = falcon.HTTP_304
+            return
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = found.plain
+        if "gzip" in (req.get_header("Accept-Encoding") or ""):
+            resp.data = found.gzipped
+            resp.set_header("Content-Encoding", "gzip")
+
+    async def _made(self) -> WrittenAPI:
+        """Made once, however many ask at the same time."""
+        async with self._making:
+            found = await asyncio.to_thread(written)
+        self._found = found
+        return found
+
+
+class DocsEndpoint:
+    """A page that shows the document, and needs nothing but this server."""
+
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.content_type = "text/html; charset=utf-8"
+        resp.data = await asyncio.to_thread(PAGE.read_bytes)

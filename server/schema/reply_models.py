@@ -1,0 +1,287 @@
+"""Replies as pydantic models: OpenAI's shape with vLLM's additions.
+
+Every reply is serialized from them, and the byte templates of streams too.  Fields that a reply does not set
+are not sent.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipelines.base.errors import BraidError
+from server.base.version import FINGERPRINT
+
+
+class Reply(BaseModel):
+    """An object in a reply: no field beyond those declared, and only those that were set are sent."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    def to_json(self) -> bytes:
+        return self.model_dump_json(exclude_unset=True).encode()
+
+
+class CachedTokens(Reply):
+    cached_tokens: int
+    created_cache_tokens: None = None
+    multimodal_tokens: None = None
+
+
+class CompletionDetails(Reply):
+    """`reasoning_tokens` where reasoning is looked for, the others where tokens were drafted ahead."""
+
+    reasoning_tokens: int = 0
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
+
+
+class Usage(Reply):
+    """`prompt_tokens` counts each prompt once, whatever `n`; end tokens are among `completion_tokens`."""
+
+    prompt_tokens: int
+    total_tokens: int
+    completion_tokens: int
+    prompt_tokens_details: CachedTokens | None = None
+    completion_tokens_details: CompletionDetails | None = None
+
+
+class TokenLogprob(Reply):
+    """`bytes` are those of the token alone; `token` is "" when they are no whole character."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChosenLogprob(TokenLogprob):
+    top_logprobs: list[TokenLogprob]
+
+
+class ChatLogprobs(Reply):
+    content: list[ChosenLogprob]
+
+
+class CompletionLogprobs(Reply):
+    """Four lists of equal length, one entry per token; offsets count characters of the tokens shown.
+
+    Of an echoed prompt the first token has no log-probability.
+    """
+
+    text_offset: list[int]
+    token_logprobs: list[float | None]
+    tokens: list[str]
+    top_logprobs: list[dict[str, float] | None]
+
+
+class PromptLogprob(Reply):
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptLogprob] | None]
+"""One entry per token of a prompt, by token id, null for the first."""
+
+
+class CalledFunction(Reply):
+    name: str
+    arguments: str
+
+
+class ToolCallReply(Reply):
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class FunctionDelta(Reply):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(Reply):
+    """A call's first delta has `id`, `type` and the name, later ones have pieces of its arguments."""
+
+    id: str | None = None
+    type: Literal["function"] | None = None
+    index: int
+    function: FunctionDelta
+
+
+class ReplyMessage(Reply):
+    role: str
+    content: str | None
+    refusal: None
+    annotations: None
+    audio: None
+    function_call: CalledFunction | None
+    tool_calls: list[ToolCallReply] = []
+    reasoning: str | None
+    reasoning_content: str | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
+
+
+class ChatChoice(Reply):
+    index: int
+    message: ReplyMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: str
+    stop_reason: str | int | None
+    token_ids: list[int] | None
+    routed_experts: None
+    draft_logprobs: ChatLogprobs | None = None
+
+
+class ChatCompletion(Reply):
+    """The fields after `usage` are vLLM's; those about several machines are always null."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    service_tier: None
+    system_fingerprint: str
+    usage: Usage
+    prompt_logprobs: PromptLogprobs | None
+    prompt_token_ids: list[int] | None
+    prompt_text: str | None
+    kv_transfer_params: None
+    ec_transfer_params: None
+    metrics: None
+
+
+class Delta(Reply):
+    role: str = "assistant"
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallDelta] = []
+    function_call: FunctionDelta | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
+
+
+class ChatChunkChoice(Reply):
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None
+    finish_reason: str | None
+    stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
+    draft_logprobs: ChatLogprobs | None = None
+
+
+class ChatChunk(Reply):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChatChunkChoice]
+    usage: Usage | None = None
+    system_fingerprint: str = FINGERPRINT
+    prompt_token_ids: list[int] | None = None
+    prompt_text: str | None = None
+
+
+class CompletionChoice(Reply):
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None
+    finish_reason: str | None
+    stop_reason: str | int | None
+    token_ids: list[int] | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
+    routed_experts: None = None
+    draft_logprobs: CompletionLogprobs | None = None
+
+
+class Completion(Reply):
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    service_tier: None = None
+    system_fingerprint: str = FINGERPRINT
+    usage: Usage | None = None
+    kv_transfer_params: None = None
+    ec_transfer_params: None = None
+    metrics: None = None
+
+
+class Permission(Reply):
+    id: str
+    object: Literal["model_permission"] = "model_permission"
+    created: int
+    allow_create_engine: bool = False
+    allow_sampling: bool = True
+    allow_logprobs: bool = True
+    allow_search_indices: bool = False
+    allow_view: bool = True
+    allow_fine_tuning: bool = False
+    organization: str = "*"
+    group: None = None
+    is_blocking: bool = False
+
+
+class ModelInfoStatus(Reply):
+    """As in llama.cpp: "unloaded", "loading", "loaded", "unloading" or "failed"."""
+
+    value: str
+
+
+class ModelCapabilities(Reply):
+    """What a model can do, in Mistral's words."""
+
+    completion_chat: bool
+    classification: bool
+    audio_transcription: bool
+    audio_speech: bool
+
+
+class ModelInfo(Reply):
+    """vLLM's fields; then llama.cpp's `status`, and what mistralai needs to read the list."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "braid"
+    root: str
+    parent: str | None = None
+    max_model_len: int | None
+    permission: list[Permission]
+    status: ModelInfoStatus
+    type: Literal["base"] = "base"
+    capabilities: ModelCapabilities
+
+
+class ModelList(Reply):
+    object: Literal["list"] = "list"
+    data: list[ModelInfo]
+
+
+class ErrorBody(Reply):
+    message: str
+    type: str
+    param: str | None
+    code: int | str | None
+
+
+class ErrorReply(Reply):
+    error: ErrorBody
+
+
+def envelope(error: BraidError) -> ErrorReply:
+    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.code)
+    return ErrorReply(error=body)
+
+
+class PlainError(Reply):
+    """OpenVINO Model Server's shape."""
+
+    error: str
