@@ -21,7 +21,7 @@ TESTS = (
     "tests/server/test_tasks.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
-ALSO = ("tests/server/test_openapi.py", "tests/pipelines/nodes/text/parsers/test_forms.py")
+ALSO = ("tests/server/openapi/test_openapi.py", "tests/pipelines/nodes/text/parsers/test_forms.py")
 """Tests of the tables that the examples add lines to."""
 
 

@@ -28,9 +28,9 @@ def test_rooms_and_units_are_there(folder):
     ("file", "room"),
     [
         ("tests/test_borders.py", "tests"),
-        ("tests/server/pooling/test_rerank.py", "tests/server"),
+        ("tests/server/apis/pooling/test_rerank.py", "tests/server"),
         ("tests/pipelines/host/test_calls.py", "tests/pipelines/host"),
-        ("tests/pipelines/host/engine/test_beams.py", "tests/pipelines/host/engine"),
+        ("tests/pipelines/host/engine/beam/test_beams.py", "tests/pipelines/host/engine"),
     ],
 )
 def test_a_test_counts_for_the_innermost_room(file, room):

@@ -11,7 +11,7 @@ import yaml
 from gguf_files import write_llama_like
 from server_process import ROOT, ServerProcess
 
-TEMPLATES = yaml.safe_load((ROOT / "tests/pipelines/nodes/text/small_templates.yaml").read_text())
+TEMPLATES = yaml.safe_load((ROOT / "tests/pipelines/nodes/text/templates/small_templates.yaml").read_text())
 SERVED = ("lfm-2.5", "json-in-qwens-tags", "command-a-reasoning")
 CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": CITY}}]

@@ -1,7 +1,7 @@
 """Exports of models that read whole texts give what transformers gives, and say what they are for.
 
 What cross-encoders, classifiers and decoders give once they are served is looked at in
-`tests/pipelines/host/test_exported_scorers.py`.
+`tests/pipelines/host/models/test_exported_scorers.py`.
 """
 
 from __future__ import annotations

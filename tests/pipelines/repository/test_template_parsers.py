@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from pipelines.repository.exports.export_files import template_parsers
+from pipelines.repository.exports import template_parsers
 from pipelines.repository.exports.template_parsers import TemplateParsers, find_parsers
 
 SAYS = "{% for m in messages %}{{ m.content }}{% endfor %}"

@@ -2,7 +2,7 @@
 exports.
 
 This is the only file that creates OpenVINO's private attention node; its inputs are tested by
-tests/pipelines/host/backends/test_openvino_from_onnx.py.
+tests/pipelines/host/backends/openvino/test_openvino_from_onnx.py.
 """
 
 from __future__ import annotations
