@@ -86,7 +86,7 @@ export class StatusView {
   }
 
   describe(card, { server, created }) {
-    const facts = [this.graph?.description, card?.task, card && card.state !== "ready" ? card.state : "", `Braid ${server.base.version}, up ${age(created - server.started)}`];
+    const facts = [this.graph?.description, card?.task, card && card.state !== "ready" ? card.state : "", `Braid ${server.version}, up ${age(created - server.started)}`];
     setText(this.about, facts.filter(Boolean).join(" · "));
     this.adapterButton.hidden = !this.nodes.some((node) => Object.keys(node.settings).some((name) => name.startsWith("adapters")));
   }

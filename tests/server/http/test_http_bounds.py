@@ -40,7 +40,7 @@ def serve(make_rig):
             rig = make_rig(**settings)
             rig.pipeline.batches = HI
             server = stack.enter_context(RawServer(rig.app, **timeouts))
-            server.services.services, server.pipeline = rig.services, rig.pipeline
+            server.services, server.pipeline = rig.services, rig.pipeline
             return server
 
         yield start
@@ -231,8 +231,8 @@ def test_slow_bodies_hold_no_permit(serve):
             stack.enter_context(slow_body(server))
         chat = request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=CHAT)
         assert status_of(server.talk(chat)) == 200
-        assert server.services.services.arriving.num_bytes == 256
-    wait_for(lambda: server.services.services.arriving.num_bytes == 0)
+        assert server.services.arriving.num_bytes == 256
+    wait_for(lambda: server.services.arriving.num_bytes == 0)
 
 
 def test_a_body_has_a_deadline_as_a_whole(serve):
@@ -254,7 +254,7 @@ def test_a_body_that_goes_on_fast_may_take_longer(serve):
     with slow_body(server, length=3 * FAST_BYTES) as connection:
         for turn in (1, 2):
             connection.sendall(b" " * FAST_BYTES)
-            wait_for(lambda turn=turn: server.services.services.arriving.num_bytes > turn * FAST_BYTES)
+            wait_for(lambda turn=turn: server.services.arriving.num_bytes > turn * FAST_BYTES)
             server.end_of_clocks()
         connection.sendall(b" " * (FAST_BYTES - 1))
         assert status_of(connection.recv(1000)) == 400  # of the application: the body came whole
@@ -264,10 +264,10 @@ def test_a_body_that_goes_on_slowly_has_the_same_deadline(serve):
     server = serve(body_timeout_s=SLOW_S)
     with slow_body(server, length=3 * FAST_BYTES) as connection:
         connection.sendall(b" " * FAST_BYTES)
-        wait_for(lambda: server.services.services.arriving.num_bytes > FAST_BYTES)
+        wait_for(lambda: server.services.arriving.num_bytes > FAST_BYTES)
         server.end_of_clocks()
         connection.sendall(b" " * 100)
-        wait_for(lambda: server.services.services.arriving.num_bytes > FAST_BYTES + 100)
+        wait_for(lambda: server.services.arriving.num_bytes > FAST_BYTES + 100)
         server.end_of_clocks()
         assert status_of(connection.recv(1000)) == 408
 
@@ -286,7 +286,7 @@ def test_long_bodies_are_bounded_together_and_short_ones_pass(serve, monkeypatch
         for _ in range(2):
             connection = stack.enter_context(slow_body(server, length=1 << 20))
             connection.sendall(b" " * ((1 << 20) - 100))
-        wait_for(lambda: server.services.services.arriving.num_bytes > (2 << 20) - 1000)
+        wait_for(lambda: server.services.arriving.num_bytes > (2 << 20) - 1000)
         long = CHAT[:-1] + b" " * 70_000 + CHAT[-1:]
         sent = [
             request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=body)
@@ -378,7 +378,7 @@ def test_a_client_that_leaves_ends_its_call_and_no_task_waits_for_that(server, s
         assert not [name for name in server.task_names() if name.startswith("watch-")]
         assert not server.pipeline.calls[0].closed
     wait_for(lambda: server.pipeline.calls[0].closed)
-    wait_for(lambda: server.services.services.admission.num_inside == 0)
+    wait_for(lambda: server.services.admission.num_inside == 0)
 
 
 def test_the_loss_of_a_client_is_noticed_after_a_long_body():
