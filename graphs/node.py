@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from graphs import paths
 
 LARGEST = 1 << 53
-"""Of numbers in settings, in either direction."""
+"""The largest number in settings, in either direction."""
 Place = Literal["request", "engine", "step"]
 
 NOT_PORTS = frozenset({"self", "call"})

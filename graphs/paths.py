@@ -20,7 +20,7 @@ def fault(path: str, folder: Path | None) -> str | None:
 
 
 def folder_fault(path: str, folder: Path | None) -> str | None:
-    """The same for the path of a folder."""
+    """What is wrong with the path of a folder, as `fault` says it of a file."""
     fault = _fault(path, folder)
     if fault or folder is None or (folder / path).is_dir():
         return fault

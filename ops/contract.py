@@ -37,7 +37,7 @@ class SamplingOps(Protocol):
     """
 
     def writable(self, logits: Any) -> Any:
-        """The same logits, C-contiguous and writable; a copy only when they were not."""
+        """Gives the logits C-contiguous and writable; copies them only when they were not."""
 
     def take(self, logits: Any, rows: Index) -> Any:
         """A copy of some rows: float32[len(rows), vocab]."""

@@ -21,7 +21,7 @@ ids.
 
 
 def flat_view(logits: Floats) -> Floats:
-    """The same memory as one row; raises ValueError when that needs a copy, which would lose the change."""
+    """Views the memory as one row; raises ValueError when that needs a copy, which would lose the change."""
     return logits.reshape(-1, copy=False)
 
 

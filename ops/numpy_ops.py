@@ -30,7 +30,7 @@ __all__ = [
 
 
 def writable(logits: Floats) -> Floats:
-    """The same logits as C-contiguous, writable float32[num_rows, vocab]; a copy only when they were not."""
+    """Gives the logits as C-contiguous, writable float32[num_rows, vocab]; copies only when they were not."""
     return np.require(logits, np.float32, ["C", "W"])
 
 
@@ -40,7 +40,7 @@ def take(logits: Floats, rows: Index) -> Floats:
 
 
 def fetch(logits: Floats, rows: Index) -> Floats:
-    """The same as `take`: the logits are in host memory."""
+    """Does what `take` does: the logits are in host memory."""
     return logits[rows]
 
 

@@ -88,7 +88,7 @@ def middlewares() -> list[Any]:
 
 
 def _headers(scope: Scope, key: str | None, request_id: str) -> list[tuple[bytes, bytes]]:
-    """Those of a request, with its key and its id alone by these names."""
+    """The headers of a request, with its key and its id alone by these names."""
     headers = [(name, value) for name, value in scope["headers"] if name.lower() not in (HEADER, REQUEST_ID)]
     if key is not None:
         headers.append((HEADER, key.encode()))
@@ -96,7 +96,7 @@ def _headers(scope: Scope, key: str | None, request_id: str) -> list[tuple[bytes
 
 
 def _request_id(scope: Scope, fields: Mapping[str, Any]) -> str:
-    """That of the headers, or of the body, else a new one as Braid's own."""
+    """The id of the headers, or of the body, else a new one as Braid's own."""
     for name, value in scope["headers"]:
         if name.lower() == REQUEST_ID:
             return str(value.decode("latin-1"))

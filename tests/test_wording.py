@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ SAY = {
     r"forget|forgets|forgotten": "remove, release",
 }
 """Pattern of whole words → what to say instead."""
+WITHOUT_SUBJECT = re.compile(r"(Those|That|Of|As|The same|Whose|Its|Their|It|They)\b(?! (is|are) )")
+"""Beginnings of docstrings that leave out what they speak of."""
 EXAMPLES = ("tools/train_demo/", "tools/bench/pooling/texts.py", "docs/fields.md")
 """Sentences that models are trained on or measured with, and texts of other systems."""
 
@@ -46,6 +49,39 @@ def test_private_words_do_not_come_back(pattern):
         if words.search(line)
     ]
     assert found == [], f"say instead: {SAY[pattern]}"
+
+
+def docstrings(tree):
+    """(line, text) of all docstrings, those behind assignments too."""
+    for node in ast.walk(tree):
+        for before, each in pairwise([None, *getattr(node, "body", [])] if has_lines(node) else []):
+            is_first = before is None and not isinstance(node, ast.Module)
+            if (is_first or isinstance(before, (ast.Assign, ast.AnnAssign))) and is_text(each):
+                yield each.lineno, each.value.value
+
+
+def has_lines(node):
+    return isinstance(getattr(node, "body", None), list)
+
+
+def is_text(node):
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def test_docstrings_have_a_subject():
+    """A reader need not find the noun in the name of what is described."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.strip().splitlines()[0][:80]}"
+        for folder in ("graphs", "ops", "pipelines", "server")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, text in docstrings(ast.parse(path.read_text()))
+        if WITHOUT_SUBJECT.match(text.strip())
+    ]
+    assert found == []
 
 
 def test_a_class_name_means_one_thing():

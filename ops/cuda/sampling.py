@@ -19,7 +19,7 @@ from ops.logprobs import gather_logprobs
 
 THREADS = 256
 ROW_THREADS = 1024
-"""Of kernels in which one block processes a whole row."""
+"""Threads of a kernel in which one block processes a whole row."""
 CHUNK = 8192
 MAX_VOCAB = 128 * CHUNK
 MAX_BINS = 2048

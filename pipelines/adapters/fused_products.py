@@ -11,7 +11,7 @@ from pipelines.adapters.weights import AdapterError, LowRank, ProductShape
 
 
 def fuse(read: Mapping[str, LowRank], products: Mapping[str, ProductShape]) -> dict[str, LowRank]:
-    """The same sums for the products that the model has.  Raises `AdapterError` where sizes do not fit."""
+    """The adapter's sums for the model's own products.  Raises `AdapterError` where sizes do not fit."""
     fused, left = {}, dict(read)
     for product, shape in products.items():
         parts = parts_of(product)

@@ -91,7 +91,7 @@ def _read_tensors(file: Path, products: Mapping[str, ProductShape], max_rank: in
 
 
 def _most_numbers(product: str, shape: ProductShape, max_rank: int) -> int:
-    """Of a product's tensors; one of an end may be a whole matrix."""
+    """The most numbers that a product's tensors may have; one of an end may be a whole matrix."""
     whole = shape.size_in * shape.size_out if product in ENDS else 0
     return max_rank * (shape.size_in + shape.size_out) + whole
 

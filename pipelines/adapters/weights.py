@@ -17,7 +17,7 @@ BASE = 0
 """The load number of the model without an adapter; those of adapters begin at 1, and none is used twice."""
 
 DIGEST_BYTES = 16
-"""Of an adapter's files."""
+"""The size of the digest of an adapter's files."""
 
 
 class AdapterError(ValueError):

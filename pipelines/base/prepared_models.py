@@ -130,7 +130,7 @@ def _checked(folder: Path) -> dict[str, Any]:
 
 
 def digest(*contents: bytes) -> str:
-    """Of all of them, one after the other."""
+    """The digest of all contents, one after the other."""
     found = hashlib.blake2b(digest_size=16)
     for content in contents:
         found.update(content)

@@ -90,7 +90,7 @@ class Products:
         return next(self.linear_together(rows, [Operand(name, outer, order)], inner))
 
     def linear_together(self, rows: ir.Value, operands: Iterable[Operand], inner: int) -> Iterator[ir.Value]:
-        """The same `rows` through several weights: neighbours of one quantized type are one product."""
+        """Multiplies `rows` by several weights: neighbours of one quantized type are one product."""
         for kind, group in groupby(operands, self._type):
             same = list(group)
             found = self._products(rows, same, inner, kind)

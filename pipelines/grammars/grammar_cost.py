@@ -18,9 +18,9 @@ NO_WORD = "no text fits this grammar"
 MAX_FORCED = 20_000
 """Characters that a grammar may force at once: each takes the compiler 5 µs, and its states 400 bytes."""
 CHEAP_ITEMS = 10_000
-"""Of all rules: schemas, words, characters of regular expressions.  50 ms."""
+"""The most parts that all rules have together: schemas, words, characters of expressions.  50 ms."""
 CHEAP_PROPERTIES = 300
-"""Of one object: the time grows with their square, and is 25 ms for these."""
+"""The most properties of one object: the time grows with their square, and is 25 ms for these."""
 CHEAP_DIVISORS = 10_000
 """The sum of all `multipleOf`: 100 ms."""
 CHEAP_JOINED = 8

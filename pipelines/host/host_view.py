@@ -91,7 +91,7 @@ class HostView:
         return HostProcess(self._process.pid, self._started_s, resident_bytes, time.process_time())
 
     def _loads(self) -> list[ModelLoad]:
-        """Of each name that is in memory: its instances together."""
+        """The load of each name that is in memory: its instances together."""
         num_bytes: Counter[str] = Counter()
         for instance in self._instances:
             num_bytes[instance.folder.name] += instance.num_bytes

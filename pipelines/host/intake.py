@@ -274,7 +274,7 @@ class Requests:
         )
 
     def _images(self, key: Key, given: ImageRows | None) -> list[PromptRows | None]:
-        """Those of each prompt, of rows that another call of the same connection holds."""
+        """The images of each prompt, of embeddings that another call of the same connection holds."""
         return [] if given is None else _images(given, self._held(key, given.request_id))
 
     def _held(self, key: Key, request_id: int) -> list[NDArray[np.float32]]:

@@ -67,7 +67,7 @@ def inferred(request_id: int, result: Result) -> Inferred:
 
 
 def _failed(request_id: int, error: Exception) -> Inferred:
-    """It raises nothing: a frame that raised an error it was given would keep the tensors of the request."""
+    """Raises nothing: a frame that raised an error it was given would keep the tensors of the request."""
     failure = _client_error(error)
     return Inferred(request_id, [], failure.message, failure.status, failure.field, failure.word)
 

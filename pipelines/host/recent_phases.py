@@ -30,7 +30,7 @@ class RecentPhases:
                 samples.popleft()
 
     def of(self, engine: Engine[Any], now_s: float) -> list[PhaseTimes]:
-        """Of each kind of steps its phases, in their order."""
+        """The phases of each kind of steps, in their order."""
         then = self._before(engine, now_s - RECENT_S)
         found = []
         for kind, (steps, seconds) in engine.profile.sums().items():

@@ -33,12 +33,12 @@ from dataclasses import dataclass
 DOMAIN, VERSION = "braid", 1
 ATTENTION = "PagedAttention"
 ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "window", "softcap")
-"""Of every attention node.  `window`: tokens that a query attends to, itself included; -1 is no limit.
+"""Attributes of every attention node.  `window`: tokens that a query attends to, with itself; -1 is no limit.
 `softcap` 0 is none.  `scale` multiplies the scores before the cap.  `layer` counts from 0, in order.
 """
 CONTEXT_ATTENTION = "ContextAttention"
 CONTEXT_ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale")
-"""Of every attention to frames; `layer` is that of the attention node whose cache it shares."""
+"""Attributes of every cross-attention node; `layer` is that of the attention node whose cache it shares."""
 CALIBRATION = ("key_absmax", "value_absmax")
 """Optional floats: the largest absolute key and value during calibration, for a quantized cache."""
 
@@ -49,7 +49,7 @@ AND = ".and"
 OPSET = 23
 IR_VERSION = 10
 SIDES = ("key", "value")
-"""Of a layer's cache."""
+"""The two parts of a layer's cache."""
 
 
 @dataclass(frozen=True)

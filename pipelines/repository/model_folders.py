@@ -36,7 +36,7 @@ PROJECTOR = "mmproj"
 SETTINGS_SUFFIXES = frozenset({".json", ".jinja", ".pbtxt", ".txt", ".yaml"})
 MAX_NAME_PARTS = 3
 FIRST_VERSION, MAX_DIGITS = 1, 18
-"""Of versions: one of 18 digits fits in the 64 bits that protocols have for it."""
+"""The most digits of a version: one of 18 fits in the 64 bits that protocols have for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ModelFolder:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
     def opened(self) -> ModelFolder:
-        """The same model as a folder with the files that its graph names: a GGUF file is converted.
+        """The model as a folder with the files that its graph names: a GGUF file is converted.
 
         Raises GraphError where it cannot be served.
         """
@@ -104,7 +104,7 @@ class ModelFolder:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
     def refreshed(self) -> ModelFolder:
-        """The same folder with the fingerprint that it has now."""
+        """The folder with the fingerprint that it has now."""
         return self if self.problem else replace(self, fingerprint=fingerprint(self.path, self.servable))
 
     def files(self) -> Iterator[Path]:
@@ -261,7 +261,7 @@ def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
 
 
 def _entries(folder: Path, servable: Servable | None) -> Iterator[Path]:
-    """The same with what is no file."""
+    """All entries of the model's places, also what is no file."""
     found = servable.files() if servable else [folder, *folder.rglob("*")]
     adapters = None if servable else _adapters_folder(folder)
     return (path for path in found if adapters not in path.parents)

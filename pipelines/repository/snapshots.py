@@ -26,7 +26,7 @@ class Snapshots:
     """Takes a snapshot for each load.  Belongs to the loader's thread, but for `close`."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        """They are stored in a new folder in `parent`, or in the system's folder for temporary files."""
+        """Stores snapshots in a new folder in `parent`, or in the system's folder for temporary files."""
         self._parent = parent
         self._folders: dict[Path | None, Path] = {}
         self._numbers = count(1)

@@ -41,7 +41,7 @@ class Counts:
     accepted_per_position: list[int] = field(default_factory=list)  # sums to accepted_tokens
 
     def count_run(self, num_drafted: int, num_accepted: int) -> None:
-        """Of a run of draft tokens the first were accepted."""
+        """Counts a run of draft tokens, of which the first were accepted."""
         self.drafts += 1
         self.draft_tokens += num_drafted
         self.accepted_tokens += num_accepted

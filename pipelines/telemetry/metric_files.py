@@ -19,7 +19,7 @@ HEAD = struct.Struct("i4x")
 """The number of used bytes, those of the head among them."""
 FIRST_BYTES = 64 << 10
 MAX_ENTRY_BYTES = 32
-"""Of an entry besides its key: lengths, padding, value and time."""
+"""The bytes of an entry besides its key: lengths, padding, value and time."""
 RETRY_S = 1.0
 """Between two attempts to get room on the disk."""
 

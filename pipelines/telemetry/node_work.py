@@ -30,7 +30,7 @@ class NodeWork:
         self.runs += 1
 
     def worked(self, from_s: float, to_s: float) -> None:
-        """It worked on what came back."""
+        """Counts the node's work on what came back."""
         self.first_s = self.first_s or from_s
         self.last_s = to_s
         self.busy_s += to_s - from_s

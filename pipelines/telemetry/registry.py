@@ -44,7 +44,7 @@ def collect() -> Iterable[Metric]:
 
 
 def collect_counts() -> Iterable[Metric]:
-    """The same without histograms and summaries, at a fraction of the cost; gauges are those of processes."""
+    """Collects without histograms and summaries, at a fraction of the cost; gauges are those of processes."""
     from prometheus_client.multiprocess import MultiProcessCollector
 
     if not _multiprocess():

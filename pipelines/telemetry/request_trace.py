@@ -12,7 +12,7 @@ from pipelines.telemetry.request_record import MAX_SPANS, NodeSpan, SpanKind
 from pipelines.telemetry.request_timing import RequestTiming
 
 MAX_ERRORS = 20
-"""Of one request; a socket may have many."""
+"""The most spans of one request; a socket may have many."""
 
 
 class EngineTime(NamedTuple):
@@ -88,7 +88,7 @@ class RequestTrace:
             self.failures.append(Failure(time.time(), status, message))
 
     def spans(self, now_s: float) -> list[NodeSpan]:
-        """Those of all calls in the order of their beginnings; of more than MAX_SPANS the longest."""
+        """The spans of all calls in the order of their beginnings; of more than MAX_SPANS the longest."""
         found = [span for call in self.calls for span in call.spans(self.started_s, now_s)]
         longest = sorted(found, key=lambda span: -span.seconds)[:MAX_SPANS]
         return sorted(longest, key=lambda span: span.start_s)

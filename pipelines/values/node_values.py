@@ -325,7 +325,7 @@ class Stream(Generic[T]):
         self.makers = makers
 
     def pipe(self, maker: Callable[[StreamChoice], StreamStage[T, U]]) -> Stream[U]:
-        """The same updates after one more stage, made anew for each choice."""
+        """The updates after one more stage, which is made anew for each choice."""
         return Stream(self.source, (*self.makers, maker))
 
 

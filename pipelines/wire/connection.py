@@ -102,7 +102,7 @@ class HostConnection:
         return link
 
     def _known_link(self) -> Link:
-        """That of a host that has sent its status; it may be draining.  Raises Unavailable."""
+        """The link of a host that has sent its status; it may be draining.  Raises Unavailable."""
         if self._link is None or self._status is None:
             raise Unavailable("the engine is starting")
         return self._link

@@ -19,7 +19,7 @@ log = logging.getLogger("braid.host")
 
 READ_BYTES = 256 << 10
 MAX_UNSENT_BYTES = 256 << 20
-"""Of messages for a worker that does not read; beyond it the worker is disconnected, and its calls end."""
+"""The most bytes of messages for a worker that does not read; beyond it the worker is disconnected."""
 FLUSH_S = 2.0
 """How long a closing listener waits for workers to read what was sent."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE

@@ -216,7 +216,7 @@ class ModelTable:
         return built.instance_id == model.instance_id or built.instance_id in model.replaced
 
     def instance_ids(self, name: str) -> list[int]:
-        """Of a name and of all that its graph names."""
+        """The instances of a name and of all that its graph names."""
         built = self.built.get(name)
         named = built.named if built else ()
         own = [built.instance_id] if built else []
@@ -267,7 +267,7 @@ class ModelTable:
         return [other for other in self._named(model.name) if self.served(other) is None]
 
     def _state(self, model: ModelStatus) -> str:
-        """Of a model that is not served here.
+        """The state of a model that is not served here.
 
         One that the host has ready is "failed" where this worker cannot build it; where what its graph names
         is missing, its state is theirs.

@@ -24,7 +24,7 @@ class NodeClock:
 
     @property
     def path(self) -> str:
-        """That of the node that runs now."""
+        """The path of the node that runs now."""
         return self._open[-1] if self._open else ""
 
     def run(self, name: str, run: Callable[..., Any], call: Any, inputs: Mapping[str, Any]) -> Any:

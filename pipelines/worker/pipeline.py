@@ -38,7 +38,7 @@ class Pipeline:
         self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
 
     def adapted(self, adapter: UsedAdapter) -> Pipeline:
-        """The same with an adapter, under whose name requests are answered and counted."""
+        """This pipeline with an adapter, under whose name requests are answered and counted."""
         adapted = copy.copy(self)
         adapted.name, adapted.adapter = adapter.name, adapter
         return adapted

@@ -33,7 +33,7 @@ def check(body: Mapping[str, Any], rules: Iterable[Rule]) -> None:
 
 
 def check_whole(body: Mapping[str, Any], rules: Iterable[Rule]) -> None:
-    """The same for rules about several fields: each tests the whole body and names the field at fault."""
+    """Checks rules about several fields: each tests the whole body and names the field at fault."""
     for rule in rules:
         if not rule.holds(body):
             raise RequestError(rule.text, field=rule.field)

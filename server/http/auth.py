@@ -31,7 +31,7 @@ ADMIN_PATHS = frozenset(
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIX = "/v2/repository/models/"
 STATUS_ENDING = "/status"
-"""Of the path that shows requests: an admin key opens it too."""
+"""The end of the path that shows requests: an admin key opens it too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
 """Where models are loaded and unloaded, and requests ended: an admin key opens it, if there is one."""
 

@@ -13,7 +13,7 @@ from server.http.exchange import LOSSES
 from server.http.one_write import LateContinueCycle, OneWriteCycle
 
 MAX_HEAD_BYTES = 64 << 10
-"""Of a request line and headers together, trailers included; of a chunk's size line; of blank lines."""
+"""The most bytes of a request line with headers and trailers; of a chunk's size line; of blank lines."""
 FIELD_OVERHEAD_BYTES = 32
 """Counted for each header besides its text, so that many short ones are bounded too."""
 MAX_PIPELINED = 64

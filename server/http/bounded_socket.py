@@ -22,9 +22,9 @@ log = logging.getLogger("braid.sockets")
 log.setLevel(logging.WARNING)  # a line for each socket that opens or closes says nothing
 
 MAX_MESSAGE_BYTES = 16 << 20
-"""Of a client's message; a larger one closes the socket with code 1009."""
+"""The most bytes of a client's message; a larger one closes the socket with code 1009."""
 MAX_FRAGMENTS = 4096
-"""Of one message, so that empty ones are bounded too."""
+"""The most fragments of one message, so that empty ones are bounded too."""
 PING_S = 20.0
 PONG_S = 60.0
 """A client answers a ping between two frames, so this is also the time for a frame."""

@@ -144,7 +144,7 @@ class Exchange:
             drop()  # where this task was cancelled
 
     async def long_work(self, work: Callable[[], Result], num_bytes: int = 0) -> Result:
-        """The same for work that takes long, however few the bytes are."""
+        """Runs work that takes long, however few the bytes are."""
         return await self.off_loop(work, max(num_bytes, LONG_BODY_BYTES + 1))
 
     async def while_here(self, work: Coroutine[Any, Any, Result]) -> Result:

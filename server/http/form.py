@@ -16,9 +16,9 @@ from pipelines.base.errors import RequestError
 MAX_PARTS = 64
 MAX_NAME_CHARS = 128
 MAX_TEXT_BYTES = 64 << 10
-"""Of a field that is no file."""
+"""The most bytes of a field that is no file."""
 MAX_BOUNDARY_CHARS = 70
-"""As RFC 2046 says."""
+"""The most characters of a boundary, as RFC 2046 says."""
 LISTS = "[]"
 """What the name of a field ends with that may come more than once."""
 

@@ -19,12 +19,12 @@ from server.http.errors import Forbidden
 from server.schema.error_text import quoted
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-"""They change nothing, and a page of another site cannot read their replies."""
+"""Methods that change nothing; a page of another site cannot read their replies."""
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 APPLICATION_SCHEMES = ("app", "file", "tauri", "vscode-file", "vscode-webview")
 """Origins of programs that are installed on a machine, which no site has; as in Ollama."""
 LOCAL_ENDINGS = (".localhost", ".local", ".internal")
-"""Of names that cannot be registered; as in Ollama."""
+"""Endings of names that cannot be registered, as in Ollama."""
 
 Header = Callable[[str], str | None]
 

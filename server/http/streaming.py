@@ -43,7 +43,7 @@ def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes]) -> None:
 
 
 async def kept_alive(exchange: Exchange, data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same data, with keep-alive comments while there is none."""
+    """Passes the data on, with keep-alive comments while there is none."""
     with exchange.kept_alive():
         async for piece in data:
             if piece:

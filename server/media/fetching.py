@@ -35,7 +35,7 @@ def scheme_of(url: str) -> str:
 
 
 def named_elsewhere(images: Sequence[MediaInput]) -> list[MediaInput]:
-    """Those that are not in the request itself; each URL once."""
+    """The URLs of what is not in the request itself; each URL once."""
     found = {each.url: each for each in images if each.url is not None and scheme_of(each.url) in SCHEMES}
     return list(found.values())
 

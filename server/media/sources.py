@@ -98,7 +98,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _read(path: Path, max_bytes: int, where: str) -> bytes:
-    """Of a regular file alone: a pipe would never end.  Raises OSError, and RequestError beyond the bound."""
+    """Reads a regular file: a pipe would never end.  Raises OSError, and RequestError beyond the bound."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

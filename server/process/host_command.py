@@ -45,7 +45,7 @@ def plan_hosts(settings: Settings) -> list[HostPlan]:
 
 
 def _cpus(devices: Sequence[str | None]) -> list[frozenset[int] | None]:
-    """Those of each engine: one with a GPU may use them all, and so may the only one without."""
+    """The cores of each engine: one with a GPU may use them all, and so may the only one without."""
     computing = [i for i, device in enumerate(devices) if not (device or "cpu").startswith("cuda")]
     shares: list[frozenset[int] | None] = [None] * len(devices)
     if len(computing) > 1 and hasattr(os, "sched_getaffinity"):

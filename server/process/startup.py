@@ -69,7 +69,7 @@ def supervise(
 def _supervisor(
     settings: Settings, plan: HostPlan, log: logging.Logger, with_banner: bool
 ) -> EngineSupervisor:
-    """Of one host; the first start of the first one prints the banner."""
+    """The supervisor of one host; the first start of the first one prints the banner."""
     is_first = plan.label is None or plan.label.startswith("0/")
     return EngineSupervisor(
         lambda number: host_command(settings, plan, with_banner=with_banner and is_first and number == 0),

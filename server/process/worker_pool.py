@@ -143,7 +143,7 @@ class WorkerPool:
         self._old_age = self._older_age
 
     def _adjust(self, new: dict[int, Any]) -> None:
-        """As many new workers as there shall be."""
+        """Starts as many new workers as there shall be."""
         num_missing = self._arbiter.num_workers - len(new)
         if num_missing < 0:
             by_age = sorted(new, key=lambda pid: new[pid].age)

@@ -20,7 +20,7 @@ def quoted(value: Any) -> str:
 
 
 def _beginning(value: Any, depth: int = 3) -> Any:
-    """As much of a value as is shown: of containers the first items, of texts the first characters."""
+    """The part of a value that is shown: of containers the first items, of texts the first characters."""
     if isinstance(value, str):
         return value[:MAX_VALUE_CHARS]
     if not isinstance(value, dict | list):

@@ -230,7 +230,7 @@ class Permission(Reply):
 
 
 class ModelInfoStatus(Reply):
-    """As in llama.cpp: "unloaded", "loading", "loaded", "unloading" or "failed"."""
+    """A state as llama.cpp has it: "unloaded", "loading", "loaded", "unloading" or "failed"."""
 
     value: str
 

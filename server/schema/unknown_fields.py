@@ -38,7 +38,7 @@ _logged: set[str] = set()
 
 
 class UnknownFields:
-    """Those of one request: their number, and for the first names which known one each misspells, if any.
+    """The unknown fields of one request: their number, and for the first ones the known name they misspell.
 
     With `strict` they are refused.  `unheld` has the keywords that calls are not held to, by tool.
     """
@@ -77,7 +77,7 @@ class UnknownFields:
 
 
 _current: ContextVar[UnknownFields | None] = ContextVar("unknown_fields", default=None)
-"""Those of the request that this task, or a thread that it started, serves."""
+"""The unknown fields of the request that this task, or a thread that it started, serves."""
 
 
 def ignore_unknown(name: str, known: Iterable[str], where: str = "") -> None:

@@ -19,7 +19,7 @@ from server.base.replica_ids import NAME
 
 SESSION = "x-session-id"
 MAX_CHARS = 1024
-"""Of the system message, and of the first user message, so much is compared."""
+"""Characters of the system message and of the first user message that are compared."""
 SYSTEM_ROLES = ("system", "developer")
 OWN_RESPONSE = re.compile(rf"resp_(?:{NAME}_)?([0-9a-f]{{16}})[0-9a-f]{{16}}")
 """The id of a response; its first digits are the key of the request that it replies to."""

@@ -57,7 +57,7 @@ class NameResource:
 
 
 class PostedNameResource(NameResource):
-    """The same where something can be posted to a name."""
+    """The resource of a name to which something can be posted."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
         await self._route("on_post", req, resp, name)

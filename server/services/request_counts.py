@@ -57,6 +57,6 @@ class RequestCounts:
         exchange.at_end(count)
 
     def _template(self, path: str) -> str:
-        """Of a request that was refused before it was routed, as one without a key is."""
+        """The template of a request that was refused before it was routed, as one without a key is."""
         found = self._router.find(path)
         return NO_TEMPLATE if found is None or found[3] is None else found[3]

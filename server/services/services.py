@@ -115,7 +115,7 @@ class Services:
         read: Callable[[AsyncIterator[bytes]], Awaitable[Read]],
         any_content: bool = True,
     ) -> Read:
-        """As `admit`, but what `read` makes of the body while it arrives."""
+        """Admits as `admit` does, and gives what `read` makes of the body while it arrives."""
         body, exchange = await self.arriving.read(req, read, any_content), req.scope["braid.exchange"]
         exchange.at_end(self.admission.enter(exchange.tenant))
         return body
@@ -129,7 +129,7 @@ class Services:
             )
 
     def for_batches(self, max_requests: int) -> Services:
-        """The same, but for places: requests of batches take none of those of HTTP requests."""
+        """These services with other places: requests of batches take none of those of HTTP requests."""
         services = copy(self)
         services.admission = Admission(max_requests)
         return services

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 MAX_WATCHERS = 64
-"""Of one worker; each holds a connection and gets some kilobytes a second."""
+"""The most watchers of one worker; each holds a connection and gets some kilobytes a second."""
 PERIOD_S = 1.0
 
 

@@ -31,7 +31,7 @@ def _sum(one: NodeRuns, other: NodeRuns) -> NodeRuns:
 
 
 class EngineNodeTimes(NamedTuple):
-    """Of the nodes of bodies by their paths, and of whole steps by the name of the engine node."""
+    """Times of the nodes of bodies by their paths, and of whole steps by the name of the engine node."""
 
     bodies: dict[str, Times]
     steps: dict[str, Times]

@@ -19,7 +19,7 @@ def own_records(records: Sequence[Record], account: str | None) -> list[Record]:
 
 
 def own_requests(host: Inspected, account: str | None) -> Inspected:
-    """The same without the requests of others; None: as it is."""
+    """The status without the requests of others; None: as it is."""
     return host if account is None else replace(host, nodes=[_own(view, account) for view in host.nodes])
 
 

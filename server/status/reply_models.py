@@ -168,7 +168,7 @@ class HistoryPart(StatusPart):
 
 
 class TokenTotals(StatusPart):
-    """Of a model, since the server was started; `requests` and `failed` count choices that ended."""
+    """Totals of a model since the server was started; `requests` and `failed` count choices that ended."""
 
     prompt_tokens: int = 0
     cached_tokens: int = 0

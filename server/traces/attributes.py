@@ -32,7 +32,7 @@ LATENCIES: Mapping[SpanKind, str] = {
 
 
 def span_name(ended: EndedRequest) -> str:
-    """Of few kinds: what a client writes into a path that does not exist is not in it."""
+    """One of few names: what a client writes into a path that does not exist is not in it."""
     record = ended.record
     return f"{operation(record.path)} {record.model}" if record.model else "request"
 
@@ -44,7 +44,7 @@ def operation(path: str) -> str:
 
 
 def attributes(ended: EndedRequest) -> dict[str, Any]:
-    """Those that have a value."""
+    """The attributes that have a value."""
     record, sampling = ended.record, ended.sampling
     found = {
         "gen_ai.operation.name": operation(record.path) if record.model else None,
@@ -87,7 +87,7 @@ def _response_id(ended: EndedRequest) -> str | None:
 
 
 def _latencies(spans: list[NodeSpan]) -> dict[str, float]:
-    """Of the first call that generates."""
+    """The latencies of the first call that generates."""
     found: dict[str, float] = {}
     for span in spans:
         name = LATENCIES.get(span.kind)

@@ -61,7 +61,7 @@ class ApiServer:
             return _json(reply.read())
 
     def post_above(self, path: str, body: object) -> Any:
-        """The same for a path beside /v1, where vLLM has /tokenize."""
+        """Posts to a path beside /v1, where vLLM has /tokenize."""
         with self._reply("POST", path, body, self.path.removesuffix("/v1")) as reply:
             return _json(reply.read())
 

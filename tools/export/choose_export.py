@@ -28,7 +28,7 @@ RERANKER_TEMPLATES = {
 }
 """`model_type` → the question of its makers' reranker."""
 OWN_TEMPLATE = "additional_chat_templates/reranker.jinja"
-"""The same in a model's own folder."""
+"""The name of that file in a model's own folder."""
 ANSWERS = ("no", "yes")
 SCORING = ("classify", "rerank")
 

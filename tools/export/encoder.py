@@ -24,7 +24,7 @@ DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 COMPUTED = {"fp16": "f16", "bf16": "bf16", "fp32": "f32"}
 """Type of weights → type of activations of an ONNX model; f32 or as requested for the others."""
 ONE_LABEL: dict[str, Any] = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
-"""Of the config.json of a model that scores."""
+"""Keys of the config.json of a model that scores."""
 LONGEST = 256  # tokens of a text that activations are measured with
 SPARE = 8  # positions that no text has, as some families count from behind their padding
 

@@ -21,7 +21,7 @@ TRANSPOSED = ".T"  # what the trace adds to the name of a weight that it stores 
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
 BITS = {"int8": 8, "int4": 4}
 MORE_BITS, MORE_SHARE = 8, 0.05
-"""Of the weights that would have 4 bits, this part gets more: what would lose most by 4."""
+"""The part of the weights that gets more than 4 bits: those that would lose most by 4."""
 HEAD_BITS = 8  # of the weight that gives the logits, which suffers most from few bits
 BLOCKS = {4: (32,), 8: (128, 64, 32)}
 """Bits → how many weights of a column may share a scale: of these the largest that divides the column, else
@@ -126,7 +126,7 @@ def _store(graph: ir.Graph, node: ir.Node, bits: int, squares: Mapping[str, Floa
 
 
 def _names(weight: ir.Value, bits: int) -> tuple[str, str]:
-    """Of the weight's blocks and scales."""
+    """The names of the weight's blocks and scales."""
     return f"{weight.name}.int{bits}", f"{weight.name}.scales{bits}"
 
 

@@ -34,7 +34,7 @@ class Spread(msgspec.Struct):
 
 
 class Figures(msgspec.Struct):
-    """Of the requests that succeeded.  `seconds`: from the start to the end of the last reply.
+    """Figures of the requests that succeeded.  `seconds`: from the start to the end of the last reply.
 
     `first`: until the first token; `between`: between two events with tokens; `per_token`: the time after the
     first token, per further token; `whole`: until the end.

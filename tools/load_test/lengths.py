@@ -19,7 +19,7 @@ class Lengths:
 
     @classmethod
     def read(cls, text: str) -> Lengths:
-        """Of `128`, `64-256` or `128~32` (mean and deviation).  Raises ValueError."""
+        """Reads `128`, `64-256` or `128~32` (mean and deviation).  Raises ValueError."""
         match = FORM.fullmatch(text.replace(" ", ""))
         if match is None:
             raise ValueError(f"{text} is no length: 128, 64-256 (evenly) or 128~32 (mean and deviation)")

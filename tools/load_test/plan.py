@@ -43,7 +43,7 @@ class PlannedRequest:
 
 
 def plan(load: Load, prompts: Prompts, count: int) -> list[PlannedRequest]:
-    """The same for the same seed and server.  Raises RequestFailed."""
+    """Plans the requests, always alike for one seed and server.  Raises RequestFailed."""
     lengths, arrivals = random.Random(f"{load.seed} lengths"), random.Random(f"{load.seed} arrivals")
     planned, at_s = [], 0.0
     for _ in range(count):

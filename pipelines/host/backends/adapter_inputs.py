@@ -85,11 +85,11 @@ class AdapterInputs:
         return self._slot(stack, adapters, np.diff(starts), num_tokens, logit_rows)
 
     def of_texts(self, adapters: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-        """The same for a batch of texts, of the adapter `adapters[i]` each; [] where all are of the base."""
+        """Gives the inputs for a batch of texts, text i with `adapters[i]`; [] where all are of the base."""
         return self.of(adapters, np.arange(len(adapters) + 1, dtype=np.int32), len(adapters), FIRST_ROW)
 
     def none(self) -> dict[str, NDArray[Any]]:
-        """The same for a step of the base: nothing after the first one."""
+        """Gives the inputs for a step of the base: nothing after the first one."""
         if self.products and self._given is not self._stacks.base:
             self._switch(self._stacks.base)
         return {}

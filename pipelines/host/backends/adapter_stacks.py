@@ -25,7 +25,7 @@ from pipelines.adapters.product_names import ENDS, HEAD
 from pipelines.adapters.weights import BASE, AdapterWeights, ProductShape
 
 PREFIX = "adapters."
-"""Of the names of all inputs for adapters."""
+"""The beginning of the names of all inputs for adapters."""
 SLOT = f"{PREFIX}slot"
 FLOAT32 = np.dtype(np.float32)
 MAX_SETS = 4

@@ -20,7 +20,7 @@ POSITIONS_BEHIND_PADDING = frozenset(
 )
 """Values of `model_type` whose position numbers start after the id of the padding token."""
 WITHOUT_MASK = frozenset({"siglip_text_model"})
-"""Those of models that read padding too: they were trained with all texts padded to one length."""
+"""Types of models that read padding too: they were trained with all texts padded to one length."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class FeaturesShape(NamedTuple):
 
 
 def features_shape(path: Path, values: NDArray[Any]) -> FeaturesShape:
-    """The same, from the output for one window or image.  Raises `ModelError`."""
+    """The shape of features, from the output for one window or image.  Raises `ModelError`."""
     if len(values) != 1 or values.ndim not in (2, 3):
         raise ModelError(f"{path} gives {list(values.shape)} for one input: no vectors of it or its parts.")
     if values.ndim == 3:
@@ -147,7 +147,7 @@ PROBE_BATCH = blank_batch(1, 2)
 
 
 def padded_to_width(batch: TokenBatch, width: int) -> TokenBatch:
-    """The same texts padded to `width` columns; the batch itself when it is that wide."""
+    """Pads the texts to `width` columns; gives the batch itself when it is that wide."""
     num_texts, had = batch.ids.shape
     if width <= had:
         return batch

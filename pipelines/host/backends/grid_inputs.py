@@ -21,9 +21,9 @@ THETA = 10_000.0
 """The base of the angles' wavelengths, for all models of these families."""
 ROTATIONS, SEEN = "rotary_pos_emb", "attention_mask"
 WINDOWS, ORDER = "window_attention_mask", "window_index"
-"""Of Qwen2.5-VL: tokens are read in this order, window after window, and most layers see a window alone."""
+"""Inputs of Qwen2.5-VL: it reads tokens in this order, window after window; most layers see one window."""
 CORNERS, SHARES = "position_corners", "position_shares"
-"""Of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
+"""Inputs of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ MAX_CACHE_BYTES = 8 << 30
 """Upper limit in bytes of a cache when the graph has no `memory_gb`."""
 NO_SWAP_SPACE = "the cache is in host memory already; there is no other memory to swap it to"
 HUGE_PAGE_BYTES = 2 << 20
-"""Of most machines."""
+"""The size of a huge page on most machines."""
 MAX_PREFAULT_BYTES = 32 << 20
 """Bytes of a cache mapped before use at most: the first prompts find them, and an idle server stays small."""
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name

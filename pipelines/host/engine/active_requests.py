@@ -57,7 +57,7 @@ class ActiveRequests:
         return outputs
 
     def among(self, sequences: list[Sequence]) -> list[Sequence]:
-        """Those of `sequences` that have not ended."""
+        """The sequences among `sequences` that have not ended."""
         return [one for one in sequences if self._requests.get(one.key, {}).get(one.choice) is one]
 
     def fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:

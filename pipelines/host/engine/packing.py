@@ -210,7 +210,7 @@ def _logits(
 
 
 def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
-    """Of the last `num_scoring` slices: these positions come after all that are sampled."""
+    """The positions that the last `num_scoring` slices score, which come after all that are sampled."""
     begins = starts[len(plan.slices) - plan.num_scoring : -1].tolist()
     at, ids, tops = [], [], []
     for slice, begin in zip(plan.scoring, begins, strict=True):

@@ -22,7 +22,7 @@ from pipelines.wire.sampling_params import SamplingParams
 PROMPT_TOKENS, NEW_TOKENS = 33, 2
 """More than a block, and a step of one token after it."""
 ROWS = 3
-"""Of tensors that can be joined: a model that gives one row for all of them is found out."""
+"""Rows of tensors that can be joined: a model that gives one row for all of them is found out."""
 
 
 def run_once(model: HostModel) -> None:

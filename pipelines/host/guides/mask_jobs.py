@@ -105,7 +105,7 @@ class MaskThreads:
         return job
 
     def filled(self, job: MaskJob) -> list[bool]:
-        """Of each row of a job, whether it has a mask; waits for the job unless that is late, or is behind
+        """Whether each row of a job has a mask; waits for the job unless that is late, or is behind
         one that is.  Raises what a guide raised.
         """
         while not job.done.done():

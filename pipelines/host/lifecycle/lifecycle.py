@@ -45,7 +45,7 @@ Key = tuple[Peer, int]
 PLAN_S = 0.25
 """Between two plans of which only time is the cause."""
 WAITING_PLAN_S = 0.02
-"""The same while a client waits: the end of a call may be what it waits for."""
+"""The time between two looks while a client waits: the end of a call may be what it waits for."""
 DEFAULT_CACHE_SHARE = 0.25
 """Part of the bound that a cache has at most when its graph has no `memory_gb`."""
 

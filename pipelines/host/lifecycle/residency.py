@@ -136,7 +136,7 @@ class Residency:
 
     @property
     def keys(self) -> list[Hashable]:
-        """Of all who wait for an answer or hold a model."""
+        """The keys of all who wait for an answer or hold a model."""
         return [*self._wishes, *self._unloads]
 
     def is_in_memory(self, name: str) -> bool:

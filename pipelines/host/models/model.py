@@ -146,7 +146,7 @@ class HostModel:
         yield from ((engine, self.bodies[node].sessions) for node, engine in self.stepped.items())
 
     def _inferring(self) -> Iterator[TensorEngine]:
-        """Those that read the request itself."""
+        """The lines that read the request itself."""
         return self._of(TensorEngine) if self.task == "infer" else iter(())
 
     def _of(self, kind: type[AnyEngine]) -> Iterator[AnyEngine]:
@@ -240,5 +240,5 @@ def build_for_host(
     prefix_files: PrefixFiles | None = None,
     prepared: PreparedModels | None = None,
 ) -> HostModel:
-    """The same, for a model that may name graphs of the repository's other models: those in `sources`."""
+    """Builds a model that may name graphs of the repository's other models: those in `sources`."""
     return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device, prefix_files, prepared)

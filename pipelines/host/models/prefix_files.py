@@ -48,7 +48,7 @@ FACTS = (
     "kv_cache",
     "block_tokens",
 )
-"""Of what a session says of itself: what its blocks depend on."""
+"""The facts that a session says of itself and that its blocks depend on."""
 COMPUTES = (
     "pipelines.host.backends",
     "pipelines.host.contracts",

@@ -136,7 +136,7 @@ class SeenTokens:
         self.counts[at] += 1
 
     def after(self, token_ids: Sequence[int]) -> SeenTokens:
-        """As if appended; shares `place`, which lacks the new ones."""
+        """The edits as if tokens were appended; shares `place`, which lacks the new ones."""
         later, room, new = copy(self), len(token_ids), dict[int, int]()
         later.ids = np.concatenate([self.ids[: self.size], np.zeros(room, np.int64)])
         later.counts = np.concatenate([self.counts[: self.size], np.zeros(room, np.float32)])

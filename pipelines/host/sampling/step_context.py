@@ -28,7 +28,7 @@ class StepContext:
     speculation: SpeculationSlots | None = None
 
     def with_step(self, step: Step) -> StepContext:
-        """The same state beside another step."""
+        """Gives this state beside another step."""
         return replace(self, step=step)
 
 

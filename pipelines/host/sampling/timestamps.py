@@ -37,7 +37,7 @@ class TimestampState:
             self.highest = token_id
 
     def after(self, token_ids: Sequence[int]) -> TimestampState:
-        """As if appended; self does not change."""
+        """The state as if tokens were appended; self does not change."""
         later = copy(self)
         for token_id in token_ids:
             later.append(token_id)

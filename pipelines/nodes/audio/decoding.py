@@ -23,9 +23,9 @@ PACKED = "flt"
 """The channels of a sample side by side: PyAV crashes where eight or more of them are apart."""
 FIELD = "file"
 RATES, MAX_CHANNELS = range(4_000, 384_001), 32
-"""Of a file; headers may say anything, and a low rate makes many samples of few."""
+"""Rates and channels that a file may have: headers may say anything, and a low rate makes many samples."""
 MAX_FRAME_SAMPLES = 1 << 22
-"""Of one frame, all channels together: a whole file may be one packet, which is resampled at once."""
+"""The most samples of one frame, all channels together: one packet may be a whole file."""
 CONTAINERS = (
     *("wav", "w64", "aiff", "au", "caf", "flac", "mp3", "aac", "ac3", "eac3", "ogg", "amr", "ape", "wv"),
     *("matroska", "webm", "mov", "mp4", "m4a", "3gp", "3g2", "mj2", "mpeg", "mpegts", "asf", "avi", "flv"),

@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MelSettings:
-    """Of preprocessor_config.json: `window` samples of each spectrum, `hop` from one to the next; a chunk has
+    """Settings of preprocessor_config.json: `window` samples a spectrum, `hop` between two; a chunk has
     `num_samples`.
     """
 

@@ -48,7 +48,7 @@ class ReadSounds(Node, Planning):
 
     @property
     def max_bytes(self) -> int:
-        """Of one file."""
+        """The most bytes of one file."""
         return int(self.config.max_mb * 1e6)
 
     def plan(self, request: GenerationInput) -> RequestPlan:

@@ -15,7 +15,7 @@ from pipelines.nodes.audio.log_mel import MelSettings, write_log_mel
 
 BEGIN, TOKEN = "[BEGIN_AUDIO]", "[AUDIO]"
 AUDIO = {"hidden_size": 1280, "intermediate_size": 5120, "max_source_positions": 1500, "num_mel_bins": 128}
-"""Of audio_config, where config.json leaves them out."""
+"""Values of audio_config, where config.json leaves them out."""
 
 
 @dataclass(frozen=True)

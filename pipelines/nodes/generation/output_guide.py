@@ -78,7 +78,7 @@ def guide_spec(
 
 
 def _grammar(request: GenerationInput, plan: RequestPlan, write: GrammarWriter) -> str | None:
-    """Of the reply with its tool calls, else of the request's constraint; both are checked."""
+    """The grammar of the reply with its tool calls, else of the request's constraint; both are checked."""
     grammar = None
     if request.constraint is not None:
         grammar = write(format_of(request.constraint), request.constraint.where)

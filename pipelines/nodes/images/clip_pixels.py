@@ -23,7 +23,7 @@ PROCESSORS = (
 
 @dataclass(frozen=True)
 class PixelSettings:
-    """Of preprocessor_config.json: the image is scaled with the filter `resample`, so that its shorter side
+    """Settings of preprocessor_config.json: the filter `resample` scales the image so that its shorter side
     is `shorter`, or where that is None to a square; its middle, a square of `side`, is read.
     """
 

@@ -18,7 +18,7 @@ SCANNED = ("JPEG", "MPO")
 MAX_ASPECT = 200
 """How many times longer an image may be than wide: the shorter side is scaled to the model's size."""
 MAX_SCANS, MAX_SCANNED_PIXELS = 500, 1 << 30
-"""Of a JPEG: each scan goes over all pixels, in few bytes.  Encoders write about ten."""
+"""The most scans of a JPEG: each goes over all pixels, in few bytes.  Encoders write about ten."""
 START_OF_SCAN = b"\xff\xda"
 BLOCK_BYTES = 1 << 14
 """How much of a file Pillow decodes between two looks at the time and at the client."""

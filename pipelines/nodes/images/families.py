@@ -52,7 +52,7 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
 
 
 def at_most(family: ImageFamily, num_tokens: int) -> ImageFamily:
-    """The same for images of at most `num_tokens`.  Raises ValueError where a model sets their number."""
+    """A family whose images have at most `num_tokens` tokens.  Raises ValueError where the model sets it."""
     if not isinstance(family, QwenVL):
         raise ValueError("max_image_tokens: the model itself sets how many tokens an image has; remove it")
     return family.at_most(num_tokens)

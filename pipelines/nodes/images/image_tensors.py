@@ -13,7 +13,7 @@ from pipelines.values.node_values import Images, Tensors
 
 
 def image_tensors(images: Images, request: Any) -> Tensors:
-    """As `pipelines.host.engine.batching` reads them; a request with a `cache_salt` shares with those that
+    """The tensors that `engine.batching` reads; a request with a `cache_salt` shares with those that
     have the same.
     """
     salt = str(getattr(request, "cache_salt", ""))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROCESSORS = ("Qwen2VLImageProcessor", "Qwen2_5_VLImageProcessor")
 """Values of `image_processor_type`; each may end with Fast."""
 PATCHES = {"patch_size": 14, "merge_size": 2, "temporal_patch_size": 2}
-"""Of preprocessor_config.json: pixels of a side of a patch, patches of a side of a token, how many images of
+"""Keys of preprocessor_config.json: pixels of a patch's side, patches of a token's side, how many images of
 a video a patch has; and what they are where the file does not say so.
 """
 TOKEN, VIDEO = "<|image_pad|>", "<|video_pad|>"

@@ -129,7 +129,7 @@ class Batcher(Node, Planning):
         return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
 
     def _cache(self, body: Body) -> RowCache | None:
-        """Of a body that gives rows for images, or for sounds; sounds to transcribe have no names there."""
+        """The cache of a body that gives embeddings of images or audio, not of audio to transcribe."""
         from pipelines.host.engine.batching.row_cache import RowCache
 
         columns = body.encoders[0].columns

@@ -20,7 +20,7 @@ from pipelines.wire.sampling_params import TimestampRules
 MAX_PREVIOUS_TOKENS = 223
 """The end of the earlier text that counts: half of Whisper's context, less one."""
 MAX_PREVIOUS_CHARS = 1 << 14
-"""Of a longer text the beginning is not read."""
+"""The most characters of the earlier text: the beginning of a longer one is not read."""
 
 
 class SpeechPrompt(Node):

@@ -19,9 +19,9 @@ from pipelines.values.node_values import Tokens
 from pipelines.values.tasks import SpeakInput
 
 MAX_PHONEMES = 400
-"""Of one run of the model at normal speed, about half a minute; longer sentences are cut."""
+"""The most phonemes of one run of the model, about half a minute; longer sentences are cut."""
 MAX_TEXT_PHONEMES = 1 << 14
-"""Of one text: numbers and signs have many."""
+"""The most phonemes of one text: numbers and signs have many."""
 CONTROL = re.compile(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f]")
 
 

@@ -108,7 +108,7 @@ def _texts(export: Export, settings: str, media: MediaLines | None) -> Lines:
 
 
 def _shown(export: Export, template: str | None, settings: str, media: MediaLines) -> Lines:
-    """The same for a decoder that sees, which reads texts too as messages below an instruction."""
+    """The lines for a decoder with vision, which reads texts too as messages below an instruction."""
     if template is None:
         raise ValueError("chat_template.jinja is missing, by which images are shown; copy it here")
     prompts = export.read(PROMPTS)

@@ -51,7 +51,7 @@ WORD_LINES = """\
     body:
       weights: {{type: tensor_model, from: batch, path: {at}alignment.onnx}}
 """
-"""Of a folder with a file that shows when each word was spoken."""
+"""Lines of a folder with a file that shows when each word was spoken."""
 
 
 def find_speech(folder: Path) -> str | None:

@@ -33,7 +33,7 @@ SEARCHES = (
 )
 """Modules that decide what a search finds."""
 MAX_MEMORY_BYTES = 768 << 20
-"""Of the process: the interpreter takes about 100 MB of it."""
+"""The most memory of the process: the interpreter takes about 100 MB of it."""
 MAX_S = 10.0
 """Processor time of the process, in seconds; with a template of the usual size it takes 0.6."""
 MAX_WAIT_S = 120.0

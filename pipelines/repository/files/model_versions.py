@@ -36,7 +36,7 @@ class VersionPolicy:
     specific: tuple[int, ...] | None = None
 
     def choose(self, versions: Collection[int]) -> list[int]:
-        """Those that are served, the newest first."""
+        """Chooses the versions that are served, the newest first."""
         if self.specific is not None:
             return sorted(set(versions) & set(self.specific), reverse=True)
         return sorted(versions, reverse=True)[: self.latest]

@@ -74,7 +74,7 @@ REASONING = {
     "minicpm5": "qwen3",
     "onyx": "muse_glimmer",
 }
-"""Their name of a parser → ours."""
+"""OpenVINO Model Server's name of a parser → Braid's."""
 
 
 def graph_lines(given: Given, folder: Path, override: str | None, report: Report) -> list[str]:

@@ -30,7 +30,7 @@ INFERENCE_OPTIONS = (
 VECTORS = "OVTENSORS"
 REQUEST = "the request"
 MAX_SOURCES = 2
-"""Of a tensor_model line: `tensors` and `beside`."""
+"""Settings of a tensor_model line: `tensors` and `beside`."""
 
 
 @dataclass(frozen=True)

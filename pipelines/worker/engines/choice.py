@@ -23,5 +23,5 @@ def choose(key: str | None, in_flight: Mapping[int, int], max_ahead: int, turn: 
 
 
 def _weight(key: str, engine: int) -> bytes:
-    """The same in every worker."""
+    """The weight of an engine for a key, the same in every worker."""
     return hashlib.blake2b(f"{key} {engine}".encode(), digest_size=8).digest()

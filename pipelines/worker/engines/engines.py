@@ -94,7 +94,7 @@ class Engines:
             link.abort_all(error)
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
-        """Those of all engines that have the model ready; the nodes' names say which one.
+        """The profiles of all engines that have the model ready; the nodes' names say which one.
 
         Seconds of the hosts' phases are sums.  Raises as `EngineClient.profile`.
         """
@@ -114,7 +114,7 @@ class Engines:
         return [replace(one, engine=str(engine)) for engine, each in replies.items() for one in each]
 
     async def cancel(self, name: str, account: str | None = None) -> int:
-        """As `EngineClient.cancel`, in all hosts."""
+        """Cancels as `EngineClient.cancel` does, in all hosts."""
         replies, errors = await self._at_known(lambda link: link.cancel(name, account))
         if errors and not any(replies.values()):
             raise errors[0]

@@ -36,7 +36,7 @@ class EngineLinks:
 
     @property
     def listening(self) -> list[EngineClient]:
-        """Those whose host takes requests.  Raises Unavailable where there is none."""
+        """The links whose host takes requests.  Raises Unavailable where there is none."""
         found = [link for link in self.all if link.status is not None and link.status.state != "draining"]
         if not found:
             is_ending = any(link.status is not None for link in self.all)

@@ -38,7 +38,7 @@ class Route:
         adapter: int = 0,
         **more: Any,
     ) -> int:
-        """As `EngineClient.submit`, with the worker's own numbers of the instance and the adapter."""
+        """Does `EngineClient.submit` with the worker's own numbers of the instance and the adapter."""
         place = self._place(model, instance_id, _requests(images, context), adapter)
         return place.link.submit(
             *(model, place.instance_id, node, prompts, params),
@@ -62,7 +62,7 @@ class Route:
         images: ImageRows | None = None,
         **more: Any,
     ) -> int:
-        """As `EngineClient.infer`, with the worker's own number of the instance."""
+        """Does `EngineClient.infer` with the worker's own number of the instance."""
         place = self._place(model, instance_id, _requests(images, *(held or {}).values()))
         return place.link.infer(
             *(model, place.instance_id, node, inputs, outputs), slot=slot, held=held, images=images, **more

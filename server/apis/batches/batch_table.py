@@ -46,7 +46,7 @@ SHARES = (
     f"WITH shares AS MATERIALIZED (SELECT account, sum(NOT {NOT_RUNNING}) AS runs, count(*) AS total,"
     f" max(beat) AS served FROM batches WHERE {ACTIVE} GROUP BY account)"
 )
-"""Of each account with batches that have not ended: how many of them run, how many there are, and when one
+"""For each account with batches that have not ended: how many run, how many there are, when one
 ran last.  Parameters: those of `lease_bounds`.
 """
 
@@ -189,7 +189,7 @@ class BatchTable:
         self._db.execute("UPDATE batches SET ends_as = ? WHERE number = ?", (status, number))
 
     def ended(self, number: int) -> None:
-        """Its results are in its files."""
+        """Removes the results of a batch: they are in its files."""
         self._db.execute("DELETE FROM results WHERE batch = ?", (number,))
         self._db.execute("UPDATE batches SET owner = NULL, size = 0 WHERE number = ?", (number,))
 

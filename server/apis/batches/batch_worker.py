@@ -116,9 +116,9 @@ class BatchWorker:
             run = BatchRun(self._store, self._calls, self._owner, stored, self._load_of)
             task = asyncio.create_task(self._run(run, stored), name=stored.batch.id)
             self._runs[stored.number] = ClaimedBatch(run, task, stored, time.monotonic())
-            task.add_done_callback(self._forget)
+            task.add_done_callback(self._remove)
 
-    def _forget(self, ended: asyncio.Task[None]) -> None:
+    def _remove(self, ended: asyncio.Task[None]) -> None:
         """A task has ended: one that is cancelled before its first step has run none of its own code."""
         self._runs = {number: each for number, each in self._runs.items() if each.task is not ended}
 

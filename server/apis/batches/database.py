@@ -35,7 +35,7 @@ class NoBatch(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class OfflineLimits:
-    """Of all files together, results that are in no file yet among them; `max_batches` of one key run.
+    """Bounds of all files together, with results that are in no file yet; `max_batches` of one key run.
 
     A key alone may have `share` of the files and of the bytes.
     """

@@ -26,7 +26,7 @@ from server.schema.error_text import quoted
 from server.services.services import Services
 
 MAX_FORM_BYTES = 1 << 20
-"""Of the parts of a form that are no file."""
+"""The most bytes of the parts of a form that are no file."""
 MAX_UPLOADS = 8
 """Files that a worker writes at a time, of which none is counted yet."""
 UPLOAD_SHARE = 0.5

@@ -21,7 +21,7 @@ class CancelledRequest(Reply):
 
 
 class CancelRequestEndpoint:
-    """Its id is in `X-Request-Id` of its reply, and in the feed."""
+    """Cancels a request by its id, which is in `X-Request-Id` of its reply, and in the feed."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

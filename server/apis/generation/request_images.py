@@ -73,7 +73,7 @@ async def fetch_images(
 async def _linked(
     services: Services, exchange: Exchange, media: Sequence[MediaInput], max_bytes: int
 ) -> Files:
-    """Those with URLs that lead out of the request."""
+    """Fetches the files with URLs that lead out of the request."""
     if not (linked := named_elsewhere(media)):
         return {}
     fetched = await exchange.while_here(services.media.fetch(linked, max_bytes))

@@ -82,7 +82,7 @@ class _InputReader:
         return from_bytes(self._take(size, tensor.name), tensor.datatype, tensor.shape, tensor.name)
 
     def _only_text(self, tensor: InferInput, num_inputs: int) -> Any:
-        """As in OpenVINO Model Server, one text alone needs no length."""
+        """Gives the one text of a body, which needs no length, as in OpenVINO Model Server."""
         if num_inputs > 1 or tensor.shape != [1]:
             raise RequestError(f"The input {tensor.name} needs its `binary_data_size`", field=tensor.name)
         return one_text(self._take(len(self._data), tensor.name))

@@ -17,7 +17,7 @@ from server.services.services import Services
 
 Reply = TypeVar("Reply")
 LONG_REPLY_BYTES = 1 << 16
-"""Of tensors: a larger reply is encoded in a thread."""
+"""The bytes of tensors above which a reply is encoded in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ AnyNamed = TypeVar("AnyNamed", bound=Named)
 
 
 def unique(tensors: Sequence[AnyNamed], kind: str) -> Iterator[AnyNamed]:
-    """The same tensors.  Raises RequestError where two have one name."""
+    """Gives the tensors.  Raises RequestError where two have one name."""
     names = set()
     for each in tensors:
         if each.name in names:

@@ -12,7 +12,7 @@ OF_SHARED_MEMORY = {f"shared_memory_{name}": SHARED_MEMORY for name in ("region"
 SEQUENCE = Refused("this server holds no state between requests", (0, "", False))
 
 HONOURED = ("binary_data_output",)
-"""Of a request."""
+"""Parameters of a request that have an effect."""
 REFUSED = {"sequence_id": SEQUENCE, "sequence_start": SEQUENCE, "sequence_end": SEQUENCE}
 IGNORED = {
     "priority": "tensor requests run in the order in which they arrive",
@@ -45,12 +45,12 @@ def check_request(parameters: Parameters | None) -> None:
 
 
 def check_input(parameters: Parameters | None) -> None:
-    """The same for those of an input."""
+    """Checks the parameters of an input."""
     others = {name: value for name, value in (parameters or {}).items() if name not in HONOURED_IN_INPUTS}
     check_fields(others, HONOURED_IN_INPUTS, OF_SHARED_MEMORY, where="inputs.parameters.")
 
 
 def check_output(parameters: Parameters | None) -> None:
-    """The same for those of a requested output."""
+    """Checks the parameters of a requested output."""
     others = {name: value for name, value in (parameters or {}).items() if name not in HONOURED_IN_OUTPUTS}
     check_fields(others, HONOURED_IN_OUTPUTS, REFUSED_IN_OUTPUTS, where="outputs.parameters.")

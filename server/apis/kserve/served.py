@@ -21,7 +21,7 @@ VERSION = re.compile("[0-9]{1,18}")
 PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
-"""Those of the protocol that this server has over HTTP."""
+"""The extensions of the protocol that this server has over HTTP."""
 GRPC_EXTENSIONS = ("binary_tensor_data", "model_configuration", "statistics")
 
 

@@ -103,7 +103,7 @@ class CountRequest(MessagesBody):
     """The body of messages/count_tokens.  It may be a part of a conversation: nothing replies to it."""
 
     def chat(self) -> TranslatedChat:
-        """The same as a chat request.  Raises RequestError for what has no equivalent there."""
+        """Makes a chat request of it.  Raises RequestError for what has no equivalent there."""
         return self.translated(TranslatedChat)
 
 
@@ -118,7 +118,7 @@ class MessagesRequest(MessagesBody):
     top_p: TopP | None = None
 
     def chat(self) -> MessageChat:
-        """The same as a chat request.  Raises RequestError for what has no equivalent there."""
+        """Makes a chat request of it.  Raises RequestError for what has no equivalent there."""
         chat = self.translated(MessageChat)
         chat._source = self
         return chat

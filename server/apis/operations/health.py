@@ -30,7 +30,7 @@ class HealthEndpoint:
 
 
 class PingEndpoint(HealthEndpoint):
-    """The same at the path of SageMaker."""
+    """The check of health at the path of SageMaker."""
 
     on_post = HealthEndpoint.on_get
 

@@ -18,7 +18,7 @@ from server.services.services import Services
 
 
 class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
-    """As in OpenVINO Model Server: long documents are scored in parts, the reply holds only the results."""
+    """Ranks as OpenVINO Model Server does: long documents are scored in parts, the reply has only results."""
 
     kind = "rerank"
     body = RerankRequest
@@ -35,7 +35,7 @@ class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
 
 
 class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
-    """As in vLLM, Jina and Cohere, with one reply for all three."""
+    """Ranks as vLLM, Jina and Cohere do, with one reply for all three."""
 
     body = RerankRequest
 

@@ -21,7 +21,7 @@ from server.sqlite.leases import NOT_RUNNING, lease_bounds
 WITH_BODY = 3
 """Events of a background response that have its whole body."""
 PLACE_BYTES = 64
-"""Of an item's place, besides the id of the item."""
+"""The bytes of an item's place, besides the id of the item."""
 
 
 @dataclass(frozen=True, slots=True)

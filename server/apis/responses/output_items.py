@@ -50,7 +50,7 @@ class OutputText(OutputItem):
     """An item with one content part of text."""
 
     event_name = ""
-    """Its events are `<event_name>.delta` and `<event_name>.done`."""
+    """The name of its events: `<event_name>.delta` and `<event_name>.done`."""
 
     def start(self) -> Iterator[Event]:
         yield from super().start()

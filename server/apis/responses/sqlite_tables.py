@@ -64,7 +64,7 @@ ALTER TABLE responses ADD COLUMN account TEXT NOT NULL DEFAULT '';
 ALTER TABLE item_places RENAME TO old_places;
 DROP INDEX by_response;
 """
-"""It is not known which key made what is stored: any key may read it until it expires, as before."""
+"""Older tables do not say which key made what is stored: any key may read it until it expires."""
 FROM_VERSION_2 = """
 DROP TRIGGER added;
 DROP TRIGGER grown;

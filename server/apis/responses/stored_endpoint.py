@@ -22,7 +22,7 @@ class CancelRefused(RequestError):
 
 
 def account_of(req: falcon.asgi.Request) -> str:
-    """Whose stored responses the request may read and change."""
+    """The account whose stored responses the request may read and change."""
     exchange: Exchange = req.scope["braid.exchange"]
     return exchange.account
 

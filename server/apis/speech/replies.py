@@ -100,7 +100,7 @@ class SpeechReply:
         return TranscriptionReply(text=self._found.text, usage=self.usage).to_json()
 
     def language(self) -> bytes:
-        """Of a request for the language alone."""
+        """The language, for a request that asks for it alone."""
         return TranscriptionReply(text="", language=self._found.language, usage=self.usage).to_json()
 
     def segmented(self) -> bytes:

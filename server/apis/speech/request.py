@@ -114,7 +114,7 @@ class SpeechRequest(BaseModel):
 
     @property
     def granularities(self) -> list[str]:
-        """Of what the reply shall have times, where the request says so."""
+        """What the reply gives times of, where the request says so."""
         return []
 
     @property

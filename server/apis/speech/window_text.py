@@ -95,7 +95,7 @@ class Transcription:
 
 
 def mean_logprob(segments: Sequence[Segment]) -> float:
-    """Of all tokens of the segments; 0 without any."""
+    """The mean log-probability of all tokens of the segments; 0 without any."""
     values = [logprob for segment in segments for logprob in segment.logprobs]
     return sum(values) / len(values) if values else 0.0
 

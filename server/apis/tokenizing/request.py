@@ -109,7 +109,7 @@ class TokenizeChat(TokenizerRequest):
 
     @property
     def chat(self) -> ChatRequest:
-        """The same fields of a chat request."""
+        """The chat request with the same fields."""
         names = (
             "messages",
             "tools",

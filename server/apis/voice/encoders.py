@@ -122,7 +122,7 @@ class Written:
 
 
 def wav_header(rate: int, num_bytes: int | None = None) -> bytes:
-    """Of 16-bit samples of one channel; None: as many as follow."""
+    """The header of 16-bit samples of one channel; None: as many as follow."""
     data = UNKNOWN_BYTES if num_bytes is None else num_bytes
     whole = UNKNOWN_BYTES if num_bytes is None else num_bytes + 36
     form = struct.pack("<HHIIHH", 1, 1, rate, 2 * rate, 2, 16)
@@ -134,7 +134,7 @@ def wav_header(rate: int, num_bytes: int | None = None) -> bytes:
 
 
 def resampled(samples: Samples, own_rate: int, rate: int) -> Samples:
-    """The same sound at another rate, by its spectrum; a sentence begins and ends in silence."""
+    """Resamples by the spectrum; a sentence begins and ends in silence."""
     count = round(len(samples) * rate / own_rate)
     if rate == own_rate or not count:
         return samples

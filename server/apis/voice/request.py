@@ -12,7 +12,7 @@ from server.schema.field_types import Number, check
 from server.schema.known_fields import Refused, check_fields
 
 MAX_CHARS = 4096
-"""Of a text, as OpenAI bounds it."""
+"""The most characters of a text, as OpenAI bounds it."""
 REFUSED: dict[str, Refused] = {
     "instructions": Refused("voices speak in one way; choose another `voice` or `speed`", ("",)),
     "ref_audio": Refused("voices are not made from recordings; use `voice`", ("",)),

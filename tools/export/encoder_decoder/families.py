@@ -96,7 +96,7 @@ def _form(config: Mapping[str, Any], side: str, style: _Style) -> SideForm:
 def _embeddings(
     found: dict[str, NDArray[Any]], weights: Weights, config: Mapping[str, Any], form: SideForm
 ) -> None:
-    """Of several names for one table a folder has one."""
+    """The table of embeddings, which has one of several names in a folder."""
     own = f"{form.prefix}embed_tokens.weight"
     names = (own, "model.shared.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     found[own] = weights[next((name for name in names if name in weights), own)]

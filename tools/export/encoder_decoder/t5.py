@@ -14,7 +14,7 @@ from tools.export.encoder_decoder.layers import Weights
 T5 = ("t5", "mt5")
 """Values of `model_type`."""
 MAX_CONTEXT, FARTHEST = 512, 128
-"""Of T5's configurations that do not say it."""
+"""The value of T5's configurations that do not say it."""
 ATTENTION = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "out_proj"}
 RENAMED_ACTIVATIONS = {"gated-gelu": "gelu_new"}
 

@@ -29,7 +29,7 @@ from tools.paged_steps import Prompt
 SIZE = (260, 150)
 """Width and height of the image in pixels: no square, and no whole number of patches or tiles."""
 BEFORE = "vision_start_token_id"
-"""Of config.json: the token by which some models know where an image begins."""
+"""The key of config.json for the token by which some models know where an image begins."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tools.export.folder import ExportError, read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 ENDINGS = ("ForConditionalGeneration", "MTModel", "WithLMHeadModel")
-"""Of the architectures that write text; others of the same families classify, or are encoders alone."""
+"""Endings of the architectures that write text; others of these families classify, or are encoders alone."""
 START = "decoder_start_token_id"
 GENERATION_FIELDS = (
     START,

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
 
 ZERO_POINTS = 3
-"""Its place among the inputs of MatMulNBits."""
+"""The input's place among those of MatMulNBits."""
 
 
 def multiply_block_sums(graph: ir.Graph, least_weights: int = 0, but: Sequence[ir.Node] = ()) -> None:

@@ -116,7 +116,7 @@ def _gguf_name(found: re.Match[str], out: ir.Value) -> str | None:
 
 
 def _parts(first: str, out: ir.Value) -> list[tuple[str, ir.Value, int]]:
-    """Those of several products that are one, of which `first` is the first, where they are split."""
+    """The parts of products that are computed as one, at the split whose first part is `first`."""
     split = next(user for user, _ in out.uses() if user.op_type == "Split")
     sizes = constant(split.inputs[1])
     assert sizes is not None

@@ -13,6 +13,6 @@ from __future__ import annotations
 CUMULATIVE, PAST, TABLE, SLOTS = "cumulative_sequence_length", "past_seqlens", "block_table", "slot_mapping"
 METADATA = "attention_metadata"
 FRAME_TABLE, NUM_FRAMES, FRAME_SLOTS = "frame_table", "num_frames", "frame_slots"
-"""Of a decoder that attends to frames: int32[B, W'], int32[B], int32[C]; see `engine.step`."""
+"""Inputs of a decoder with cross-attention: int32[B, W'], int32[B], int32[C]; see `contracts.step`."""
 ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS = "adapters.rows", "adapters.row_owners", "adapters.token_owners"
-"""Of a decoder with adapters on a GPU: int32[R], int32[1, R], int32[T, 1]; see `cuda.adapted_products`."""
+"""Inputs of a decoder with adapters on a GPU: int32[R], int32[1, R], int32[T, 1]; see `adapted_products`."""

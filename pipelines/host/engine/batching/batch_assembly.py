@@ -45,7 +45,7 @@ def _adapters(parts: Sequence[BatchPart], sizes: Sequence[int]) -> NDArray[np.in
 
 
 def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
-    """Those of all parts, in order; None for texts of ids."""
+    """Joins the arrays of all parts, in order; None where no part has one."""
     found = [each for each in arrays if each is not None]
     return np.concatenate(found) if found else None
 

@@ -140,7 +140,7 @@ class BatchPart:
 
     @property
     def features(self) -> NDArray[np.float32] | None:
-        """Those of its windows, or of all tokens of its images; None for texts of ids."""
+        """The features of its windows, or of all tokens of its images; None for texts of ids."""
         features = self.request.features
         if features is None:
             return None
@@ -156,6 +156,6 @@ class BatchPart:
 
     @property
     def images(self) -> list[PromptRows | None]:
-        """Those that each of its texts shows."""
+        """The images that each of its texts shows."""
         shown = self.request.images
         return [shown[item] if shown else None for item in self.items]

@@ -86,7 +86,7 @@ def _checked_grids(inputs: Arrays, bounds: Bounds, size: int) -> Arrays:
 
 
 def _features(inputs: Arrays, columns: tuple[int, ...]) -> NDArray[Any] | None:
-    """Those of a request; none at all where the rows of all its images are stored."""
+    """The features of a request; none where the embeddings of all its images are stored."""
     if "features" not in inputs and inputs.get("stored", np.zeros(1)).all():
         return np.empty((0, *columns), np.float32)
     return inputs.get("features")

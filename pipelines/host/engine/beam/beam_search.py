@@ -110,7 +110,7 @@ def choices_of(sequence: Sequence) -> list[int]:
 
 
 def sequences_to_cancel(active: dict[int, Sequence], choice: int | None) -> list[Sequence]:
-    """Those of a request's sequences that no choice needs without `choice` (None: without any)."""
+    """The request's sequences that no choice needs once `choice` is cancelled (None: once all are)."""
     if choice is None:
         return list(active.values())
     found = [sequence for sequence in active.values() if choice in choices_of(sequence)]

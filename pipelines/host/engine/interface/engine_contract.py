@@ -71,7 +71,7 @@ class TensorRequest:
 
 
 class Identity(NamedTuple):
-    """Whose a request is, to be shown: the id of its HTTP request, its age, its adapter, its tenant."""
+    """The origin of a request, to be shown: the id of its HTTP request, its age, its adapter, its tenant."""
 
     name: str = ""
     age_s: float = 0.0

@@ -166,7 +166,7 @@ class Cache:
         return sequence.digests[: min(num_blocks, sequence.num_reusable // self.block_tokens)]
 
     def _num_uncut(self, images: PromptRows, num_blocks: int) -> int:
-        """Of the first blocks of a prompt, how many end inside none of its images."""
+        """How many of a prompt's first blocks end inside none of its images."""
         while (end := images.uncut(num_blocks * self.block_tokens)) < num_blocks * self.block_tokens:
             num_blocks = end // self.block_tokens
         return num_blocks

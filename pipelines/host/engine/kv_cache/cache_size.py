@@ -10,7 +10,7 @@ from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
 
 GIB = 1 << 30
 TOKENS_PER_STORED_STATE = 512
-"""Of the cache: this many tokens have one state that is stored, so that prompts find their prefixes again."""
+"""Tokens of the cache for each stored state, so that prompts find their prefixes again."""
 MOST_OF_STORED_STATES = 4
 """States that are stored take at most the fourth part of the memory: those of Mamba 2 are as large as blocks
 of thousands of tokens.

@@ -57,7 +57,7 @@ class SequenceStates:
         return self.pool.num_free - num_slices
 
     def num_usable(self, sequence: Sequence, num_blocks: int) -> int:
-        """Of the `num_blocks` cached blocks of a prompt, how many a stored state follows.
+        """How many of the `num_blocks` cached blocks of a prompt a stored state follows.
 
         Sets the prompt's branch: where it leaves what is cached, and has no state.
         """

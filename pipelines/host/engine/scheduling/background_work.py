@@ -45,7 +45,7 @@ class BackgroundWork:
         self._first_s: deque[float] = deque(maxlen=NUM_RESTS)
 
     def num_tokens(self, others: list[Sequence]) -> int:
-        """Those of the next step; `others` are sequences that are not background: all that run, and of those
+        """Background tokens of the next step; `others` are all other sequences that run, and of those
         that wait the next ones.
 
         0 while one of them waits or computes its prompt, but not in more than MAX_RESTS steps in a row.

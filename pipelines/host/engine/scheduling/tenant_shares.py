@@ -53,7 +53,7 @@ class TenantShares:
         return slots <= self.fair * self._num_slots and blocks <= self.fair * self._num_blocks
 
     def last_in_turn(self, running: Iterable[Sequence]) -> Sequence | None:
-        """Of the largest priority, of the tenant that holds the most, the youngest; None of none."""
+        """The sequence that gives way first: among the least urgent, the youngest of who holds most."""
         return max(
             running,
             key=lambda one: (one.params.priority, self.of(one.tenant), one.submit_order),

@@ -26,7 +26,7 @@ class EncoderFrames:
     are_written: bool = False
 
     def place(self, blocks: list[int], block_tokens: int) -> None:
-        """They are to be written to these blocks, in order."""
+        """Says to which blocks the hidden states are to be written, in order."""
         begins = np.array(blocks, np.int32) * np.int32(block_tokens)
         places = np.add.outer(begins, np.arange(block_tokens, dtype=np.int32)).reshape(-1)[: len(self)]
         self.blocks, self.slots, self.are_written = blocks, np.asarray(places, np.int32), False

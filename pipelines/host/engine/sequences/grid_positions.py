@@ -18,7 +18,7 @@ AXES = 3
 
 
 class GridPositions:
-    """Of a prompt with images at the tokens `starts`; `grids` are the (rows, columns) of tokens of each."""
+    """The positions of a prompt with images at the tokens `starts`; `grids` are (rows, columns) of tokens."""
 
     def __init__(self, starts: Sequence[int], grids: Sequence[tuple[int, int]]) -> None:
         counts = np.array([rows * columns for rows, columns in grids], np.int64)
@@ -31,7 +31,7 @@ class GridPositions:
 
     @property
     def last_shift(self) -> int:
-        """Of all tokens after the last image."""
+        """How far all tokens after the last image are shifted."""
         return int(self._shifts[-1])
 
     def shifts(self, start: int, end: int) -> Ints:

@@ -38,7 +38,7 @@ class PromptRows:
 
     @cached_property
     def positions(self) -> GridPositions | None:
-        """Those of the prompt where its images are grids; None where each token has its place."""
+        """The positions of the prompt where its images are grids; None where each token has its place."""
         return GridPositions(self.starts, self.grids) if self.grids else None
 
     @cached_property

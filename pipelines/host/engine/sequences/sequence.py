@@ -108,7 +108,7 @@ class Sequence:
         return before if 0 < before < self.num_pending else self.num_pending
 
     def num_uncut(self, num_tokens: int) -> int:
-        """Of the next `num_tokens` tokens, how many end inside no image that must stay whole."""
+        """How many of the next `num_tokens` tokens end inside no image that must stay whole."""
         if self.uncut is None:
             return num_tokens
         return self.uncut.uncut(self.num_cached + num_tokens) - self.num_cached
@@ -126,7 +126,7 @@ class Sequence:
         return len(self.token_ids) - 1
 
     def num_scorable(self, num_rows: int) -> int:
-        """Of the pending tokens of a prompt that is `scoring`, how many `num_rows` logit rows allow.
+        """How many pending tokens of a `scoring` prompt fit in `num_rows` logit rows.
 
         Positions with a score need none; the last token, which is not scored, is left for another step.
         """

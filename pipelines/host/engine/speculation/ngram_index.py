@@ -80,7 +80,7 @@ class NgramIndex:
 
 
 def _enter(table: NDArray[np.int64], words: NDArray[np.uint64], at: NDArray[np.int64], shift: int) -> None:
-    """Of those that share a slot the last one stays."""
+    """Enters n-grams; of those that share a slot the last one stays."""
     tags = (words & np.uint64(TAG)).astype(np.int64)
     table[(words >> np.uint64(shift)).astype(np.int64)] = tags << 32 | at
 

@@ -61,7 +61,7 @@ def with_draft_tokens(
 def _shifts(
     step: Step, counts: NDArray[np.int64], moved: NDArray[np.int64], is_draft_token: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Those of all tokens: a draft token has the one of its sequence's last own token."""
+    """The shifts of all tokens: a draft token has that of its sequence's last own token."""
     if not len(step.position_shifts):
         return step.position_shifts
     shifts = np.empty(len(is_draft_token), np.int64)

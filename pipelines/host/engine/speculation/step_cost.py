@@ -19,7 +19,7 @@ MAX_SAMPLES = 8
 TRUSTED = 3
 """A size with fewer samples is unknown."""
 SPACING = 4
-"""Of steps of a known size, one in this number is sampled: learning takes as long as planning."""
+"""One in this number of steps of a known size is sampled: learning takes as long as planning."""
 STALE = 512
 """Steps of other sizes after which the one in use should be seen again,"""
 EXPIRED = 1024
@@ -119,7 +119,7 @@ class StepCost:
         return found
 
     def curve(self, nums_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """The same for many numbers: float64 of their shape, never falling where they rise."""
+        """Seconds of steps of these sizes: float64 of their shape, never falling where they rise."""
         self._known = self._known or self._fit()
         tokens, seconds = self._known
         if not len(tokens):

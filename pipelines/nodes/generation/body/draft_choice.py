@@ -34,7 +34,7 @@ class DraftTokens:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """Of all sequences, one after another: int64[sum(counts)]."""
+        """The draft tokens of all sequences, one after another: int64[sum(counts)]."""
         return np.array([one for ids in self._found for one in ids], np.int64)
 
     @property

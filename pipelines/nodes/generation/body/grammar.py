@@ -142,7 +142,7 @@ class Grammar(Node):
 
 
 def _runs(context: StepContext) -> list[DraftRun]:
-    """Those with guides, ascending; without draft tokens only where something is restricted."""
+    """The runs with guides, ascending; without draft tokens only where something is restricted."""
     step, sampling = context.step, context.sampling
     guides, at = sampling.guides, step.logit_slots.tolist()
     guided = [row for row, slot in enumerate(at) if guides[slot] is not None]

@@ -63,7 +63,7 @@ class LookupCost:
         return self._num_rests
 
     def _saved_s(self, num_decoding: int, alone_s: float, cost: StepCost) -> float:
-        """Of the last draft tokens: what the tokens would have taken, less what it took to verify them."""
+        """Seconds that the last draft tokens saved: of steps without them, less what verifying took."""
         if not self._num_true:
             return 0.0
         with_s = cost.seconds(num_decoding + sum(self._drafted.values())) or alone_s

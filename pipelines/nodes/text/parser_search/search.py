@@ -37,7 +37,7 @@ TOOL_PHRASES: dict[str, tuple[str, ...]] = {
 }
 """Parser → texts by which a prompt with tools shows it, beside the markers of its calls."""
 THINKING_PHRASES = {"apertus": ("Deliberation: enabled",), "apriel": ("[BEGIN FINAL RESPONSE]",)}
-"""The same for reasoning."""
+"""Parser of reasoning → texts by which a prompt shows it."""
 MARKERS = {name: marked for name in REASONING if (marked := SPANS[name](""))}
 """Parser → the markers of reasoning."""
 PARTNERS = {"deepseek_v31": "deepseek_v3", "deepseek_v32": "deepseek_v3", "deepseek_v4": "deepseek_v3"}

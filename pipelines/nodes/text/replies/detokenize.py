@@ -141,7 +141,7 @@ class Detokenizer:
             out.piece.stop_reason = REPETITION
 
     def _as_text(self, piece: TokenPiece[TokenLogprobs]) -> TextPiece:
-        """The same piece with its log-probabilities, where it has any, as text."""
+        """Gives the piece with its log-probabilities, where it has any, as text."""
         as_text = cast(TextPiece, piece)
         if piece.logprobs is not None:
             as_text.logprobs = self._described(piece.token_ids, piece.logprobs)

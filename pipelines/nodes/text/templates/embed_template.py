@@ -60,7 +60,7 @@ class EmbedTemplate(ChatTemplate, Planning):
     def rendered(
         self, template: Template | RequestTemplate, request: PromptInput, messages: list[dict[str, Any]]
     ) -> str:
-        """The same, with an instruction where the messages have none."""
+        """Renders messages with an instruction where they have none."""
         instruction = self.known.text_for(getattr(request, "purpose", None)) or self.config.instruction
         if instruction and not any(each["role"] == "system" for each in messages):
             messages = [{"role": "system", "content": instruction}, *messages]

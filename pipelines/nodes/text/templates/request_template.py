@@ -11,7 +11,7 @@ from pipelines.nodes.text.templates.jinja_template import MAX_RENDER_S
 
 NUM_PROCESSES = 2
 MAX_MEMORY_BYTES = 768 << 20
-"""Of a process: the interpreter takes about 100 MB of it."""
+"""The most memory of a process: the interpreter takes about 100 MB of it."""
 FIELD = "chat_template"
 PROCESSES = BoundedProcesses(
     "pipelines.nodes.text.templates.rendering", NUM_PROCESSES, MAX_MEMORY_BYTES, "render templates"
@@ -34,7 +34,7 @@ class RequestTemplate:
         continue_final_message: bool,
         kwargs: Mapping[str, Any],
     ) -> str:
-        """As `Template.render`.  Raises RequestError for everything that the template does wrong."""
+        """Renders as `Template.render` does.  Raises RequestError for all that the template does wrong."""
         arguments = {
             "messages": messages,
             "tools": tools,

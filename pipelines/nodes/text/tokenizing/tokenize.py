@@ -113,7 +113,7 @@ class Tokenize(TokenizerNode):
         return self.to_continue(call.request, prompts, images)
 
     def max_tokens(self, request: PoolingInput) -> int | None:
-        """The same, but where the graph cuts texts at the model's bound."""
+        """The bound that the request sets, or the model's where the graph cuts texts."""
         most = super().max_tokens(request)
         return self.max_context or None if most is None and self.config.truncate else most
 

@@ -95,7 +95,7 @@ def with_prompt(
 def completion_drafts(
     drafted: list[TextLogprob | None], offsets: list[int], token_format: TokenFormat = AS_TEXT
 ) -> CompletionLogprobs | None:
-    """The same of a completion, whose tokens begin at `offsets`."""
+    """Log-probabilities of a completion's draft tokens; its tokens begin at `offsets`."""
     places = [(i, entry) for i, entry in enumerate(drafted) if entry is not None]
     if not places:
         return None

@@ -28,7 +28,7 @@ def hide_reasoning(batch: Batch) -> None:
 
 
 def outside(entries: list[Entry], is_reasoning: list[bool]) -> list[Entry]:
-    """Of one entry per token those that are no reasoning."""
+    """The entries, one per token, that are no reasoning."""
     return [entry for entry, inside in zip_longest(entries, is_reasoning[: len(entries)]) if not inside]
 
 

@@ -26,7 +26,7 @@ ONE_ONLY = (
 
 
 class BatchRequest(ChatRequest):
-    """As ChatRequest, but `messages` holds conversations; all other fields apply to each of them."""
+    """A ChatRequest whose `messages` holds conversations; all other fields apply to each of them."""
 
     messages: Annotated[Items[Conversation], Field(min_length=1, max_length=MAX_CONVERSATIONS)]  # type: ignore[assignment]
 

@@ -87,7 +87,7 @@ class ChatRequest(BaseGenerationRequest):
 
     @property
     def compiles(self) -> bool:
-        """As for the base class; a chat template and declared tools may need compiling too."""
+        """Whether something is compiled, also a chat template or declared tools."""
         return self.chat_template is not None or bool(self.declared) or super().compiles
 
     def alternatives(self) -> int | None:
@@ -204,7 +204,7 @@ class ChatRequest(BaseGenerationRequest):
             )
 
     def constraint(self) -> Constraint | None:
-        """That of the text; a call that is forced leaves none, and follows the schema of its tool."""
+        """The constraint of the text; a forced call leaves none, and follows the schema of its tool."""
         found = super().constraint()
         return None if self.choice.forced is not None else found
 

@@ -184,7 +184,7 @@ class GenerationFields(BaseModel):
         raise NotImplementedError
 
     def scores_prompt(self) -> int | None:
-        """The same for each prompt token."""
+        """Number of alternatives per prompt token; None: no log-probabilities."""
         return self.prompt_logprobs
 
     @property

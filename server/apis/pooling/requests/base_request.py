@@ -57,7 +57,7 @@ class BasePoolingRequest(BaseModel):
         return self.find_image()
 
     def find_image(self) -> bool:
-        """The same, read from the fields."""
+        """Whether the fields show an image."""
         return False
 
     @property

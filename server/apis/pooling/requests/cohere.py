@@ -94,7 +94,7 @@ class CohereEmbedRequest(BasePoolingRequest):
         return {"prompts": [Prompt(text=text, add_special_tokens=True) for text in texts]}
 
     def _conversations(self) -> dict[str, Any]:
-        """Of `images`, or of `inputs`."""
+        """The conversations of `images`, or of `inputs`."""
         images = [ImageInput(url, "image", f"images.{i}") for i, url in enumerate(self.images or [])]
         contents = [[{"type": "image"}] for _ in images]
         for i, each in enumerate(self.inputs or []):

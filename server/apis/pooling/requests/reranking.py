@@ -98,7 +98,7 @@ class RerankRequest(ComparisonRequest):
         return replace(super().pairs_input(), chunk=bool(self.chunk_documents))
 
     def texts_input(self, truncate: Truncate) -> PoolingInput:
-        """As for any comparison.  Raises RequestError for `chunk_documents`, which applies to pairs only."""
+        """Raises RequestError for `chunk_documents`, which applies to pairs only."""
         if self.chunk_documents:
             raise RequestError(
                 "`chunk_documents` applies to cross-encoders; this model embeds each document separately",

@@ -67,7 +67,7 @@ class TextInput(BaseModel):
         return self._joined(self.checked_parts(where, images))
 
     def read_known(self, where: str, images: list[ImageInput]) -> Content:
-        """The same; other fields are not checked."""
+        """Reads the content; fields that are not known are not checked."""
         return self._joined(self._parts(where, images))
 
     def checked_parts(self, where: str, images: list[ImageInput]) -> list[dict[str, str]]:
@@ -98,5 +98,5 @@ def read_contents(texts: Sequence[TextInput], where: str, images: list[ImageInpu
 
 
 def texts_of(contents: Sequence[Content]) -> list[str]:
-    """Those that are texts."""
+    """The contents that are texts."""
     return [each for each in contents if isinstance(each, str)]

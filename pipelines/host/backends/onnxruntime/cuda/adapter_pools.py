@@ -165,7 +165,7 @@ class AdapterPools:
 
 
 def to_element(values: NDArray[np.float32], element: str) -> NDArray[Any]:
-    """The same numbers as a pool stores them; bfloat16, which numpy lacks, as uint16, ties to even."""
+    """Rounds numbers to what a pool stores; bfloat16, which numpy lacks, is uint16, ties to even."""
     if element == "f32":
         return values
     if element == "f16":

@@ -204,7 +204,7 @@ class _Lowering:
         return self.writer.op("Cast", rows, to=self.model_type) if self.casts else rows
 
     def _by_token(self, value: ir.Value, heads: int, size: int) -> ir.Value:
-        """The same numbers token by token, [1, T, heads, size] or [1, T, heads * size].
+        """Reorders numbers token by token, to [1, T, heads, size] or [1, T, heads * size].
 
         When `value` comes from a transpose, with or without rotary embedding after it, the transpose's input
         is used instead: RotaryEmbedding accepts both layouts, and two transposes less per tensor is a good

@@ -273,7 +273,7 @@ def _attention(node: Any) -> list[ov.Output]:
 
 
 def _context_attention(node: Any) -> list[ov.Output]:
-    """The same node for attention to frames: each token is a sequence of its own, whose new key is that of
+    """The node of cross-attention: each token is a sequence of its own, whose new key is that of
     its last frame and whose past are the other frames.  So a token attends to exactly its frames.
     """
     query, key, value = _query_key_value(node)

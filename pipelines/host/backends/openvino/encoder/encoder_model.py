@@ -20,7 +20,7 @@ from pipelines.host.contracts.encoder_contract import EncoderSettings
 INTEGERS: dict[str, type[np.signedinteger]] = {"i64": np.int64, "i32": np.int32}
 """OpenVINO's types of ids → numpy's."""
 STORED_KERNELS = {"CPU_RUNTIME_CACHE_CAPACITY": 1024}
-"""Of compiled kernels, which each (texts, width) brings about ten of; OpenVINO stores 5,000 by default.
+"""How many compiled kernels are stored: each (texts, width) brings about ten; OpenVINO's default is 5,000.
 
 More would be half a megabyte for each shape in time.  Calls of a shape take 0.3 ms more where it was dropped.
 """

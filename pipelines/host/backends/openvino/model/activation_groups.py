@@ -28,7 +28,7 @@ def check_group(model: ov.Model, group: int) -> None:
 
 
 def _weights_per_scale(node: ov.Node) -> int:
-    """Of the weights that a number of the output is computed from; 0 for products without compressed ones."""
+    """How many weights share a scale in an output's sum; 0 for products without compressed weights."""
     if not has_weight(node):
         return 0
     weight = node.input_value(1).get_node()

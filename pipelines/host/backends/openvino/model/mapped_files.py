@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 MAP_FIXED = 0x10
-"""Of mmap(2) on Linux: replace the pages at the address."""
+"""A flag of mmap(2) on Linux: replace the pages at the address."""
 PERIOD_S = 0.005
 """Seconds between two releases of pages; weights are packed at up to 2 GB/s."""
 

@@ -23,7 +23,7 @@ from pipelines.host.contracts.device_errors import ModelError
 
 PAGED = "PagedAttentionExtension"
 WINDOW_INPUT, SLOPES_INPUT, SINKS_INPUT = 10, 11, 20
-"""Of a paged node."""
+"""The places of these inputs of a paged node."""
 SDPA_SINK_INPUT = 5
 SOFTCAP = "attn_logit_softcapping"
 AS_ONNX = "Export it with `braid export --format onnx`"

@@ -32,7 +32,7 @@ class FrameModel(NamedTuple):
 
     model: ov.Model
     numbers: int
-    """Of the keys and values of one frame, of all layers."""
+    """How many numbers the keys and values of one encoder position are, of all layers."""
 
 
 def split_frames(model: ov.Model, attentions: list[ov.Node]) -> FrameModel:

@@ -19,7 +19,7 @@ log = logging.getLogger("braid.host")
 RETRY_S = 1.0
 """Between two attempts to open a file that another process has."""
 MAX_QUEUED_BYTES = 64 << 20
-"""Of blocks that wait for the disk."""
+"""The most bytes of blocks that wait for the disk."""
 MAX_NAMES = 2
 """Names for each slot, those that are still to be written among them: prompts may come faster than the disk
 takes their blocks.

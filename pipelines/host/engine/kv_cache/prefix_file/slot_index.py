@@ -83,5 +83,5 @@ class SlotIndex:
             self._free.append(slot)
 
     def places(self) -> list[SlotUse]:
-        """Those of all names with a slot, in order of age."""
+        """The places of all names with a slot, in order of age."""
         return [place for place in self._places.values() if place.slot != WANTED]

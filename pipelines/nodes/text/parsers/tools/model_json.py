@@ -24,7 +24,7 @@ IN_WORDS = frozenset("+-._$")
 HEX = frozenset("0123456789abcdefABCDEF")
 NUMBER = re.compile(r"(-?)(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 LARGEST = "1.7976931348623157e308"
-"""Of numbers: readers make infinity of larger ones, or refuse their digits."""
+"""The largest number: readers make infinity of larger ones, or refuse their digits."""
 LOST = "\\ufffd"
 """Stands for half of a surrogate pair."""
 
