@@ -87,7 +87,7 @@ pytest:
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)")
 
 breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md; FORMAT=onnx or openvino: half of it, half an hour.
-	$(BIN)/python -m tools.breadth $(if $(FORMAT),--format $(FORMAT)) --page docs/models.md
+	$(BIN)/python -m tools.lab.breadth $(if $(FORMAT),--format $(FORMAT)) --page docs/models.md
 
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
@@ -99,10 +99,10 @@ test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment 
 	$(VENV)-ray/bin/python -m pytest tests/e2e/test_ray.py tests/e2e/test_ray_changes.py
 
 soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
-	$(BIN)/python -m tools.soak
+	$(BIN)/python -m tools.lab.soak
 
 lm-eval: $(VENV)/.test $(MODELS)/smollm2/$(SMOLLM2)  ## lm-eval over Braid and over transformers, on SmolLM2's weights; a table.
-	$(BIN)/python -m tools.lm_eval $(MODELS)/smollm2/$(SMOLLM2)
+	$(BIN)/python -m tools.lab.lm_eval $(MODELS)/smollm2/$(SMOLLM2)
 
 lint: $(VENV)/.test  ## Style, format and types, without changes.
 	$(BIN)/ruff check .
@@ -114,17 +114,17 @@ format: $(VENV)/.test  ## Format the code, and fix what ruff can fix.
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
-	$(BIN)/python -m tools.reference.graphs > docs/graph_reference.md
-	$(BIN)/python -m tools.reference.settings > docs/settings.md
+	$(BIN)/python -m tools.lab.reference.graphs > docs/graph_reference.md
+	$(BIN)/python -m tools.lab.reference.settings > docs/settings.md
 	$(BIN)/python -m server.openapi.fields_page > docs/fields.md
-	$(BIN)/python -m tools.reference.drawings README.md docs/graphs.md
+	$(BIN)/python -m tools.lab.reference.drawings README.md docs/graphs.md
 
 bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
-	$(BIN)/python -m tools.bench
-	$(BIN)/python -m tools.bench.pooling
-	$(BIN)/python -m tools.bench.speech
-	$(BIN)/python -m tools.bench.adapters
-	$(BIN)/python -m tools.bench.adapters --model qwen3-4b-12
+	$(BIN)/python -m tools.lab.bench
+	$(BIN)/python -m tools.lab.bench.pooling
+	$(BIN)/python -m tools.lab.bench.speech
+	$(BIN)/python -m tools.lab.bench.adapters
+	$(BIN)/python -m tools.lab.bench.adapters --model qwen3-4b-12
 
 clean:  ## Remove every environment and everything that was built.
 	rm -rf .venv .venv-cuda .venv-ray .venv-cuda-ray .venv-clients* build

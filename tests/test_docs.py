@@ -16,7 +16,7 @@ from server.base.settings import PREFIX, Settings
 from server.cli import main
 from server.client_commands import PROGRAMS as PROGRAM_MODULES
 from tools.export.__main__ import main as export
-from tools.reference.drawings import drawn
+from tools.lab.reference.drawings import drawn
 
 TEXTS = {page: page.read_text() for page in PAGES}
 BLOCKS = all_blocks()

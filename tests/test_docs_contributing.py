@@ -94,4 +94,4 @@ def test_the_examples_are_in_the_style_of_the_code(changed: Path) -> None:
 
 
 def test_the_new_node_is_in_the_reference(changed: Path) -> None:
-    assert "#### trim" in run(changed, "tools.reference.graphs").stdout
+    assert "#### trim" in run(changed, "tools.lab.reference.graphs").stdout

@@ -7,8 +7,8 @@ import pytest
 from pipelines.nodes import NODE_TYPES, VOCABULARY
 from pipelines.values.tasks import TASKS
 from server.base.settings import Settings
-from tools.reference import graphs, settings
-from tools.reference.setting_rows import default_text, setting_rows, table, type_text
+from tools.lab.reference import graphs, settings
+from tools.lab.reference.setting_rows import default_text, setting_rows, table, type_text
 
 DOCS = Path(__file__).parent.parent / "docs"
 

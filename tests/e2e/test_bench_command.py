@@ -13,8 +13,8 @@ from paced_model import write_model
 from server_process import ServerProcess
 from terminal_program import run_piped
 
-from tools.bench.figures import figures
-from tools.bench.load import Load, Request, Timings
+from tools.lab.bench.figures import figures
+from tools.lab.bench.load import Load, Request, Timings
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_it_counts_as_the_server_does(counted):
 
 
 def test_it_computes_as_the_other_client_does(counted):
-    """From the times that were recorded, `tools.bench` computes the same figures."""
+    """From the times that were recorded, `tools.lab.bench` computes the same figures."""
     run, _, _ = counted
     found, requests = run["figures"], run["requests"]
     load = Load(STREAMS, [Request([1] * PROMPT, OUTPUT)] * REQUESTS)

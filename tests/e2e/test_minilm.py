@@ -14,7 +14,7 @@ from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
 from patience import PATIENCE_S
 from server_process import ServerProcess
 
-from tools.bench.pooling.texts import make_texts
+from tools.lab.bench.pooling.texts import make_texts
 from tools.retrieval.__main__ import QUESTIONS, embed, nearest
 
 pytestmark = [needs_minilm, pytest.mark.slow, pytest.mark.breadth]

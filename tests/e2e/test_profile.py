@@ -6,9 +6,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tools.profile_step.__main__ import main
-from tools.profile_step.difference import profile_difference
-from tools.profile_step.server_client import RequestRefused, Server
+from tools.lab.profile_step.__main__ import main
+from tools.lab.profile_step.difference import profile_difference
+from tools.lab.profile_step.server_client import RequestRefused, Server
 
 PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "send"]
 

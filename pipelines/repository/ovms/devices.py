@@ -39,7 +39,7 @@ NO_EFFECT = {
     "AFFINITY": "the operating system places threads",
     "ENABLE_MMAP": "OpenVINO's own choice is taken",
     "LOG_LEVEL": "BRAID_LOG_LEVEL is the level of the log",
-    "PERF_COUNT": "`tools.profile_step` measures steps",
+    "PERF_COUNT": "`GET /v1/models/{name}/profile` measures steps",
 }
 """Property → why it changes nothing here."""
 

@@ -1,0 +1,129 @@
+"""Attacks beside a soak: their requests, what is counted of their answers, and what a neighbour saw."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+
+from tools.lab.soak import __main__ as command
+from tools.lab.soak.attack_kinds import ATTACKS
+from tools.lab.soak.attacks import AFTER, ATTACKER_KEY, BEFORE, NEIGHBOUR_KEY, UNDER, Attacks, ended
+from tools.lab.soak.figures import broken_by_attacks
+from tools.lab.soak.raw_requests import RawRequest, answer_to
+from tools.lab.soak.sending import Outcome
+
+OK = b'HTTP/1.1 200 OK\r\n\r\n{"id": "f"}'
+IN_STREAM = b'HTTP/1.1 200 OK\r\n\r\ndata: {"error": 1}\n\n'
+
+
+@asynccontextmanager
+async def server_of(answer):
+    """A server that reads each request and sends `answer(request)`, then closes; its address."""
+    handlers = []
+
+    async def handle(reader, writer):
+        handlers.append(asyncio.current_task())
+        head = await reader.readuntil(b"\r\n\r\n")
+        _, _, length = head.partition(b"Content-Length: ")
+        body = await reader.readexactly(int(length.split(b"\r\n")[0] or 0))
+        writer.write(answer(head + body))
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()
+        await asyncio.gather(*handlers, return_exceptions=True)
+
+
+def answered(request, reply):
+    async def sent():
+        async with server_of(lambda _: reply) as address:
+            return await answer_to(request, address, "k")
+
+    return asyncio.run(sent())
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_an_attack_is_the_same_for_the_same_seed_and_names_a_path(kind):
+    one, same = ATTACKS[kind](Random(3)), ATTACKS[kind](Random(3))
+    assert one == same
+    assert one.path.startswith("/")
+    if one.body and kind != "files to the quota":
+        json.loads(one.body)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reply", "expected"),
+    [
+        (RawRequest("/", b"{}"), OK, ("200", b'{"id": "f"}')),
+        (RawRequest("/", method="GET", leaves_after_s=0), OK, ("200", b"")),
+        (RawRequest("/"), b"", ("closed", b"")),
+    ],
+)
+def test_an_answer_is_its_status_and_what_was_read(request_, reply, expected):
+    assert answered(request_, reply) == expected
+
+
+def test_a_server_that_is_gone_is_an_answer_too():
+    assert asyncio.run(answer_to(RawRequest("/"), ("127.0.0.1", 1), "k")) == ("closed", b"")
+
+
+def test_attacks_take_turns_beside_a_neighbour_of_another_key():
+    keys, times = Counter(), iter([False, True])
+
+    def answer(request):
+        keys[request.partition(b"Bearer ")[2].split(b"\r\n")[0].decode()] += 1
+        return IN_STREAM if b'"stream": true' in request and ATTACKER_KEY.encode() in request else OK
+
+    async def attack():
+        async with server_of(answer) as address:
+            attacks = Attacks(address, most=1, seed=0)
+            running = asyncio.create_task(attacks.run(lambda: next(times)))
+            async with asyncio.timeout(60):
+                while attacks.neighbour.phase != AFTER:
+                    await asyncio.sleep(0.01)
+            await ended(running)
+            await attacks.neighbour.read_stored()
+            return attacks
+
+    found = asyncio.run(attack())
+    assert {kind: sum(one.values()) for kind, one in found.answers.items()} == dict.fromkeys(ATTACKS, 1)
+    assert keys[ATTACKER_KEY] == len(ATTACKS)
+    assert keys[NEIGHBOUR_KEY] > 0
+    assert {outcome.kind for outcome in found.neighbour.outcomes} >= {BEFORE, UNDER}
+    assert [outcome.error for outcome in found.neighbour.outcomes if outcome.error] == []
+    assert found.neighbour.stored == Counter(
+        ["GET /v1/responses: 200", "GET /v1/files: 200", "POST /v1/files: 200"]
+    )
+
+
+def seen(phase, seconds=0.1, error=""):
+    return [Outcome(phase, seconds, error)] * 10
+
+
+@pytest.mark.parametrize(
+    ("answers", "neighbour", "named"),
+    [
+        ({"odd path": Counter({"404": 3})}, seen(BEFORE) + seen(UNDER), None),
+        ({"odd path": Counter({"404": 3, "500": 1})}, seen(BEFORE) + seen(UNDER), "odd path: 1 × 500"),
+        ({}, seen(BEFORE) + seen(UNDER, 0.2), None),
+        ({}, seen(BEFORE) + seen(UNDER, 0.4), "0.40 s under attack"),
+        ({}, seen(BEFORE, error="503 busy"), "503 busy"),
+    ],
+)
+def test_what_attacks_cost_is_named(answers, neighbour, named):
+    broken = broken_by_attacks(answers, neighbour)
+    assert (named is None) == (broken == [])
+    assert all(named in sentence for sentence in broken)
+
+
+def test_attacks_need_a_server_of_their_own():
+    run = CliRunner().invoke(command.main, ["--attacks", "1", "--url", "http://127.0.0.1:1", "--pid", "1"])
+    assert run.exit_code == 2
+    assert "--attacks needs a server of its own" in run.output

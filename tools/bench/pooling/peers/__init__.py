@@ -1,1 +1,0 @@
-"""Peers that give vectors in a process of their own, for `tools/bench/pooling/child.py`."""

@@ -1,1 +1,0 @@
-"""Peers that turn sound into text in a process of their own, for `tools/bench/speech/child.py`."""

@@ -1,0 +1,12 @@
+"""The same with the tokenizer, in every round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.lab.bench.pooling import alone
+from tools.lab.bench.pooling.load import Embed
+
+
+def opened(folder: Path) -> Embed:
+    return alone.opened(folder, from_text=True)

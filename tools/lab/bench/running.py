@@ -1,0 +1,58 @@
+"""Runs one heat: starts its contenders, measures them on its workloads, and stops them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tools.lab.bench.heats import COMPARED, Heat
+from tools.lab.bench.lineup import Lineup, start
+from tools.lab.bench.load import Settings
+from tools.lab.bench.measuring import Measuring
+from tools.lab.bench.model import Model
+from tools.lab.bench.report import features
+from tools.lab.bench.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings that all heats share; `venvs` holds the peers' environments, `workers` are Braid's."""
+
+    model: Model
+    venvs: Path
+    settings: Settings
+    workloads: Mapping[str, Workload]
+    rounds: int
+    workers: int
+
+
+def run(title: str, heat: Heat, plan: Plan) -> dict[str, Any]:
+    """`facts`, and rows: of each contender, of `pairs` of them, and of `features`, pairs of workloads."""
+    model, lineup = plan.model, Lineup()
+    workloads = {name: one for name, one in plan.workloads.items() if name in heat.workloads}
+    own = heat.contenders[0]
+    try:
+        start(lineup, heat.contenders, model, plan.venvs, plan.settings, plan.workers)
+        measuring = Measuring(lineup, model.config["vocab_size"], model.stage, own, COMPARED)
+        measured = measuring.run(workloads, plan.rounds)
+    finally:
+        lineup.stop()
+    gb_per_s = statistics.median(measuring.gb_per_s) if measuring.gb_per_s else 0.0
+    facts = {
+        "heat": title,
+        "first": own,
+        "model": model.name,
+        **asdict(plan.settings),
+        "workers": plan.workers,
+        "cores": psutil.cpu_count(),
+        "read_gb_per_s": round(gb_per_s, 1),
+        "weights": {name: one.weights for name, one in lineup.entrants.items()},
+        "left_out": lineup.left_out,
+    }
+    compared = features(measured, {name: one.beside for name, one in workloads.items()})
+    return {"facts": facts, "rows": measured, "pairs": measuring.compared, "features": compared}

@@ -1,0 +1,78 @@
+"""Ways to ask a server for one inference: in JSON, with bytes behind the JSON, over gRPC.
+
+Each has a connection for each thread, but gRPC, whose channel takes all.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Callable
+from threading import local
+from typing import Any
+
+import numpy as np
+
+from tools.lab.bench.tensors.model import INPUT, NAME, OUTPUT, Rows
+
+TIMEOUT_S = 60.0
+LENGTH = "Inference-Header-Content-Length"
+Ask = Callable[[Rows], Rows]
+
+
+class _OverHTTP:
+    def __init__(self, port: int) -> None:
+        self._port, self._threads = port, local()
+
+    def _post(self, body: bytes, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+        if not hasattr(self._threads, "connection"):
+            self._threads.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
+        connection = self._threads.connection
+        connection.request("POST", f"/v2/models/{NAME}/infer", body, headers)
+        response = connection.getresponse()
+        data: bytes = response.read()
+        if response.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{response.status}: {data[:300]!r}")
+        return response, data
+
+
+class InJSON(_OverHTTP):
+    def __call__(self, rows: Rows) -> Rows:
+        tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "data": rows.ravel().tolist()}
+        (found,) = json.loads(self._post(json.dumps({"inputs": [tensor]}).encode(), {})[1])["outputs"]
+        return np.array(found["data"], np.float32).reshape(found["shape"])
+
+
+class AsBytes(_OverHTTP):
+    def __call__(self, rows: Rows) -> Rows:
+        size = {"binary_data_size": rows.nbytes}
+        tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "parameters": size}
+        head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+        response, data = self._post(head + rows.tobytes(), {LENGTH: str(len(head))})
+        length = int(response.headers[LENGTH])
+        (found,) = json.loads(data[:length])["outputs"]
+        return np.frombuffer(data[length:], np.float32).reshape(found["shape"])
+
+
+class OverGRPC:
+    """Raises ImportError without the extra `grpc`."""
+
+    def __init__(self, port: int) -> None:
+        import grpc
+
+        from server.apis.kserve.grpc.schema import SERVICE, TYPES
+
+        self._request: Any = TYPES["ModelInferRequest"]
+        self._call = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary(
+            f"/{SERVICE}/ModelInfer",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=TYPES["ModelInferResponse"].FromString,
+        )
+
+    def __call__(self, rows: Rows) -> Rows:
+        request = self._request(model_name=NAME)
+        request.inputs.add(name=INPUT, datatype="FP32", shape=rows.shape)
+        request.raw_input_contents.append(rows.tobytes())
+        reply = self._call(request, timeout=TIMEOUT_S)
+        assert reply.outputs[0].name == OUTPUT
+        return np.frombuffer(reply.raw_output_contents[0], np.float32).reshape(list(reply.outputs[0].shape))

@@ -1,0 +1,102 @@
+"""Where a step's time goes inside a decoder on OpenVINO: its operators, by the device's own counters.
+
+Compiles the model of a graph with counters on, in this process; asks no server.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.step import Step
+from pipelines.loading.load import graphs_of
+from pipelines.repository.model_folders import open_folder
+from tools.lab.profile_step.operators import Operators, operator_name, operator_rows
+
+
+@dataclass(frozen=True)
+class CountingSettings(OpenVINOSettings):
+    """The settings of a graph's line, with the device's counters enabled."""
+
+    def properties(self) -> dict[str, Any]:
+        return super().properties() | {"PERF_COUNT": True}
+
+
+class CountingSession(OpenVINOSession):
+    """A session that counts its runs: the device reports an average over all of them."""
+
+    num_runs = 0
+
+    def _infer(self, feed: Any) -> NDArray[np.float32]:
+        self.num_runs += 1
+        return super()._infer(feed)
+
+    def counters(self) -> dict[str, tuple[str, float]]:
+        """Node name → (operator name, its seconds in all runs so far)."""
+        assert self._request is not None
+        infos = self._request.get_profiling_info()
+        return {
+            one.node_name: (
+                operator_name(one.node_type, one.node_name),
+                self.num_runs * one.real_time.total_seconds(),
+            )
+            for one in infos
+        }
+
+
+class NoDecoder(Exception):
+    """The graph has no model line that OpenVINO runs."""
+
+
+def open_counted(folder: Path) -> CountingSession:
+    """The decoder of the graph in `folder`, compiled with counters.  Raises NoDecoder."""
+    model = open_folder(folder, folder.name).opened()
+    graph = graphs_of([model])(model.name)
+    lines = [line for binding in (graph.bindings if graph else ()) for line in binding.body]
+    found = [line for line in lines if line.type_name == "model" and line.config.engine != "onnxruntime"]
+    if not found or found[-1].config.device != "cpu":
+        raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
+    config = found[-1].config
+    settings = CountingSettings(config.device, config.kv_cache, config.precision, config.threads)
+    return CountingSession(model.path / config.path, settings)
+
+
+def count(session: CountingSession, sequences: int, context: int, seconds: float) -> Operators:
+    """Measure decode steps of `sequences` with `context` tokens each, over an empty cache."""
+    blocks = -(-(context + 1) // session.block_tokens)
+    session.allocate(sequences * blocks)
+    step = _step(session, sequences, context, blocks)
+    session.run(step)
+    before, num_before = session.counters(), session.num_runs
+    begin_s = time.perf_counter()
+    while time.perf_counter() < begin_s + seconds or session.num_runs == num_before:
+        session.run(step)
+    wall_s, steps = time.perf_counter() - begin_s, session.num_runs - num_before
+    spent = {
+        name: (what, (total - before[name][1]) / steps) for name, (what, total) in session.counters().items()
+    }
+    return Operators(sequences, context, steps, 1e3 * wall_s / steps, operator_rows(spent.values()))
+
+
+def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -> Step:
+    """A step with one token of each sequence after `context` others."""
+    rows = np.arange(sequences, dtype=np.int32)
+    return Step(
+        token_ids=np.ones(sequences, np.int64),
+        positions=np.full(sequences, context, np.int64),
+        starts=np.arange(sequences + 1, dtype=np.int32),
+        num_past=np.full(sequences, context, np.int32),
+        block_table=np.arange(sequences * blocks, dtype=np.int32).reshape(sequences, blocks),
+        num_blocks=np.full(sequences, blocks, np.int32),
+        max_context=context + 1,
+        logit_indices=rows.astype(np.int64),
+        logit_slots=rows,
+        copies=np.empty((0, 2), np.int32),
+    )

@@ -1,0 +1,122 @@
+"""Figures of a soak and their bounds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tools.lab.soak.attacks import BEFORE, UNDER
+from tools.lab.soak.processes import Sample
+from tools.lab.soak.sending import Outcome
+
+TIMES_QUIET = 3
+"""How much longer a neighbour's small requests may take under attack than before, at the 99th percentile."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a soak may show at most; errors, and sequences or blocks left in use, are never allowed.
+
+    `slope_kb`: growth of a process's memory in KB per 1,000 requests over the second half; `worst_s`: the
+    slowest reply; `descriptors` and `threads`: more at the end than at the start, and than in the first half.
+    """
+
+    slope_kb: float = 1000.0
+    worst_s: float = 60.0
+    descriptors: int = 16
+    threads: int = 4
+
+
+class KindFigures(NamedTuple):
+    requests: int
+    errors: int
+    p50_s: float
+    p99_s: float
+    worst_s: float
+
+
+def kind_figures(outcomes: Sequence[Outcome]) -> dict[str, KindFigures]:
+    """By kind, the most frequent first, and last of all kinds together."""
+    by_kind: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_kind[outcome.kind].append(outcome)
+    ordered = sorted(by_kind.items(), key=lambda each: -len(each[1]))
+    return {kind: _kind_figures(each) for kind, each in [*ordered, ("all", list(outcomes))]}
+
+
+def _kind_figures(outcomes: Sequence[Outcome]) -> KindFigures:
+    seconds = [outcome.seconds for outcome in outcomes]
+    p50_s, p99_s = np.percentile(seconds, [50, 99])
+    errors = sum(bool(outcome.error) for outcome in outcomes)
+    return KindFigures(len(outcomes), errors, float(p50_s), float(p99_s), max(seconds))
+
+
+def error_counts(outcomes: Sequence[Outcome]) -> Counter[str]:
+    """How often each error came, by kind and text."""
+    return Counter(f"{outcome.kind}: {outcome.error}" for outcome in outcomes if outcome.error)
+
+
+def slope_kb(samples: Sequence[Sample], process: str) -> float:
+    """KB of resident memory per 1,000 requests over the second half, by least squares; 0 for one sample."""
+    half = _second_half(samples)
+    requests = np.array([sample.requests for sample in half], dtype=float)
+    rss_kb = np.array([sample.usage[process].rss_kb for sample in half])
+    if np.ptp(requests) == 0:
+        return 0.0
+    return float(np.polyfit(requests, rss_kb, 1)[0] * 1000)
+
+
+def broken_bounds(
+    outcomes: Sequence[Outcome], samples: Sequence[Sample], left: dict[str, float], bounds: Bounds
+) -> list[str]:
+    """A sentence for each bound that is broken.  `left`: gauges that are 0 in an idle server."""
+    broken = [f"{count} × {error}" for error, count in error_counts(outcomes).most_common(10)]
+    worst = max(outcomes, key=lambda outcome: outcome.seconds)
+    if worst.seconds > bounds.worst_s:
+        broken.append(f"{worst.kind} took {worst.seconds:.1f} s, more than {bounds.worst_s:g} s")
+    broken += [f"{name} is {value:g} after the last request" for name, value in left.items() if value]
+    for process in samples[0].usage:
+        is_there = process in samples[-1].usage
+        broken += _broken_by(process, samples, bounds) if is_there else [f"{process} has ended"]
+    return broken
+
+
+def broken_by_attacks(answers: Mapping[str, Counter[str]], neighbour: Sequence[Outcome]) -> list[str]:
+    """A sentence for each kind of attack that the server failed at, and for what they cost a neighbour.
+
+    `neighbour`: its small requests, of which the kind is the phase: before, under attack or after.
+    """
+    broken = [f"{kind}: {one['500']} × 500" for kind, one in answers.items() if one["500"]]
+    broken += [f"neighbour, {count} × {error}" for error, count in error_counts(neighbour).most_common(10)]
+    phases = kind_figures(neighbour)
+    if UNDER in phases and BEFORE in phases and phases[UNDER].p99_s > TIMES_QUIET * phases[BEFORE].p99_s:
+        broken.append(
+            f"a neighbour's p99 is {phases[UNDER].p99_s:.2f} s under attack, more than {TIMES_QUIET} times "
+            f"{phases[BEFORE].p99_s:.2f} s before"
+        )
+    return broken
+
+
+def _broken_by(process: str, samples: Sequence[Sample], bounds: Bounds) -> list[str]:
+    first, last = samples[0].usage[process], samples[-1].usage[process]
+    early = samples[: (len(samples) + 1) // 2]
+    threads = last.threads - max(sample.usage[process].threads for sample in early)
+    found = {
+        "KB of memory per 1,000 requests": (slope_kb(samples, process), bounds.slope_kb),
+        "descriptors": (last.descriptors - first.descriptors, bounds.descriptors),
+        "threads": (threads, bounds.threads),
+    }
+    return [
+        f"{process}: {value:+.0f} {what}, more than {bound:g}"
+        for what, (value, bound) in found.items()
+        if value > bound
+    ]
+
+
+def _second_half(samples: Sequence[Sample]) -> Sequence[Sample]:
+    half = samples[-1].requests / 2
+    return [sample for sample in samples if sample.requests >= half]
