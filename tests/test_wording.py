@@ -26,8 +26,8 @@ SAY = {
 """Pattern of whole words → what to say instead."""
 WITHOUT_SUBJECT = re.compile(r"(Those|That|Of|As|The same|Whose|Its|Their|It|They)\b(?! (is|are) )")
 """Beginnings of docstrings that leave out what they speak of."""
-EXAMPLES = ("tools/train_demo/", "tools/lab/bench/pooling/texts.py", "docs/fields.md")
-"""Sentences that models are trained on or measured with, and texts of other systems."""
+EXAMPLES = ("tools/lab/bench/pooling/texts.py", "docs/fields.md")
+"""Sentences that models are measured with, and texts of other systems."""
 
 
 def files():

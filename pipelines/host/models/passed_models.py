@@ -31,11 +31,11 @@ WHOLE_BYTES = 16 << 20
 DOCUMENTS = ".md"
 SHIPPED = frozenset(
     {
-        "c8bb9b7502d4259275821349",  # braid-demo
-        "c45976946b1e4f2c68d85ea5",  # braid-embed
-        "4031a018b3bc26ff966c64ce",  # braid-rerank
-        "9b36f4bc625f1ae52c14fd81",  # braid-sentiment
-        "2d01ff0a2507686b425410ab",  # braid-topics
+        "60daddae7eea8b2fc079e855",  # braid-demo
+        "d2506dcbb27c73647673196e",  # braid-embed
+        "c4fd609b2c56ae2c783f1d35",  # braid-rerank
+        "454cf2ee12b34182f716182b",  # braid-sentiment
+        "f23062588d49cd47b17b2456",  # braid-topics
     }
 )
 """`digest` of each model of the checkout's model_repo, which its tests run."""

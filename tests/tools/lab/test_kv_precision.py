@@ -71,6 +71,6 @@ def test_what_is_left_out_of_a_context_changes_logits_after_it():
 
 
 def _conversation() -> str:
-    lines = (ROOT / "tools" / "train_demo" / "held_out.jsonl").read_text().splitlines()[::16]
-    said = [message for line in lines for message in json.loads(line)["messages"] if message.get("content")]
+    held_out = json.loads((ROOT / "tests" / "fixtures" / "held_out.json").read_text())
+    said = [message for one in [*held_out["pirate"], *held_out["french"]] for message in one["messages"]]
     return "\n".join(f"<|im_start|>{one['role']}\n{one['content']}<|im_end|>" for one in said)

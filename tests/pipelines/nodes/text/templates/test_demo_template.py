@@ -1,11 +1,15 @@
-"""The demo model's chat template writes what Qwen3's writes, with thinking off unless asked for."""
+"""The chat template of braid-demo writes what Qwen3's writes, with thinking off unless asked for."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tools.train_demo.rendering import render
+from pipelines.nodes.text.templates.jinja_template import Template
 
+FILE = Path(__file__).parents[5] / "model_repo" / "braid-demo" / "model" / "chat_template.jinja"
+TEMPLATE = Template(FILE.read_text(encoding="utf-8"), {})
 HELLO = {"role": "user", "content": "Hello"}
 WEATHER = {
     "type": "function",
@@ -24,6 +28,10 @@ TOOL_SECTION = (
     '{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
 )
 CALL_TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+
+
+def render(messages, tools=None, *, add_generation_prompt=False, **options):
+    return TEMPLATE.render(messages, tools, add_generation_prompt, False, options)
 
 
 def call(arguments: object) -> dict[str, object]:
