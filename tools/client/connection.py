@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import httptools
 
 READ_BYTES = 1 << 16
 HEAD = (
-    "{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{key}"
+    "{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{headers}"
     "Content-Type: application/json\r\nContent-Length: "
 )
 
@@ -29,13 +29,19 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.status = 0
 
-    async def send(self, method: str, path: str, body: bytes) -> None:
-        """Raises OSError."""
+    async def send(self, method: str, path: str, body: bytes, headers: Mapping[str, str] = {}) -> None:
+        """`headers` are those beside the usual ones.  Raises OSError."""
+        writer = (await self.open())[1]
+        lines = self._key + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = HEAD.format(method=method, path=path, host=self._host, port=self._port, headers=lines)
+        writer.write(f"{head}{len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect, unless it is connected.  Raises OSError."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
-        head = HEAD.format(method=method, path=path, host=self._host, port=self._port, key=self._key)
-        self._streams[1].write(f"{head}{len(body)}\r\n\r\n".encode() + body)
-        await self._streams[1].drain()
+        return self._streams
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body of the reply as it comes; `status` is set by then.  Raises ConnectionBroken, OSError."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from tools.client.api_server import error_message
-
-EVENT, END = b"data:", b"[DONE]"
+from tools.client.timed_reply import END, timed_events
 
 
 class Outcome(msgspec.Struct):
@@ -70,7 +69,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 def read_stream(outcome: Outcome, pieces: Iterable[tuple[float, bytes]]) -> None:
     """Fill in what the events of a reply say; pieces have the seconds at which they came."""
     ended = False
-    for at_s, text in _events(pieces):
+    for at_s, text in timed_events(pieces):
         if ended := text == END:
             break
         try:
@@ -98,12 +97,3 @@ def _read(outcome: Outcome, at_s: float, event: _Event) -> None:
         outcome.finish_reason = choice.finish_reason or outcome.finish_reason
     if any(choice.has_tokens() for choice in event.choices):
         outcome.arrivals_s.append(at_s)
-
-
-def _events(pieces: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
-    rest = b""
-    for at_s, piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.startswith(EVENT):
-                yield at_s, line[len(EVENT) :].strip()

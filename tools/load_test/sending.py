@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tools.client.api_server import ApiServer, error_message
 from tools.client.connection import Connection, ConnectionBroken
+from tools.client.timed_reply import timed_pieces, whole
 from tools.load_test.outcome import Outcome, read_stream
 from tools.load_test.plan import PlannedRequest
 
@@ -60,15 +61,14 @@ class Sender:
         record(outcome)
 
     async def _reply(self, connection: Connection, request: PlannedRequest, outcome: Outcome) -> None:
-        """Only the times are taken while a reply comes: it is read when it has ended."""
         await connection.send("POST", self._path, request.body)
-        pieces = [(self._now_s() - outcome.due_s, piece) async for piece in connection.pieces()]
+        pieces = await timed_pieces(connection, self._begin_s + outcome.due_s)
         outcome.end_s = self._now_s() - outcome.due_s
         if connection.status == 200:
             read_stream(outcome, pieces)
         else:
             outcome.failure = f"HTTP {connection.status}"
-            outcome.message = error_message(connection.status, b"".join(piece for _, piece in pieces))
+            outcome.message = error_message(connection.status, whole(pieces))
 
     def _connection(self) -> Connection:
         """One that is open, or a new one."""

@@ -1,20 +1,19 @@
-"""Runs a load over HTTP: streams of /v1/completions with token-id prompts, with the time of each event.
-
-Written on bare sockets, because client and server share the cores that are measured: a full HTTP client takes
-more time per token than the server does.
-"""
+"""Runs a load over HTTP: streams of /v1/completions with token-id prompts, with the time of each event."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from http import HTTPStatus
 from typing import Any
 
+from tools.client.connection import Connection, ConnectionBroken
+from tools.client.timed_reply import END, TimedPieces, timed_events, timed_pieces, whole
 from tools.lab.bench.load import Load, Queue, Timings
 
-EVENT, END, USAGE = b"data: {", b"data: [DONE]", b'"usage":{'
-LINE_BYTES = 1 << 20
+PATH = "/v1/completions"
+USAGE = b'"usage":{'
 
 
 class RequestFailed(Exception):
@@ -78,38 +77,33 @@ def _request(model: str, load: Load, number: int) -> bytes:
         fields["structured_outputs"] = {"json": load.schema}
     if load.scored:
         fields |= {"echo": True, "logprobs": 1}
-    body = json.dumps(fields).encode()
-    head = "POST /v1/completions HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n"
-    return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    return json.dumps(fields).encode()
 
 
-async def _stream(port: int, request: bytes, output_tokens: int) -> list[float]:
-    """Seconds from sending to each event; an event is one line within one chunk of the reply."""
-    begin = time.perf_counter()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LINE_BYTES)
+async def _stream(port: int, body: bytes, output_tokens: int) -> list[float]:
+    """Seconds from sending to each event, over a connection of its own."""
+    begin_s = time.perf_counter()
+    connection = Connection("127.0.0.1", port)
     try:
-        writer.write(request)
-        status = await reader.readline()
-        if b" 200 " not in status:
-            raise RequestFailed((status + await reader.read()).decode(errors="replace"))
-        return await _arrivals(reader, begin, output_tokens)
+        await connection.send("POST", PATH, body)
+        pieces = await timed_pieces(connection, begin_s)
+    except ConnectionBroken as error:
+        raise RequestFailed(f"the stream ended before [DONE]: {error}") from error
     finally:
-        writer.close()
+        connection.close()
+    if connection.status != HTTPStatus.OK:
+        reason = HTTPStatus(connection.status).phrase
+        raise RequestFailed(f"{connection.status} {reason}: {whole(pieces).decode(errors='replace')}")
+    return _arrivals(pieces, output_tokens)
 
 
-async def _arrivals(reader: asyncio.StreamReader, begin: float, output_tokens: int) -> list[float]:
+def _arrivals(pieces: TimedPieces, output_tokens: int) -> list[float]:
     arrivals: list[float] = []
-    while line := await reader.readline():
-        if line.startswith(END):
-            break
-        if not line.startswith(EVENT):
-            continue
-        if USAGE in line:
-            came = json.loads(line[len(EVENT) - 1 :])["usage"]["completion_tokens"]
-            if came != output_tokens:
-                raise RequestFailed(f"{came} tokens came instead of {output_tokens}")
-        else:
-            arrivals.append(time.perf_counter() - begin)
-    else:
-        raise RequestFailed("the stream ended before [DONE]")
-    return arrivals
+    for at_s, event in timed_events(pieces):
+        if event == END:
+            return arrivals
+        if USAGE not in event:
+            arrivals.append(at_s)
+        elif (received := json.loads(event)["usage"]["completion_tokens"]) != output_tokens:
+            raise RequestFailed(f"{received} tokens came instead of {output_tokens}")
+    raise RequestFailed("the stream ended before [DONE]")

@@ -20,6 +20,7 @@ from tools.lab.bench.contenders import READY_TIMEOUT_S, ROOT, Served, free_port
 from tools.lab.bench.meter import spent
 from tools.lab.bench.overhead import client
 from tools.lab.bench.overhead.client import AsMessages, BadReply, OverHTTP, Send
+from tools.lab.bench.tensors.clients import as_bytes, in_json
 from tools.lab.bench.tensors.model import NAME, make_repository
 
 MAX_BATCH = 32
@@ -95,8 +96,8 @@ def _ways(port: int, grpc_port: int, embedder: Path | None) -> dict[str, Send]:
         "embed": OverHTTP(port, client.embedding(embedder.name if embedder else DEMOS["embed"])),
         "rerank": OverHTTP(port, client.ranking(DEMOS["rerank"])),
         "chat": OverHTTP(port, client.chat(DEMOS["chat"])),
-        "JSON": OverHTTP(port, client.row_in_json()),
-        "bytes": OverHTTP(port, client.row_as_bytes()),
+        "JSON": OverHTTP(port, in_json(client.row())),
+        "bytes": OverHTTP(port, as_bytes(client.row())),
         "gRPC": AsMessages(grpc_port, client.row()),
     }
 

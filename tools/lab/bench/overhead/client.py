@@ -1,24 +1,23 @@
-"""Sends one short request again and again at the least cost, because client and server share the cores."""
+"""Sends one short request again and again."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
-import selectors
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from http import HTTPStatus
 
 import numpy as np
+import uvloop
 
-from tools.lab.bench.tensors.clients import LENGTH, OverGRPC
-from tools.lab.bench.tensors.model import INPUT, NAME, SIZES, Rows
+from tools.client.api_server import error_message
+from tools.client.connection import Connection, ConnectionBroken
+from tools.lab.bench.tensors.clients import OverGRPC, Question
+from tools.lab.bench.tensors.model import SIZES, Rows
 
 TIMEOUT_S = 60.0
-READ_BYTES = 256 << 10
-CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 TEXTS = (
     "How far away is the moon, and how long does light take from there to us?",
     "Yeast makes dough rise.",
@@ -34,52 +33,40 @@ class BadReply(Exception):
     """A request was refused, or the connection ended."""
 
 
-class Question(NamedTuple):
-    """A request without its body's length; `headers` end with a line break each."""
-
-    path: str
-    body: bytes
-    headers: str = "Content-Type: application/json\r\n"
-
-    def encode(self) -> bytes:
-        head = f"POST {self.path} HTTP/1.1\r\nHost: bench\r\n{self.headers}"
-        return f"{head}Content-Length: {len(self.body)}\r\n\r\n".encode() + self.body
-
-
 class OverHTTP:
     """The same question over as many connections as there are clients."""
 
     def __init__(self, port: int, question: Question) -> None:
-        self._port, self._request = port, question.encode()
+        self._port, self._question = port, question
 
     def __call__(self, clients: int, number: int) -> list[float]:
         """Raises BadReply."""
-        seconds: list[float] = []
-        with selectors.DefaultSelector() as selector:
-            for _ in range(clients):
-                connection = socket.create_connection(("127.0.0.1", self._port), TIMEOUT_S)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                replies = self._ask(connection, number, seconds)
-                next(replies)
-                selector.register(connection, selectors.EVENT_READ, replies)
-            while selector.get_map():
-                for key, _ in selector.select(TIMEOUT_S):
-                    if next(key.data, None) is None:
-                        selector.unregister(key.fileobj)
-        return seconds
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return [each for some in runner.run(self._all(clients, number)) for each in some]
 
-    def _ask(self, connection: socket.socket, number: int, seconds: list[float]) -> Iterator[bool]:
-        """Gives True whenever bytes of a reply are to be read."""
-        with connection:
-            for _ in range(number):
-                begin = time.perf_counter()
-                connection.sendall(self._request)
-                data, size = b"", 0
-                while not size or len(data) < size:
-                    yield True
-                    data += _received(connection)
-                    size = size or _size(data)
-                seconds.append(time.perf_counter() - begin)
+    async def _all(self, clients: int, number: int) -> list[list[float]]:
+        connections = [Connection("127.0.0.1", self._port) for _ in range(clients)]
+        try:
+            for connection in connections:
+                await connection.open()
+            return await asyncio.gather(*(self._ask(one, number) for one in connections))
+        except ConnectionBroken as error:
+            raise BadReply(str(error)) from error
+        finally:
+            for connection in connections:
+                connection.close()
+
+    async def _ask(self, connection: Connection, number: int) -> list[float]:
+        seconds = []
+        for _ in range(number):
+            begin = time.perf_counter()
+            async with asyncio.timeout(TIMEOUT_S):
+                await connection.send("POST", *self._question)
+                reply = b"".join([piece async for piece in connection.pieces()])
+            if connection.status != HTTPStatus.OK:
+                raise BadReply(error_message(connection.status, reply))
+            seconds.append(time.perf_counter() - begin)
+        return seconds
 
 
 class AsMessages:
@@ -101,24 +88,6 @@ class AsMessages:
             return [each for some in threads.map(one, range(clients)) for each in some]
 
 
-def _received(connection: socket.socket) -> bytes:
-    data = connection.recv(READ_BYTES)
-    if not data:
-        raise BadReply("the server closed the connection")
-    return data
-
-
-def _size(data: bytes) -> int:
-    """The bytes of a whole reply, of its head and its body; 0 while the head is not whole."""
-    end = data.find(b"\r\n\r\n")
-    if end < 0:
-        return 0
-    length = CONTENT_LENGTH.search(data, 0, end + 2)
-    if length is None or not data.startswith(b"HTTP/1.1 200 "):
-        raise BadReply(data[:500].decode(errors="replace"))
-    return end + 4 + int(length[1])
-
-
 def embedding(model: str) -> Question:
     """One text for its vector."""
     return Question("/v1/embeddings", _json({"model": model, "input": TEXTS[0]}))
@@ -131,20 +100,6 @@ def ranking(model: str) -> Question:
 
 def row() -> Rows:
     return np.random.default_rng(1).standard_normal((1, SIZES[0]), np.float32)
-
-
-def row_in_json() -> Question:
-    rows = row()
-    tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "data": rows.ravel().tolist()}
-    return Question(f"/v2/models/{NAME}/infer", _json({"inputs": [tensor]}))
-
-
-def row_as_bytes() -> Question:
-    rows = row()
-    size = {"binary_data_size": rows.nbytes}
-    tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "parameters": size}
-    head = _json({"inputs": [tensor], "parameters": {"binary_data_output": True}})
-    return Question(f"/v2/models/{NAME}/infer", head + rows.tobytes(), f"{LENGTH}: {len(head)}\r\n")
 
 
 def chat(model: str) -> Question:

@@ -7,28 +7,49 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import local
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tools.lab.bench.tensors.model import INPUT, NAME, OUTPUT, Rows
 
 TIMEOUT_S = 60.0
+PATH = f"/v2/models/{NAME}/infer"
 LENGTH = "Inference-Header-Content-Length"
 Ask = Callable[[Rows], Rows]
+
+
+class Question(NamedTuple):
+    """A request; `headers` are those beside the usual ones."""
+
+    path: str
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+def in_json(rows: Rows) -> Question:
+    tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "data": rows.ravel().tolist()}
+    return Question(PATH, json.dumps({"inputs": [tensor]}).encode())
+
+
+def as_bytes(rows: Rows) -> Question:
+    size = {"binary_data_size": rows.nbytes}
+    tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "parameters": size}
+    head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    return Question(PATH, head + rows.tobytes(), {LENGTH: str(len(head))})
 
 
 class _OverHTTP:
     def __init__(self, port: int) -> None:
         self._port, self._threads = port, local()
 
-    def _post(self, body: bytes, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+    def _post(self, question: Question) -> tuple[http.client.HTTPResponse, bytes]:
         if not hasattr(self._threads, "connection"):
             self._threads.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
         connection = self._threads.connection
-        connection.request("POST", f"/v2/models/{NAME}/infer", body, headers)
+        connection.request("POST", *question)
         response = connection.getresponse()
         data: bytes = response.read()
         if response.status != http.HTTPStatus.OK:
@@ -38,17 +59,13 @@ class _OverHTTP:
 
 class InJSON(_OverHTTP):
     def __call__(self, rows: Rows) -> Rows:
-        tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "data": rows.ravel().tolist()}
-        (found,) = json.loads(self._post(json.dumps({"inputs": [tensor]}).encode(), {})[1])["outputs"]
+        (found,) = json.loads(self._post(in_json(rows))[1])["outputs"]
         return np.array(found["data"], np.float32).reshape(found["shape"])
 
 
 class AsBytes(_OverHTTP):
     def __call__(self, rows: Rows) -> Rows:
-        size = {"binary_data_size": rows.nbytes}
-        tensor = {"name": INPUT, "shape": rows.shape, "datatype": "FP32", "parameters": size}
-        head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
-        response, data = self._post(head + rows.tobytes(), {LENGTH: str(len(head))})
+        response, data = self._post(as_bytes(rows))
         length = int(response.headers[LENGTH])
         (found,) = json.loads(data[:length])["outputs"]
         return np.frombuffer(data[length:], np.float32).reshape(found["shape"])

@@ -1,0 +1,31 @@
+"""A reply over HTTP with the time of each piece: while it comes, only times are taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from tools.client.connection import Connection
+
+EVENT, END = b"data:", b"[DONE]"
+TimedPieces = list[tuple[float, bytes]]
+"""Seconds since the start, and the bytes that came then."""
+
+
+async def timed_pieces(connection: Connection, begin_s: float) -> TimedPieces:
+    """The whole reply; `begin_s` is a moment of `time.perf_counter`.  Raises ConnectionBroken, OSError."""
+    return [(time.perf_counter() - begin_s, piece) async for piece in connection.pieces()]
+
+
+def whole(pieces: TimedPieces) -> bytes:
+    return b"".join(piece for _, piece in pieces)
+
+
+def timed_events(pieces: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
+    """The text of each event of a stream, with the time at which its end came."""
+    rest = b""
+    for at_s, piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(EVENT):
+                yield at_s, line[len(EVENT) :].strip()
