@@ -6,6 +6,7 @@ Does not depend on HTTP or on what a phase does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Literal
 
 from pipelines.telemetry.step_profile import Phase, Steps
@@ -102,25 +103,10 @@ def _worker_node(node: str, runs: int, seconds: float) -> WorkerNode:
 
 
 def _kind(steps: Steps) -> StepTimes:
-    return StepTimes(
-        kind=steps.kind,
-        steps=steps.steps,
-        tokens=steps.tokens,
-        sequences=steps.sequences,
-        output_tokens=steps.output_tokens,
-        recent=steps.recent,
-        step=_phase(steps.whole, steps.steps),
-        phases=[_phase(phase, steps.steps) for phase in steps.phases],
-    )
+    counts = {name: getattr(steps, name) for name in StepTimes.model_fields if name not in ("step", "phases")}
+    step, *phases = (_phase(phase, steps.steps) for phase in (steps.whole, *steps.phases))
+    return StepTimes(**counts, step=step, phases=phases)
 
 
 def _phase(phase: Phase, num_steps: int) -> PhaseTime:
-    return PhaseTime(
-        name=phase.name,
-        node=phase.node,
-        seconds=phase.seconds,
-        mean_s=phase.seconds / num_steps,
-        p50_s=phase.p50_s,
-        p99_s=phase.p99_s,
-        max_s=phase.max_s,
-    )
+    return PhaseTime(**asdict(phase), mean_s=phase.seconds / num_steps)

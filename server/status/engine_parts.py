@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import asdict
 
-from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.wire.engine_view import MAX_SEQUENCES, SHARED, ModelTotals
 from pipelines.wire.messages import Inspected
-from server.status.reply_models import (
-    CacheBlocks,
-    EnginePart,
-    ErrorPart,
-    QueuePart,
-    RecentPart,
-    RequestPart,
-    SpanPart,
-)
+from server.status.reply_models import CacheBlocks, EnginePart, QueuePart, RequestPart
 
-NOT_SHOWN = ("name", "tenant", "account")
+NOT_SHOWN = ("name", "tenant")
 
 
 def engine_parts(num_engines: int, inspected: Sequence[Inspected]) -> list[EnginePart]:
@@ -64,7 +54,7 @@ def queue_parts(model: str, inspected: Sequence[Inspected]) -> tuple[list[QueueP
                     running=view.running,
                     waiting=view.waiting,
                     swapped=view.swapped,
-                    blocks=None if blocks is None else CacheBlocks(**asdict(blocks)),
+                    blocks=None if blocks is None else CacheBlocks.model_validate(blocks),
                     map=_moved(view.block_map, first, room),
                 )
             )
@@ -86,16 +76,3 @@ def _moved(
 def summed_totals(inspected: Sequence[Inspected]) -> ModelTotals:
     fields = ModelTotals.__struct_fields__
     return ModelTotals(*(sum(getattr(one.totals, name) for one in inspected) for name in fields))
-
-
-def recent_part(record: RequestRecord) -> RecentPart:
-    spans = [SpanPart(**asdict(span)) for span in record.spans]
-    return RecentPart(**_shown(record) | {"spans": spans})
-
-
-def error_part(record: ErrorRecord) -> ErrorPart:
-    return ErrorPart(**_shown(record))
-
-
-def _shown(record: RequestRecord | ErrorRecord) -> dict[str, Any]:
-    return {name: value for name, value in asdict(record).items() if name not in NOT_SHOWN}

@@ -15,9 +15,13 @@ from server.schema.reply_models import Reply
 
 
 class StatusPart(Reply):
-    """An object in the feed; it never changes once it is made."""
+    """An object in the feed; it never changes once it is made.
 
-    model_config = ConfigDict(frozen=True)
+    `model_validate` makes it from a record of an engine or a worker: of its attributes only the fields that
+    are declared here are taken, so that an account or a tenant stays out of the feed.
+    """
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class ServerPart(StatusPart):

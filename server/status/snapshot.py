@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec.structs import asdict
+
 from graphs.outline import GraphOutline, outline
 from pipelines.base.errors import BraidError
 from pipelines.telemetry import deferred
@@ -18,21 +20,17 @@ from pipelines.worker.model_table import ModelCard
 from server.base.metric_values import MetricValues
 from server.base.settings import Settings
 from server.base.version import VERSION
-from server.status.engine_parts import (
-    engine_parts,
-    error_part,
-    queue_parts,
-    recent_part,
-    summed_totals,
-)
+from server.status.engine_parts import engine_parts, queue_parts, summed_totals
 from server.status.history import history_part
 from server.status.node_times import WorkerTimes, engine_times, node_parts, phase_parts
 from server.status.own_requests import own_records, own_requests
 from server.status.reply_models import (
     AdapterPart,
+    ErrorPart,
     ModelPart,
     NodePart,
     ProcessPart,
+    RecentPart,
     ServerPart,
     StatusReply,
     TokenTotals,
@@ -117,8 +115,8 @@ class StatusSnapshots:
             requests=requests,
             history=history_part([one.history for one in inspected if one.history is not None]),
             totals=_totals(known.name or "", inspected, values),
-            errors=[error_part(one) for one in own_records(self._last.errors, account)],
-            recent=[recent_part(one) for one in own_records(self._last.requests, account)],
+            errors=[ErrorPart.model_validate(one) for one in own_records(self._last.errors, account)],
+            recent=[RecentPart.model_validate(one) for one in own_records(self._last.requests, account)],
         )
         return reply.model_dump_json().encode()
 
@@ -153,10 +151,9 @@ def default_model(settings: Settings, cards: list[ModelCard]) -> str | None:
 
 
 def _totals(name: str, inspected: Sequence[Inspected], values: MetricValues) -> TokenTotals:
-    totals = summed_totals(inspected)
     ended = values.by("vllm:request_success_total", "finished_reason", model_name=name)
     return TokenTotals(
-        **{each: getattr(totals, each) for each in totals.__struct_fields__},
+        **asdict(summed_totals(inspected)),
         requests=round(sum(ended.values())),
         failed=round(ended.get("error", 0)),
     )
