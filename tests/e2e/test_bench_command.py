@@ -13,8 +13,8 @@ from paced_model import write_model
 from server_process import ServerProcess
 from terminal_program import run_piped
 
+from tools.lab.bench.base.load import Load, Request, Timings
 from tools.lab.bench.figures import figures
-from tools.lab.bench.load import Load, Request, Timings
 
 
 @pytest.fixture

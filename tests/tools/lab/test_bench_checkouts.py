@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tools.lab.bench import checkouts
+from tools.lab.bench.base.load import Load, Request
 from tools.lab.bench.checkouts import Measured, alternate, ratios, row
-from tools.lab.bench.load import Load, Request
 from tools.lab.bench.meter import Spent
 
 LOAD = Load(1, [Request([5], 4)])

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from tools.lab.bench.client import RequestFailed, request_over_http
-from tools.lab.bench.load import Load, Request, Timings
+from tools.lab.bench.base.client import RequestFailed, request_over_http
+from tools.lab.bench.base.load import Load, Request, Timings
 
 TOKENS = 2
 GOOD = [b'{"choices":[{"text":"a"}]}', b'{"choices":[{"text":"b"}]}']

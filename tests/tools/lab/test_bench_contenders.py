@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.lab.bench.contenders import Child, ContenderFailed, Served, free_port
-from tools.lab.bench.environments import NotInstalled, Recipe, _run, environment
+from tools.lab.bench.base.contenders import Child, ContenderFailed, Served, free_port
+from tools.lab.bench.base.environments import NotInstalled, Recipe, _run, environment
+from tools.lab.bench.base.load import Load, Request, Settings
 from tools.lab.bench.lineup import Entrant, Lineup
-from tools.lab.bench.load import Load, Request, Settings
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model, NotMade
 from tools.lab.bench.peers.table import PEERS
@@ -121,7 +121,7 @@ def borrowed_pip(tmp_path, monkeypatch):
         more = ("--without-pip",) if "venv" in command else ()
         return _run("env", f"PYTHONPATH={tmp_path / 'installed'}", *command, *more)
 
-    monkeypatch.setattr("tools.lab.bench.environments._run", run)
+    monkeypatch.setattr("tools.lab.bench.base.environments._run", run)
 
 
 def test_what_cannot_be_installed_is_remembered_with_its_reason(tmp_path, borrowed_pip, monkeypatch):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tools.lab.bench.bandwidth import read_gb_per_s
+from tools.lab.bench.base.load import Load, Queue, Request, Timings
 from tools.lab.bench.figures import Figures, covered, figures
-from tools.lab.bench.load import Load, Queue, Request, Timings
 from tools.lab.bench.making import make_load
 from tools.lab.bench.report import COLUMNS, PAIRS, Measurement, features, pairs, rows, table
 from tools.lab.bench.workloads import QUICK, WORKLOADS

@@ -5,10 +5,10 @@ import pytest
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
 from pipelines.values.tasks import TASKS
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.braid import VARIANTS, repository
 from tools.lab.bench.heats import COMPARED, HEATS, QUICK_HEATS, alone
 from tools.lab.bench.lineup import ALL_PEERS, NAMES
-from tools.lab.bench.load import Settings
 from tools.lab.bench.model import Model, NotMade
 from tools.lab.bench.shapes import DRAFTS, SHAPES
 from tools.lab.bench.workloads import QUICK, WORKLOADS

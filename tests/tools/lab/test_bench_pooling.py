@@ -17,7 +17,7 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from tools.lab.bench.contenders import ContenderFailed
+from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT
 from tools.lab.bench.pooling.load import Load, OverHTTP, Timings, run_load
 from tools.lab.bench.pooling.measuring import Workload, asleep, measure

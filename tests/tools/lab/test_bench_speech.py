@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tools.lab.bench.contenders import ContenderFailed
+from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.speech.clips import seconds_of, write_wav
 from tools.lab.bench.speech.contenders import BRAID
 from tools.lab.bench.speech.load import Load, Timings, read_samples, run_library

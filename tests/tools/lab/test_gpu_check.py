@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tools.lab.gpu_check import __main__ as command
-from tools.lab.gpu_check.checks import CHECKS, Check, Setting
+from tools.lab.gpu_check.base.setting import Setting
+from tools.lab.gpu_check.base.tracing import read_trace
+from tools.lab.gpu_check.checks import CHECKS, Check
 from tools.lab.gpu_check.correctness.sanitizer import find_sanitizer
 from tools.lab.gpu_check.environment import missing, op_schema
 from tools.lab.gpu_check.packs.driving import Decoding
@@ -17,7 +19,6 @@ from tools.lab.gpu_check.packs.models import SHAPES
 from tools.lab.gpu_check.report import markdown, verdicts, write_json
 from tools.lab.gpu_check.run import line, run_checks
 from tools.lab.gpu_check.speed.bench import CONTEXT, NEW_TOKENS, figures, words
-from tools.lab.gpu_check.speed.tracing import read_trace
 
 ROOT = Path(__file__).parents[3]
 NO_GPU = any(one.startswith("no GPU") for one in missing())
@@ -49,7 +50,8 @@ def test_this_onnxruntime_knows_the_operator():
 STAND_INS = """
 import os, signal, time
 from tools.lab.gpu_check import checks
-from tools.lab.gpu_check.checks import Absent, Check, Failed
+from tools.lab.gpu_check.base.setting import Absent, Failed
+from tools.lab.gpu_check.checks import Check
 def passes(setting): setting.note("answer", 42); setting.say("working")
 def fails(setting): raise Failed("3 of 4 differ", "look here")
 def breaks(setting): {}["nothing"]

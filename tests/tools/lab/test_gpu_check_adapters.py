@@ -16,7 +16,7 @@ from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import adapters as checking
 from tools.lab.gpu_check.packs import sessions
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, random_model

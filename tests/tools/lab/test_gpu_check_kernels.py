@@ -5,7 +5,7 @@ import pytest
 from host_device import HostDevice
 
 from ops.cuda.sampling import CudaSamplingOps
-from tools.lab.gpu_check.checks import Setting
+from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.correctness import kernels
 from tools.lab.gpu_check.correctness.cases import CASES, Bench, benches
 from tools.lab.gpu_check.correctness.sizes import SIZES, Size

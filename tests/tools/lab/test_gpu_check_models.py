@@ -13,12 +13,15 @@ from traced_shapes import traced
 
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.wire.logprobs import TokenLogprobs
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import attention
 from tools.lab.gpu_check.correctness.attention import compare, run_node
 from tools.lab.gpu_check.correctness.distance import distance
 from tools.lab.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
-from tools.lab.gpu_check.correctness.nodes import (
+from tools.lab.gpu_check.packs.driving import Answer, EngineLimits, decode, prefill_s, start_decoding
+from tools.lab.gpu_check.packs.models import SHAPES, random_model, random_prompts
+from tools.lab.gpu_check.packs.node_graphs import cache_scales, cuda_graph, node_decoder
+from tools.lab.gpu_check.packs.nodes import (
     KINDS,
     SMALL_STEPS,
     encode,
@@ -27,9 +30,6 @@ from tools.lab.gpu_check.correctness.nodes import (
     reference,
     rounded,
 )
-from tools.lab.gpu_check.packs.driving import Answer, EngineLimits, decode, prefill_s, start_decoding
-from tools.lab.gpu_check.packs.models import SHAPES, random_model, random_prompts
-from tools.lab.gpu_check.packs.node_graphs import cache_scales, cuda_graph, node_decoder
 from tools.lab.gpu_check.packs.packed import (
     NotPacked,
     PackedModel,

@@ -21,7 +21,7 @@ from traced_shapes import traced
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import end_to_end
 from tools.lab.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
 from tools.lab.gpu_check.packs import sessions
@@ -254,7 +254,7 @@ NOT_PACKED = """
 import pathlib
 from tools.lab.gpu_check.correctness import attention
 from tools.lab.gpu_check.packs import sessions
-from tools.lab.gpu_check.checks import Absent, Setting
+from tools.lab.gpu_check.base.setting import Absent, Setting
 here = pathlib.Path(sys.argv[2])
 for make in (lambda: sessions.packed_model("small", Setting(pack=here)), lambda: attention.nodes(here)):
     try:

@@ -18,9 +18,9 @@ import click
 import psutil
 from rich.console import Console
 
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.heats import HEATS, QUICK_HEATS, alone
 from tools.lab.bench.lineup import NAMES
-from tools.lab.bench.load import Settings
 from tools.lab.bench.model import NAMES as MODELS
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import COLUMNS, FEATURES, PAIRS, table

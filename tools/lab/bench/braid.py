@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.lab.bench.contenders import ROOT, Served, free_port, without_settings
-from tools.lab.bench.load import Settings
+from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.model import GGUF, Model
 
 BLOCK_BYTES = """

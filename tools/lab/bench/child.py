@@ -3,7 +3,7 @@
 `python -m tools.lab.bench.child MODULE MODEL SETTINGS`. Every line is JSON: the first output reports that the
 model is loaded (`{"ready": …}`); then each `Load` gets the reply `{"timings": …}` or `{"error": …}`. What the
 engine prints itself goes to stderr. Runs in the engine's own environment, so it imports the standard library
-and `tools.lab.bench.load` alone.
+and `tools.lab.bench.base.load` alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from tools.lab.bench.load import Load, Queue, Request, Settings, Timings
+from tools.lab.bench.base.load import Load, Queue, Request, Settings, Timings
 
 
 class Engine(Protocol):

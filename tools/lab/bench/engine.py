@@ -12,7 +12,7 @@ from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
-from tools.lab.bench.load import Load, Request, Settings
+from tools.lab.bench.base.load import Load, Request, Settings
 
 
 class Engine:

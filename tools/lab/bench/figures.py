@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tools.lab.bench.load import Load, Timings
+from tools.lab.bench.base.load import Load, Timings
 
 
 class Figures(NamedTuple):

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.lab.bench.base.contenders import Child, Contender, ContenderFailed
+from tools.lab.bench.base.environments import NotInstalled, environment
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.braid import VARIANTS, braid
-from tools.lab.bench.contenders import Child, Contender, ContenderFailed
-from tools.lab.bench.environments import NotInstalled, environment
-from tools.lab.bench.load import Settings
 from tools.lab.bench.model import GGUF, Model, NotMade, weight_bytes
 from tools.lab.bench.peers.table import PEERS, SERVERS, SPECULATION, Peer
 

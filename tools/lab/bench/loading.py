@@ -22,8 +22,8 @@ from typing import Any
 import click
 import psutil
 
+from tools.lab.bench.base.contenders import ROOT, Served
 from tools.lab.bench.checkouts import serve
-from tools.lab.bench.contenders import ROOT, Served
 
 SHIPPED = ROOT / "model_repo"
 WEIGHTS = frozenset({".bin", ".onnx", ".data", ".gguf", ".safetensors"})

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tools.lab.bench.load import Load, Request
+from tools.lab.bench.base.load import Load, Request
 from tools.lab.bench.walk import ordinary, walk
 from tools.lab.bench.workloads import REPLY_TOKENS, Workload
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tools.lab.bench.bandwidth import read_gb_per_s
-from tools.lab.bench.contenders import ContenderFailed
+from tools.lab.bench.base.contenders import ContenderFailed
+from tools.lab.bench.base.load import Load, Timings
 from tools.lab.bench.figures import figures
 from tools.lab.bench.lineup import BRAID, Lineup
-from tools.lab.bench.load import Load, Timings
 from tools.lab.bench.making import make_load
 from tools.lab.bench.meter import Meter
 from tools.lab.bench.report import Measurement, Row, pairs, rows

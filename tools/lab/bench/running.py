@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.heats import COMPARED, Heat
 from tools.lab.bench.lineup import Lineup, start
-from tools.lab.bench.load import Settings
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import features

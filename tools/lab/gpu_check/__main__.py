@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from tools.lab.gpu_check.checks import CHECKS, Check, Setting
+from tools.lab.gpu_check.base.setting import Setting
+from tools.lab.gpu_check.checks import CHECKS, Check
 from tools.lab.gpu_check.environment import missing
 from tools.lab.gpu_check.report import markdown, verdicts, write_json
 from tools.lab.gpu_check.run import Result, run_checks

@@ -11,7 +11,8 @@ import sys
 import traceback
 from pathlib import Path
 
-from tools.lab.gpu_check.checks import CHECKS, Absent, Check, Failed, Setting
+from tools.lab.gpu_check.base.setting import Absent, Failed, Setting
+from tools.lab.gpu_check.checks import CHECKS, Check
 
 TAIL = 12  # lines of a traceback that are shown
 Outcome = dict[str, str]

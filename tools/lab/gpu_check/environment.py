@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.packs.packed import NotPacked, read_nodes
 
 MODULES = {

@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.lab.gpu_check.checks import Check, Figures, Setting
+from tools.lab.gpu_check.base.setting import Figures, Setting
+from tools.lab.gpu_check.checks import Check
 
 Result = dict[str, Any]
 """name, state ("pass", "fail", "absent"), seconds, why, look_at, figures."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.lab.bench.environments import Recipe, environment
+from tools.lab.bench.base.environments import Recipe, environment
 
 RECIPE = Recipe(
     packages=(

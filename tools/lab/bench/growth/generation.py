@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.lineup import BRAID, Lineup, start
-from tools.lab.bench.load import Settings
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import Row

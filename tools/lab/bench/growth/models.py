@@ -15,10 +15,10 @@ from pathlib import Path
 
 import httpx
 
-from tools.lab.bench.client import request_over_http
-from tools.lab.bench.contenders import ROOT, Served, free_port, without_settings
+from tools.lab.bench.base.client import request_over_http
+from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
+from tools.lab.bench.base.load import Load
 from tools.lab.bench.lineup import BRAID
-from tools.lab.bench.load import Load
 from tools.lab.bench.making import make_load
 from tools.lab.bench.meter import resident_bytes
 from tools.lab.bench.report import Row

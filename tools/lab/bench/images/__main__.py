@@ -17,8 +17,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tools.lab.bench.contenders import ROOT, Piped, Served, free_port, without_settings
-from tools.lab.bench.environments import environment
+from tools.lab.bench.base.contenders import ROOT, Piped, Served, free_port, without_settings
+from tools.lab.bench.base.environments import environment
 from tools.lab.bench.images.load import Questions, ask_all, asked, body_of, question, shown
 from tools.lab.bench.images.model import SIZES, add_tokenizer_ir, make_model
 from tools.lab.bench.peers.table import PEERS

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import click
 
+from tools.lab.bench.base.contenders import READY_TIMEOUT_S, ROOT, Served, free_port
 from tools.lab.bench.checkouts import serve
-from tools.lab.bench.contenders import READY_TIMEOUT_S, ROOT, Served, free_port
 from tools.lab.bench.meter import spent
 from tools.lab.bench.overhead import client
 from tools.lab.bench.overhead.client import AsMessages, BadReply, OverHTTP, Send

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from llama_cpp import Llama, LlamaGrammar
 
-from tools.lab.bench.load import Load, Request, Settings
+from tools.lab.bench.base.load import Load, Request, Settings
 
 NAMES = {
     "temperature": "temp",

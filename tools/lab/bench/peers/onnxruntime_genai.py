@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime_genai
 
-from tools.lab.bench.load import Load, Request, Settings
+from tools.lab.bench.base.load import Load, Request, Settings
 
 NAMES = ("temperature", "top_p", "top_k", "repetition_penalty")
 """What it knows of a load's sampling."""

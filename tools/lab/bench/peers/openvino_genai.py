@@ -13,7 +13,7 @@ import numpy as np
 import openvino as ov
 import openvino_genai
 
-from tools.lab.bench.load import Load, Request, Settings
+from tools.lab.bench.base.load import Load, Request, Settings
 
 RUNNING = openvino_genai.GenerationStatus.RUNNING
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.lab.bench.contenders import Served
-from tools.lab.bench.environments import Recipe
-from tools.lab.bench.load import Settings
+from tools.lab.bench.base.contenders import Served
+from tools.lab.bench.base.environments import Recipe
+from tools.lab.bench.base.load import Settings
 from tools.lab.bench.peers.llama_server import llama_server
 from tools.lab.bench.peers.vllm import vllm
 

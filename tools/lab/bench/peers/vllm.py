@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.lab.bench.contenders import Served, free_port, without_settings
-from tools.lab.bench.load import Settings
+from tools.lab.bench.base.contenders import Served, free_port, without_settings
+from tools.lab.bench.base.load import Settings
 
 CACHE_GB = 3
 NAME = "bench"

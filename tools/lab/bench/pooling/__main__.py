@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tools.lab.bench.contenders import ROOT, ContenderFailed
-from tools.lab.bench.environments import NotInstalled
+from tools.lab.bench.base.contenders import ROOT, ContenderFailed
+from tools.lab.bench.base.environments import NotInstalled
 from tools.lab.bench.pooling.contenders import CONTENDERS, MODEL, Contender, Forms, Stage
 from tools.lab.bench.pooling.measuring import QUICK, WORKLOADS, measure
 from tools.lab.bench.report import table

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from tools.lab.bench.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
-from tools.lab.bench.environments import Recipe, environment
+from tools.lab.bench.base.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
+from tools.lab.bench.base.environments import Recipe, environment
 from tools.lab.bench.peers.table import PEERS
 from tools.lab.bench.pooling.load import Load, OverHTTP, Timings, run_load
 

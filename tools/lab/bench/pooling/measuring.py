@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from tools.lab.bench.contenders import ContenderFailed
+from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.figures import percentiles_ms
 from tools.lab.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT, Contender
 from tools.lab.bench.pooling.load import Load, Timings

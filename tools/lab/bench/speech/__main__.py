@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tools.lab.bench.contenders import ContenderFailed
-from tools.lab.bench.environments import NotInstalled
+from tools.lab.bench.base.contenders import ContenderFailed
+from tools.lab.bench.base.environments import NotInstalled
 from tools.lab.bench.report import table
 from tools.lab.bench.speech.clips import make_clips, recordings, seconds_of
 from tools.lab.bench.speech.contenders import CONTENDERS, MODEL, SpeechContender, Stage

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tools.lab.bench.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
-from tools.lab.bench.environments import Recipe, environment
+from tools.lab.bench.base.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
+from tools.lab.bench.base.environments import Recipe, environment
 from tools.lab.bench.peers.table import PEERS
 from tools.lab.bench.pooling.contenders import SENTENCE_TRANSFORMERS
 from tools.lab.bench.speech.forms import SpeechForms

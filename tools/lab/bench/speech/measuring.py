@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.lab.bench.contenders import ContenderFailed
+from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.pooling.measuring import asleep
 from tools.lab.bench.speech.contenders import BRAID, SpeechContender
 from tools.lab.bench.speech.load import Load, Timings

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, ProductShape
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.end_to_end import GRAPHS, TOP, Run, differences, judge
 from tools.lab.gpu_check.packs.driving import EngineLimits, Request, answers, engine
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape, random_model, random_prompts

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.host.backends.onnxruntime.step_input_names import METADATA
-from tools.lab.gpu_check.checks import Absent, Failed, Setting
+from tools.lab.gpu_check.base.setting import Absent, Failed, Setting
 from tools.lab.gpu_check.correctness.distance import Distance, distance
-from tools.lab.gpu_check.correctness.nodes import (
+from tools.lab.gpu_check.packs.nodes import (
     KINDS,
     STEPS,
     Floats,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.distance import distance
 from tools.lab.gpu_check.packs.encoder_folders import encoder_file
 from tools.lab.gpu_check.packs.encoder_models import CHECKED, ENCODERS, Made

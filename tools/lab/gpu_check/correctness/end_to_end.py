@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.telemetry.engine_counts import Counts
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.packs.driving import Answer, EngineLimits, Request, answers, engine
 from tools.lab.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
 from tools.lab.gpu_check.packs.sessions import ModelWithWeights, cuda_session, weights_of

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tools.lab.gpu_check.checks import Failed, Setting
+from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.cases import CASES, Bench, Case, benches
 from tools.lab.gpu_check.correctness.sizes import SIZES
 
@@ -104,7 +104,7 @@ def traced(device: Any) -> Trace:
     """By CUPTI, through torch's profiler, which sees every kernel of the process."""
 
     def trace(run: Callable[[], None]) -> float | None:
-        from tools.lab.gpu_check.speed.tracing import device_trace
+        from tools.lab.gpu_check.base.tracing import device_trace
 
         return device_trace(run).busy_us
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.lab.gpu_check.checks import Absent, Failed, Setting
+from tools.lab.gpu_check.base.setting import Absent, Failed, Setting
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 NAME = "compute-sanitizer"

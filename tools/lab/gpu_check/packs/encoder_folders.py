@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.lab.gpu_check.checks import Setting
+from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.packs.packed import NotPacked
 from tools.lab.gpu_check.packs.packed_encoders import MODEL, PackedEncoder, read_encoder
 from tools.lab.gpu_check.packs.weights import FILE, NUMPY, Place

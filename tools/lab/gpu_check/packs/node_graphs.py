@@ -12,7 +12,7 @@ import onnx_ir as ir
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
-from tools.lab.gpu_check.correctness.nodes import NodeKind
+from tools.lab.gpu_check.packs.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 LARGEST_CONTEXT = 1 << 20

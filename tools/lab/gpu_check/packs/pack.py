@@ -25,10 +25,10 @@ from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
-from tools.lab.gpu_check.correctness.nodes import KINDS
 from tools.lab.gpu_check.packs.encoder_models import ENCODERS
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape
 from tools.lab.gpu_check.packs.node_graphs import cache_scales, cuda_graph
+from tools.lab.gpu_check.packs.nodes import KINDS
 from tools.lab.gpu_check.packs.pack_encoders import pack_encoder
 from tools.lab.gpu_check.packs.packed import PackedModel, write_model, write_nodes
 from tools.lab.gpu_check.packs.packed_encoders import write_encoder

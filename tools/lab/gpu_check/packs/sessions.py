@@ -18,7 +18,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     LoweredDecoder,
 )
 from pipelines.onnx_format.decoder_format import AttentionLayer
-from tools.lab.gpu_check.checks import Setting
+from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.lab.gpu_check.packs.weights import file_bytes, write_weights
 

@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from pipelines.adapters.weights import AdapterRoom
-from tools.lab.gpu_check.checks import Setting
+from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.packs.driving import EngineLimits, decode
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape, random_model, random_prompts
 from tools.lab.gpu_check.packs.random_adapters import random_adapter

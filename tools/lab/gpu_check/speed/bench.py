@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pipelines.host.engine.generation_engine import GenerationEngine
-from tools.lab.gpu_check.checks import Setting
+from tools.lab.gpu_check.base.setting import Setting
+from tools.lab.gpu_check.base.tracing import device_trace
 from tools.lab.gpu_check.packs.driving import Decoding, EngineLimits, decode, prefill_s, start_decoding
 from tools.lab.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
 from tools.lab.gpu_check.packs.sessions import ModelWithWeights, cuda_session, weights_of
-from tools.lab.gpu_check.speed.tracing import device_trace
 
 BATCHES = (1, 8, 32, 128)
 CONTEXT, NEW_TOKENS = 512, 64

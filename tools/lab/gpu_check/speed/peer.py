@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tools.lab.gpu_check.checks import Absent, Setting
+from tools.lab.gpu_check.base.setting import Absent, Setting
 from tools.lab.gpu_check.packs.models import SHAPES, random_model, random_prompts
 from tools.lab.gpu_check.speed.bench import BATCHES, CONTEXT, NEW_TOKENS
 

@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from tools.lab.bench.client import request_over_http
-from tools.lab.bench.load import Load, Settings, Timings
+from tools.lab.bench.base.client import request_over_http
+from tools.lab.bench.base.load import Load, Settings, Timings
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 READY_TIMEOUT_S = 300.0
 LOAD_TIMEOUT_S = 1800.0  # a prompt of 32,768 tokens takes over ten minutes on two slow cores
 REASON_LENGTH = 300

@@ -10,7 +10,7 @@ from typing import Any
 
 from tools.client.connection import Connection, ConnectionBroken
 from tools.client.timed_reply import END, TimedPieces, timed_events, timed_pieces, whole
-from tools.lab.bench.load import Load, Queue, Timings
+from tools.lab.bench.base.load import Load, Queue, Timings
 
 PATH = "/v1/completions"
 USAGE = b'"usage":{'
