@@ -223,7 +223,7 @@ def test_the_import_graph_has_no_circles():
     assert circles(import_graph()) == []
 
 
-@pytest.mark.parametrize("room", ["graphs", "ops", "pipelines", "server"])
+@pytest.mark.parametrize("room", ["graphs", "ops", "pipelines", "server", "tools"])
 def test_folders_stand_on_floors(room):
     """Their graph has no circle.  `pytest -s` prints the floors, the ground first."""
     graph = folder_graph(room)

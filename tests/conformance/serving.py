@@ -31,7 +31,8 @@ def export(engine: str, setting: Setting, folder: Path) -> Path:
         shutil.copyfile(MODELS / READ_BY_ALL / name, source / name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and transformers
-        from tools.export.choose_export import Options, choose
+        from tools.export.base.options import Options
+        from tools.export.choose_export import choose
 
         form = "onnx" if engine == "onnxruntime" else "openvino"
         choose(str(source), Options(setting.task, form, "fp32"))(folder, lambda stage: None)

@@ -5,8 +5,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from tools.export.block_scales import round_to_4_bits
-from tools.export.quantizing import quantize
+from tools.export.graphs.block_scales import round_to_4_bits
+from tools.export.graphs.quantizing import quantize
 
 RNG = np.random.default_rng(0)
 BLOCK = 32
@@ -70,7 +70,7 @@ def test_columns_that_meet_nothing_are_rounded_too():
 
 
 def test_rows_that_are_no_whole_blocks_and_blocks_of_zeros(monkeypatch):
-    monkeypatch.setattr("tools.export.block_scales.SLICE_WEIGHTS", 100)  # a row or two at a time
+    monkeypatch.setattr("tools.export.graphs.block_scales.SLICE_WEIGHTS", 100)  # a row or two at a time
     weight = RNG.normal(size=(7, 2 * BLOCK + 5)).astype(np.float32)
     weight[3], weight[:, :BLOCK] = 0, 0
     packed, scales, _ = round_to_4_bits(weight, BLOCK)

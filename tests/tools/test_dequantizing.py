@@ -16,8 +16,8 @@ if not all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 import torch
 from safetensors.torch import load_file, save_file
 
-from tools.export.dequantizing import dequantized
-from tools.export.folder import ExportError
+from tools.export.base.dequantizing import dequantized
+from tools.export.base.folder import ExportError
 
 OUTER, INNER, GROUP = 16, 64, 32
 RNG = np.random.default_rng(3)

@@ -19,8 +19,8 @@ from hf_folders import TEMPLATE, write_decoder
 from rich.console import Console
 
 from tools.export.__main__ import export_model, main
-from tools.export.folder import ExportError
-from tools.export.openvino_decoder import write_by_optimum
+from tools.export.base.folder import ExportError
+from tools.export.decoders.openvino_decoder import write_by_optimum
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -47,7 +47,7 @@ def trace_once(patch: pytest.MonkeyPatch) -> None:
     """Later exports of the same model take a copy of its graph."""
     import onnx_ir as ir
 
-    from tools.export import onnx_decoder
+    from tools.export.decoders import onnx_decoder
 
     trace, graphs = onnx_decoder.trace, []
 

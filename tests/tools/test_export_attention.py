@@ -12,8 +12,8 @@ if not all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tools.export.attention import EVERYTHING, Attention, Seen
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
+from tools.export.decoders.attention import EVERYTHING, Attention, Seen
 
 RANDOM = torch.Generator().manual_seed(5)
 

@@ -16,8 +16,8 @@ from hf_folders import SIZES as TEXT_SIZES
 from hf_folders import TEMPLATE, write_decoder, write_whole
 
 from tools.export.__main__ import main
-from tools.export.decoder import export_decoder
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
+from tools.export.decoders.decoder import export_decoder
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -59,8 +59,8 @@ def int8(repository) -> Path:
     """The Qwen3 in int8 weights, as `write_traced` makes it of the graph of a trace."""
     import onnx_ir as ir
 
-    from tools.export.onnx_decoder import DATA, MODEL
-    from tools.export.quantizing import quantize
+    from tools.export.decoders.onnx_decoder import DATA, MODEL
+    from tools.export.graphs.quantizing import quantize
 
     folder = repository / "int8"
     folder.mkdir()
@@ -296,8 +296,8 @@ def test_a_layer_that_looks_at_other_tokens_is_found(repository):
     """Checked on a decoder whose layers leak, since every family that leaks is refused for more than that."""
     import torch
 
-    from tools.export.loading import load
-    from tools.export.tracing import watch
+    from tools.export.decoders.loading import load
+    from tools.export.decoders.tracing import watch
 
     model = load(str(repository / "source"), "float32")
     mlp = model.model.layers[1].mlp

@@ -154,7 +154,7 @@ def test_a_vision_model_that_is_not_served_is_refused_before_anything_is_compute
 def test_what_this_optimum_intel_or_no_export_of_braid_writes_is_refused_with_what_does(
     config_alone, changes, words, monkeypatch
 ):
-    from tools.export import openvino_decoder
+    from tools.export.decoders import openvino_decoder
     from tools.export.seeing import export_seeing
 
     monkeypatch.setattr(openvino_decoder, "import_optimum", lambda: None)
@@ -167,7 +167,7 @@ def test_what_this_optimum_intel_or_no_export_of_braid_writes_is_refused_with_wh
 
 
 def test_the_language_model_alone_is_exported_where_that_is_asked(config_alone, monkeypatch):
-    from tools.export import decoder
+    from tools.export.decoders import decoder
 
     asked = []
     monkeypatch.setattr(decoder, "export_decoder", lambda *given: asked.append(given[0]))

@@ -20,7 +20,7 @@ from pipelines.nodes.speech.whisper_tokens import read_whisper_tokens
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 from tools.export.speech.ctranslate2_file import read_ctranslate2
 from tools.export.speech.frames_check import check_frames
 from tools.export.speech.token_files import generation_fields, token_ids

@@ -12,9 +12,9 @@ import pytest
 if not all(importlib.util.find_spec(name) for name in ("sentencepiece", "tiktoken", "transformers")):
     pytest.skip("needs the export extra", allow_module_level=True)
 
-from tools.export.folder import ExportError
-from tools.export.model_config import is_transformers_5
-from tools.export.tokenizer_files import write_tokenizer
+from tools.export.base.folder import ExportError
+from tools.export.base.model_config import is_transformers_5
+from tools.export.base.tokenizer_files import write_tokenizer
 
 SPECIAL = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "<SPECIAL_5>"]
 WORDS = [*(bytes([each]) for each in range(256)), b"th", b"he", b" t", b"the", b" the"]

@@ -30,8 +30,8 @@ from pipelines.repository.exports.sentence_modules import module_lines
 from pipelines.repository.new_graph import recognise
 from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
+from tools.export.base.sentence_files import copy_sentence_files, forget_pooling
 from tools.export.choose_export import RERANKER_TEMPLATES
-from tools.export.sentence_files import copy_sentence_files, forget_pooling
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 pytestmark = [pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra"), pytest.mark.slow]

@@ -12,10 +12,10 @@ from hf_folders import write_decoder
 
 from pipelines.adapters.weights import ProductShape
 from pipelines.host.backends.onnx.named_products import find_products
-from tools.export.decoder import export_decoder
-from tools.export.joined_products import join_products
-from tools.export.parameters import parameter
-from tools.export.quantizing import quantize
+from tools.export.decoders.decoder import export_decoder
+from tools.export.graphs.joined_products import join_products
+from tools.export.graphs.parameters import parameter
+from tools.export.graphs.quantizing import quantize
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 HIDDEN, TOKENS = 64, 5

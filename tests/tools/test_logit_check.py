@@ -12,7 +12,7 @@ from breadth import after
 from hf_folders import write_decoder
 
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -30,7 +30,7 @@ def source(tmp_path_factory) -> Path:
 
 
 def export(source: Path, folder: Path, **options: str) -> None:
-    from tools.export.decoder import export_decoder
+    from tools.export.decoders.decoder import export_decoder
 
     export_decoder(str(source), folder, **options)
 
@@ -47,7 +47,7 @@ def test_exports_are_within_the_tolerance(source, tmp_path, weights):
 @QUIET
 @pytest.mark.breadth
 def test_a_lost_window_is_found_behind_it_and_nothing_is_written(source, tmp_path, monkeypatch):
-    from tools.export.attention import Layer
+    from tools.export.decoders.attention import Layer
 
     plain = Layer.attributes
     monkeypatch.setattr(Layer, "attributes", lambda self, layer: plain(self, layer) | {"window": -1})
@@ -59,7 +59,7 @@ def test_a_lost_window_is_found_behind_it_and_nothing_is_written(source, tmp_pat
 @needs_export
 @QUIET
 def test_a_wrong_weight_is_found_at_the_first_token(source, tmp_path, monkeypatch):
-    from tools.export import onnx_decoder
+    from tools.export.decoders import onnx_decoder
 
     trace = onnx_decoder.trace
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools.export.folder import ExportError
-from tools.export.model_config import place_rope_parameters
+from tools.export.base.folder import ExportError
+from tools.export.base.model_config import place_rope_parameters
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from tools.export.product_inputs import NUM_TOKENS, mean_squares  # noqa: E402
+from tools.export.graphs.product_inputs import NUM_TOKENS, mean_squares  # noqa: E402
 
 
 class Words:

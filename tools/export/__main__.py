@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.repository.new_graph import new_graph
-from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export, Options, choose
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
+from tools.export.base.options import AUTO, Options
+from tools.export.choose_export import ALL_TASKS, FORMATS, WEIGHTS, Export, choose
+from tools.export.encoder_decoder.two_files import check_options as check_pair_options
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
 from tools.export.hearing.export_voxtral import check_alone, export_voxtral, is_voxtral
 from tools.export.served_once import run_exported
@@ -23,7 +25,6 @@ from tools.export.speech.export_whisper import export_whisper
 from tools.export.speech.whisper_folder import is_whisper
 from tools.export.text_pair.export_text import export_text
 from tools.export.text_pair.text_folder import is_text_pair
-from tools.export.two_files import check_options as check_pair_options
 
 EXTRA = ("torch", "transformers", "nncf", "openvino", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
 """Modules that the extra `export` installs; optimum-intel is needed for few models."""

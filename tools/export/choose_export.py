@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import click
 from pipelines.repository.exports.dual_graph import is_dual
 from pipelines.repository.exports.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
 from pipelines.repository.exports.vision_graph import ENCODERS, family_fault, sees
-from tools.export.folder import ExportError, Stage, check_code, read_config
+from tools.export.base.folder import ExportError, Stage, check_code, read_config
+from tools.export.base.options import AUTO, Options
 
-AUTO, EMBED, RERANK = "auto", "embed", "rerank"
+EMBED, RERANK = "embed", "rerank"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
 FORMATS = (AUTO, "openvino", "onnx")
 WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
@@ -36,21 +37,9 @@ Export = Callable[[Path, Stage], None]
 """Writes a model into a folder."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of the command line except the target folder."""
-
-    task: str = AUTO
-    form: str = AUTO
-    weights: str = "int8"
-    activations: str | None = None
-    answers: tuple[str, str] | None = None
-    template: Path | None = None
-
-
 def choose(source: str, options: Options) -> Export:
     """The export.  Raises click's error for contradicting options, `ExportError` for unsupported models."""
-    from tools.export.sentence_files import clip_folder
+    from tools.export.base.sentence_files import clip_folder
 
     if options.form != AUTO:
         _check_form(options)
@@ -83,7 +72,7 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
 
     When nothing can be read, the export of text reports it.
     """
-    from tools.export.sentence_files import check_place, read_types
+    from tools.export.base.sentence_files import check_place, read_types
 
     try:
         check_place(source)
@@ -111,7 +100,7 @@ def _refuse_scoring(options: Options) -> None:
 
 
 def _generating(source: str, options: Options) -> Export:
-    from tools.export.decoder import export_decoder
+    from tools.export.decoders.decoder import export_decoder
 
     if options.activations == "int8":
         raise click.BadParameter("int8 goes with models that read whole texts", param_hint="--activations")
@@ -120,8 +109,8 @@ def _generating(source: str, options: Options) -> Export:
 
 
 def _dual(source: str, task: str, options: Options) -> Export:
-    from tools.export.dual_encoder import export_dual
-    from tools.export.encoder import DTYPES, EncoderOptions, computed_in
+    from tools.export.encoders.dual_encoder import export_dual
+    from tools.export.encoders.encoder import DTYPES, EncoderOptions, computed_in
 
     if task != "embed":
         raise click.BadParameter("a model of texts and images goes with embed", param_hint="--task")
@@ -135,8 +124,8 @@ def _dual(source: str, task: str, options: Options) -> Export:
 
 
 def _seeing(source: str, config: dict[str, Any], task: str, options: Options) -> Export:
+    from tools.export.base.sentence_files import check_types
     from tools.export.seeing.export_seeing import SeeingUse, export_seeing, refuse
-    from tools.export.sentence_files import check_types
 
     fault = family_fault(config)
     if options.form == "onnx":
@@ -158,8 +147,8 @@ def _seeing(source: str, config: dict[str, Any], task: str, options: Options) ->
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
-    from tools.export.encoder import EncoderOptions, export_encoder
-    from tools.export.sentence_files import check_types
+    from tools.export.base.sentence_files import check_types
+    from tools.export.encoders.encoder import EncoderOptions, export_encoder
 
     if task not in SCORING:
         check_types(source)
@@ -172,7 +161,7 @@ def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> 
 
 def _check_reading(source: str, config: dict[str, Any]) -> None:
     """Raise `ExportError` for another model that sees, unless its modules.json says how it embeds texts."""
-    from tools.export.sentence_files import read_types
+    from tools.export.base.sentence_files import read_types
 
     if config.get("vision_config") and not read_types(source):
         raise ExportError(
@@ -186,7 +175,7 @@ def _scoring(
     source: str, task: str, config: dict[str, Any], options: Options
 ) -> tuple[tuple[str, str] | None, Path | None]:
     """The answers and the template of a decoder that scores.  Raises for models without a score."""
-    from tools.export.sentence_files import find
+    from tools.export.base.sentence_files import find
 
     named = tuple(config.get("architectures") or ())
     if task in SCORING and any(name.endswith(CLASSIFIERS) for name in named):

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tools.export.folder import ExportError, Stage, put, scratch_beside
+from tools.export.base.folder import ExportError, Stage, put, scratch_beside
 
 SUFFIX = ".gguf"
 ONLY = ("source", "name", "models", "out", "first_run", "cache")

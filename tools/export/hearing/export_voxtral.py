@@ -10,8 +10,8 @@ import numpy as np
 
 from pipelines.repository.exports.export_files import TOKENIZER, read_object
 from pipelines.repository.exports.hearing_graph import DECODER, ENCODER, TABLE
-from tools.export.choose_export import Options
-from tools.export.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
+from tools.export.base.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
+from tools.export.base.options import Options
 from tools.export.hearing.tekken_file import TEKKEN, read_tekken
 
 KIND = "voxtral"
@@ -46,7 +46,7 @@ def export_voxtral(source: Path, folder: Path, weights: str, stage: Stage) -> No
     `weights`: int8, int4, fp16 or fp32, those of the language model; with int4 the other parts have int8.
     Raises `ExportError`.
     """
-    from tools.export.logit_check import check_export, expected_logprobs, tolerance
+    from tools.export.decoders.logit_check import check_export, expected_logprobs, tolerance
 
     with quiet(), scratch_beside(folder) as scratch:
         made = scratch / "model"
@@ -68,8 +68,8 @@ def export_voxtral(source: Path, folder: Path, weights: str, stage: Stage) -> No
 
 def _write_tokenizer(source: Path, folder: Path) -> Any:
     """Write tokenizer.json and the chat template, those of the model where it has them."""
-    from tools.export.tokenizer_check import check_converted
-    from tools.export.tokenizer_files import write_tokenizer
+    from tools.export.base.tokenizer_check import check_converted
+    from tools.export.base.tokenizer_files import write_tokenizer
 
     if (source / TOKENIZER).is_file() or not (source / TEKKEN).is_file():
         tokenizer = write_tokenizer(str(source), folder)
@@ -107,7 +107,7 @@ def _write_encoder(model: Any, folder: Path, weights: str) -> None:
     import openvino as ov
     import torch
 
-    from tools.export.whole_openvino import compressed
+    from tools.export.encoders.whole_openvino import compressed
 
     class Heard(torch.nn.Module):
         """float32[windows, mels, frames] → float32[windows, rows, size]."""
@@ -157,7 +157,7 @@ def _write_decoder(model: Any, folder: Path, weights: str) -> None:
         ) from error
     import openvino as ov
 
-    from tools.export.whole_openvino import compressed
+    from tools.export.encoders.whole_openvino import compressed
 
     config, table = model.config, model.get_input_embeddings()
     table.config = config

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from tools.export.folder import ExportError, read_json
+from tools.export.base.folder import ExportError, read_json
 
 TEKKEN = "tekken.json"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from pipelines.repository.exports.export_files import CONFIG
 from pipelines.repository.exports.vision_graph import DECODER
-from tools.export.decoder import DTYPES
-from tools.export.folder import ExportError, Stage, put, quiet, read_config, scratch_beside
+from tools.export.base.folder import ExportError, Stage, put, quiet, read_config, scratch_beside
+from tools.export.base.tokenizer_files import write_tokenizer
+from tools.export.decoders.decoder import DTYPES
 from tools.export.seeing.parts import write_image_settings, write_parts
-from tools.export.tokenizer_files import write_tokenizer
 
 OPTIMUM = "optimum-intel"
 SINCE = {"qwen3_vl": (2, 2)}
@@ -66,14 +66,14 @@ def refuse(fault: str) -> ExportError:
 
 
 def _export(source: str, folder: Path, weights: str, stage: Stage, use: SeeingUse) -> None:
-    from tools.export.dequantizing import dequantized
-    from tools.export.encoder import answer_ids
-    from tools.export.loading import load
-    from tools.export.logit_check import check_export, expected_logprobs, tolerance
-    from tools.export.openvino_decoder import import_optimum
+    from tools.export.base.dequantizing import dequantized
+    from tools.export.base.sentence_files import copy_sentence_files, write_last_token
+    from tools.export.decoders.loading import load
+    from tools.export.decoders.logit_check import check_export, expected_logprobs, tolerance
+    from tools.export.decoders.openvino_decoder import import_optimum
+    from tools.export.encoders.encoder import answer_ids
+    from tools.export.encoders.whole_model import answer_row
     from tools.export.seeing.image_check import show
-    from tools.export.sentence_files import copy_sentence_files, write_last_token
-    from tools.export.whole_model import answer_row
 
     import_optimum()
     _check_version(source)
@@ -107,8 +107,8 @@ def _export(source: str, folder: Path, weights: str, stage: Stage, use: SeeingUs
 
 def _write_scoring(folder: Path, row: Any, use: SeeingUse) -> None:
     """What makes a decoder in `folder` a reranker: its head of one row, the template of a pair, one label."""
-    from tools.export.encoder import ONE_LABEL, SCORE, SCORE_TEMPLATE
-    from tools.export.sentence_files import write_dense
+    from tools.export.base.sentence_files import write_dense
+    from tools.export.encoders.encoder import ONE_LABEL, SCORE, SCORE_TEMPLATE
 
     assert use.template is not None
     write_dense(folder / SCORE, row.weight, row.bias)

@@ -21,8 +21,8 @@ from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.repository.exports.export_files import CONFIG
 from pipelines.repository.exports.vision_graph import ENCODER, SETTINGS
-from tools.export.folder import ExportError, first_line
-from tools.export.logit_check import SENTENCES, Expected
+from tools.export.base.folder import ExportError, first_line
+from tools.export.decoders.logit_check import SENTENCES, Expected
 from tools.logit_distance import GROUP
 from tools.paged_steps import Prompt
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.repository.exports.vision_graph import SETTINGS
-from tools.export.folder import ExportError, Stage, first_line, read_json
-from tools.export.openvino_decoder import COMPRESSION, compress, trace_by_optimum
+from tools.export.base.folder import ExportError, Stage, first_line, read_json
+from tools.export.decoders.openvino_decoder import COMPRESSION, compress, trace_by_optimum
 
 TASK = "image-text-to-text"
 TEMPLATE, OLDER_TEMPLATE = "chat_template.jinja", "chat_template.json"

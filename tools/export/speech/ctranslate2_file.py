@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 BINARY, MAX_PARTS = "model.bin", 100
 VERSIONS = (5, 6)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 from tools.export.speech.ctranslate2_file import Arrays, Ctranslate2File
 
 KIND = "WhisperSpec"

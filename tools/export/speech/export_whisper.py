@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from pipelines.repository.exports.speech_graph import ALIGNMENT
-from tools.export.folder import ExportError, Stage, has_transformers
+from tools.export.base.folder import ExportError, Stage, has_transformers
+from tools.export.encoder_decoder.two_files import write_files
 from tools.export.speech.frames_check import check_frames
 from tools.export.speech.whisper_folder import GENERATION, WhisperFolder, read_whisper
-from tools.export.two_files import write_files
 from tools.export.whisper.alignment import default_heads, write_alignment
 from tools.export.whisper.decoder import write_decoder
 from tools.export.whisper.encoder import write_encoder

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.export.folder import ExportError, quiet
+from tools.export.base.folder import ExportError, quiet
 from tools.export.speech.ctranslate2_file import Arrays
 
 PREFIX = "model.encoder."

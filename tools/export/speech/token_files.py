@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 TASKS = ("translate", "transcribe")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.repository.exports.speech_graph import OPTIMUM, REFUSAL
-from tools.export.folder import ExportError, read_json
-from tools.export.hugging_face_weights import read_safetensors
+from tools.export.base.folder import ExportError, read_json
+from tools.export.base.hugging_face_weights import read_safetensors
 from tools.export.speech.ctranslate2_file import Arrays, find_ctranslate2, read_ctranslate2
 from tools.export.speech.ctranslate2_weights import whisper_weights
 from tools.export.speech.token_files import (

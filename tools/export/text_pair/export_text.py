@@ -6,15 +6,15 @@ from functools import partial
 from pathlib import Path
 from shutil import copyfile
 
+from tools.export.base.folder import TOKENIZER, ExportError, Stage, has_transformers, quiet
+from tools.export.base.hugging_face_weights import read_safetensors
+from tools.export.base.tokenizer_files import write_tokenizer
 from tools.export.encoder_decoder.decoder import write_decoder
 from tools.export.encoder_decoder.families import read_text_model
 from tools.export.encoder_decoder.text_encoder import write_text_encoder
-from tools.export.folder import TOKENIZER, ExportError, Stage, has_transformers, quiet
-from tools.export.hugging_face_weights import read_safetensors
+from tools.export.encoder_decoder.two_files import write_files
 from tools.export.text_pair.pair_check import check_pair
 from tools.export.text_pair.text_folder import CONFIG, GENERATION, generation_fields, read_config
-from tools.export.tokenizer_files import write_tokenizer
-from tools.export.two_files import write_files
 
 
 def export_text(source: Path, folder: Path, weights: str, stage: Stage) -> None:

@@ -13,7 +13,7 @@ from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncod
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
-from tools.export.folder import ExportError, quiet
+from tools.export.base.folder import ExportError, quiet
 from tools.logit_distance import log_softmax
 from tools.paged_steps import frames_in
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.repository.exports.export_files import architectures
+from tools.export.base.folder import ExportError, read_json
 from tools.export.encoder_decoder.families import FAMILIES
 from tools.export.encoder_decoder.t5 import MAX_CONTEXT, T5
-from tools.export.folder import ExportError, read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 ENDINGS = ("ForConditionalGeneration", "MTModel", "WithLMHeadModel")

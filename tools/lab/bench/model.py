@@ -110,7 +110,7 @@ class Model:
 
     def _export(self, source: Path, made: Path, weights: str) -> None:
         if not (made / "openvino_model.xml").exists():
-            from tools.export.decoder import export_decoder
+            from tools.export.decoders.decoder import export_decoder
 
             export_decoder(str(source), made, weights, self.stage, "openvino")
 

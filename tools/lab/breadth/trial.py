@@ -34,8 +34,8 @@ class Outcome(TypedDict):
 
 def try_family(name: str, form: str, folder: Path) -> Outcome:
     """Make the model of a row, export it in float32 in a format, and say what came of it."""
-    from tools.export.decoder import export_decoder
-    from tools.export.folder import ExportError
+    from tools.export.base.folder import ExportError
+    from tools.export.decoders.decoder import export_decoder
 
     try:
         write_model(name, folder / "source")

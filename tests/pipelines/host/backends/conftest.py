@@ -29,7 +29,7 @@ def exported(source: Callable[[str], Path]) -> Callable[[str], tuple[Path, Path]
     """`exported(family)` → (Hugging Face folder, folder with openvino_model.xml in float32)."""
 
     def make(family: str) -> tuple[Path, Path]:
-        from tools.export.decoder import export_decoder
+        from tools.export.decoders.decoder import export_decoder
 
         folder = source(family).with_name(f"{family}-openvino")
         export_decoder(str(source(family)), folder, "fp32", form="openvino")
@@ -43,7 +43,7 @@ def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
     """`exported_onnx(family)` → the model.onnx of its export in float32."""
 
     def make(family: str) -> Path:
-        from tools.export.decoder import export_decoder
+        from tools.export.decoders.decoder import export_decoder
 
         folder = source(family).with_name(f"{family}-onnx")
         export_decoder(str(source(family)), folder, "fp32", form="onnx")

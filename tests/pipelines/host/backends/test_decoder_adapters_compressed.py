@@ -34,7 +34,7 @@ def weights(request) -> str:
 
 @pytest.mark.parametrize("recording", ["layers", "qwen3", "phi3"])
 def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, recording, weights):
-    from tools.export.whole_openvino import compressed
+    from tools.export.encoders.whole_openvino import compressed
 
     source, folder = exported(FAMILIES[recording])
     file = tmp_path / "openvino_model.xml"

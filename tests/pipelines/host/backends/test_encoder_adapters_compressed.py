@@ -31,8 +31,8 @@ NEAR = 2e-5
 
 def write_compressed(source: Path, folder: Path, file: str, weights: str) -> Path:
     """The encoder of `source` with weights of few bits, as `braid export` compresses them, and sums of floats."""
-    from tools.export.quantizing import quantize
-    from tools.export.whole_openvino import compressed
+    from tools.export.encoders.whole_openvino import compressed
+    from tools.export.graphs.quantizing import quantize
 
     folder.mkdir()
     (folder / "config.json").write_bytes((source / "config.json").read_bytes())

@@ -48,7 +48,7 @@ def draft(folder: Path) -> Draft:
 @pytest.fixture(scope="module")
 def shallow(tmp_path_factory) -> Path:
     """A decoder of one layer, which agrees with nobody."""
-    from tools.export.decoder import export_decoder
+    from tools.export.decoders.decoder import export_decoder
 
     folder = tmp_path_factory.mktemp("shallow")
     write_decoder("llama", folder / "hf", num_hidden_layers=1)

@@ -66,7 +66,8 @@ def served(request, tmp_path_factory):
     if kind == "plain":
         tiny_dual.PlainModel().write(model / "model")
     else:
-        from tools.export.choose_export import Options, choose
+        from tools.export.base.options import Options
+        from tools.export.choose_export import choose
 
         tiny_dual.write_dual(source, kind)
         choose(str(source), Options(form=form, weights="fp32"))(model / "model", lambda _: None)

@@ -46,7 +46,8 @@ def served(request, tmp_path_factory):
         (model / "1_Pooling").mkdir()
         (model / "1_Pooling" / "config.json").write_text('{"pooling_mode": "lasttoken"}')
     else:
-        from tools.export.choose_export import Options, choose
+        from tools.export.base.options import Options
+        from tools.export.choose_export import choose
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -21,9 +21,10 @@ from tiny_qwen_vl import qwen_processor, write_qwen
 from tiny_seeing import picture
 
 from pipelines.repository.new_graph import new_graph
-from tools.export.choose_export import RERANKER_TEMPLATES, Options, choose
-from tools.export.encoder import ONE_LABEL
-from tools.export.sentence_files import write_dense
+from tools.export.base.options import Options
+from tools.export.base.sentence_files import write_dense
+from tools.export.choose_export import RERANKER_TEMPLATES, choose
+from tools.export.encoders.encoder import ONE_LABEL
 
 MODEL = "reranker"
 NO, YES = "n", "y"

@@ -23,8 +23,8 @@ from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapte
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
-from tools.export.attention import NAME, Attention, installed
-from tools.export.tracing import trace, watch
+from tools.export.decoders.attention import NAME, Attention, installed
+from tools.export.decoders.tracing import trace, watch
 from tools.lab.gpu_check.packs.encoder_models import ENCODERS
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape
 from tools.lab.gpu_check.packs.node_graphs import cache_scales, cuda_graph
@@ -165,7 +165,7 @@ def _weightless(shape: Shape, dtype: torch.dtype) -> Any:
 
 @contextlib.contextmanager
 def _silent() -> Any:
-    from tools.export.folder import quiet
+    from tools.export.base.folder import quiet
 
     with quiet(), contextlib.redirect_stdout(io.StringIO()):
         yield

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from tools.export.whole_model import HIDDEN, LOGITS, WholeModel
-from tools.export.whole_onnx import write_onnx
-from tools.export.whole_tracing import trace
+from tools.export.encoders.whole_model import HIDDEN, LOGITS, WholeModel
+from tools.export.encoders.whole_onnx import write_onnx
+from tools.export.encoders.whole_tracing import trace
 from tools.lab.gpu_check.packs.encoder_models import EncoderShape
 from tools.lab.gpu_check.packs.packed_encoders import MODEL, PackedEncoder
 from tools.lab.gpu_check.packs.weights import FILE, Place, aligned

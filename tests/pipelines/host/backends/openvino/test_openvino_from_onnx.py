@@ -177,7 +177,7 @@ def test_an_operator_that_openvino_does_not_know_is_named():
 @pytest.fixture(params=["int8", "int4"])
 def compressed(request, exported_onnx, tmp_path) -> Path:
     """qwen3 (whose embedding is its head) with compressed weights."""
-    from tools.export.quantizing import quantize
+    from tools.export.graphs.quantizing import quantize
 
     path = exported_onnx("qwen3")
     (tmp_path / "config.json").write_text((path.parent / "config.json").read_text())

@@ -170,7 +170,7 @@ def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, r
 )
 def test_weights_of_few_bits_stay_in_their_file(store, reads, exported, tmp_path, form, weights, file):
     """Also beside a table of embeddings of 16 bits, which exports in ONNX have, and on processors with bf16."""
-    from tools.export.decoder import export_decoder
+    from tools.export.decoders.decoder import export_decoder
 
     export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
     path = tmp_path / "model" / file

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 """Names of an expert's three weights in the model families."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from tools.export.folder import ExportError, Stage, first_line
-from tools.export.model_config import is_transformers_5, read_model_config
+from tools.export.base.folder import ExportError, Stage, first_line
+from tools.export.base.model_config import is_transformers_5, read_model_config
 
 LANGUAGE_KEYS = {
     r"^(?:model\.)?(?:language|text)_model\.(?:model\.)?(?!lm_head)": "model.",

@@ -12,8 +12,8 @@ import onnx_ir as ir
 
 from pipelines.adapters.product_names import PARTS, last_name, named_product
 from pipelines.onnx_format.decoder_format import AND
-from tools.export.parameters import parameter
-from tools.export.quantizing import DOMAIN, OPERATOR, remove_unused
+from tools.export.graphs.parameters import parameter
+from tools.export.graphs.quantizing import DOMAIN, OPERATOR, remove_unused
 
 RANKS = {("", "MatMul"): 2, (DOMAIN, OPERATOR): 3}
 """Operators of products → the rank of their weight."""

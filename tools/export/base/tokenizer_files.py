@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tools.export.folder import SETTINGS, TOKENIZER, ExportError, first_line
-from tools.export.tokenizer_check import TEXTS, check_converted
+from tools.export.base.folder import SETTINGS, TOKENIZER, ExportError, first_line
+from tools.export.base.tokenizer_check import TEXTS, check_converted
 
 TOKENIZERS = (TOKENIZER, "vocab.json", "vocab.txt", "*.model", "*.tiktoken", "tekken.json")
 """Files that tokenizers are read from."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from transformers.pytorch_utils import Conv1D
 
-from tools.export.calibration import calibration_texts
+from tools.export.graphs.calibration import calibration_texts
 
 NUM_TOKENS, LONGEST = 512, 256
 """Tokens of English that are read, and the most of them in one sequence."""

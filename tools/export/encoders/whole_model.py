@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tools.export.folder import ExportError, first_line
-from tools.export.model_config import read_model_config
+from tools.export.base.folder import ExportError, first_line
+from tools.export.base.model_config import read_model_config
 
 HIDDEN, LOGITS = "last_hidden_state", "logits"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.export.folder import TOKENIZER, ExportError
+from tools.export.base.folder import TOKENIZER, ExportError
 
 TEKKEN, PIECES, SETTINGS = "tekken.json", "tokenizer.model", "tokenizer_config.json"
 TEXTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.export.folder import ExportError, first_line
+from tools.export.base.folder import ExportError, first_line
 
 PLACED = ("rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
 """Rotary settings that are fields of their own in transformers 4."""

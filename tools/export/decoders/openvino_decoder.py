@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.host.backends.declared_attention import LONG_ROPE
-from tools.export.folder import SETTINGS, TOKENIZER, ExportError, Stage, first_line
-from tools.export.model_config import check_positions, read_model_config
+from tools.export.base.folder import SETTINGS, TOKENIZER, ExportError, Stage, first_line
+from tools.export.base.model_config import check_positions, read_model_config
 
 COMPRESSION: dict[str, dict[str, Any]] = {
     "int8": {"bits": 8},

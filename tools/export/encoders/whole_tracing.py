@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from tools.export.folder import ExportError, first_line
-from tools.export.whole_model import WholeModel
+from tools.export.base.folder import ExportError, first_line
+from tools.export.encoders.whole_model import WholeModel
 
 MaskFunction = Callable[..., torch.Tensor]
 """transformers': (batch, head, query, key) indexes → whether the query sees the key."""

@@ -14,7 +14,7 @@ from pipelines.repository.exports.sentence_modules import (
     SUPPORTED,
     TRANSFORMER,
 )
-from tools.export.folder import ExportError, first_line
+from tools.export.base.folder import ExportError, first_line
 
 MODULES = "modules.json"
 SETTINGS = ("sentence_bert_config.json", "config_sentence_transformers.json")

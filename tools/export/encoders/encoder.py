@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.export.folder import (
+from tools.export.base.folder import (
     ExportError,
     Stage,
     put,
@@ -16,7 +16,7 @@ from tools.export.folder import (
     read_config,
     scratch_beside,
 )
-from tools.export.tokenizer_files import write_tokenizer
+from tools.export.base.tokenizer_files import write_tokenizer
 
 SCORE, SCORE_TEMPLATE = "score", "score_template.jinja"
 """The folder of a decoder's head; the file that renders a pair of query and document."""
@@ -69,10 +69,10 @@ def _write_model(
     source: str, folder: Path, wanted: EncoderOptions, dtype: str, tokenizer: Any, stage: Stage
 ) -> None:
     """Write the model and all files for its graph except the tokenizer to `folder`."""
-    from tools.export.dequantizing import dequantized
-    from tools.export.sentence_files import copy_sentence_files, forget_pooling, write_dense
-    from tools.export.whole_model import read_model
-    from tools.export.whole_tracing import trace
+    from tools.export.base.dequantizing import dequantized
+    from tools.export.base.sentence_files import copy_sentence_files, forget_pooling, write_dense
+    from tools.export.encoders.whole_model import read_model
+    from tools.export.encoders.whole_tracing import trace
 
     stage("reading the model")
     answers = answer_ids(tokenizer, wanted.answers) if wanted.answers else None
@@ -96,12 +96,12 @@ def _write_program(
     program: Any, model: Any, folder: Path, wanted: EncoderOptions, texts: Any, stage: Stage
 ) -> None:
     if wanted.form == "onnx":
-        from tools.export.whole_onnx import write_onnx
+        from tools.export.encoders.whole_onnx import write_onnx
 
         stage(f"writing {wanted.weights} weights")
         write_onnx(program, model.inputs, model.output, folder, wanted.weights)
         return
-    from tools.export.whole_openvino import write_openvino
+    from tools.export.encoders.whole_openvino import write_openvino
 
     stage("measuring activations" if texts else f"writing {wanted.weights} weights")
     write_openvino(program, model.output, folder, wanted.weights, texts)
@@ -109,7 +109,7 @@ def _write_program(
 
 def _texts(tokenizer: Any, config: Any, wanted: EncoderOptions) -> list[list[int]] | None:
     """Token ids of texts for calibration, if activations are int8."""
-    from tools.export.calibration import calibration_texts
+    from tools.export.graphs.calibration import calibration_texts
 
     if wanted.activations != "int8":
         return None
@@ -152,7 +152,7 @@ def _write_config(source: str, folder: Path, model: Any, wanted: EncoderOptions)
 
 def _write_template(source: str, folder: Path, given: Path | None) -> None:
     """Write the template of a pair: the file of the command line, else the model's own."""
-    from tools.export.sentence_files import find
+    from tools.export.base.sentence_files import find
 
     if template := given or find(source, SCORE_TEMPLATE):
         shutil.copyfile(template, folder / SCORE_TEMPLATE)

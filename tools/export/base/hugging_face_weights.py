@@ -10,7 +10,7 @@ import ml_dtypes  # noqa: F401  so that numpy knows bfloat16
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 ONE, INDEX, TORCH = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 

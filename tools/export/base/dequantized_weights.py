@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 Parts = dict[str, torch.Tensor]
 """Part of a linear layer → its tensor."""

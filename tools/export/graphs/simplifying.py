@@ -13,7 +13,7 @@ from onnxscript.rewriter.rules.fusion._rms_normalization import fuse_rms_normali
 from onnxscript.rewriter.rules.fusion._rotary_embedding import fuse_partial_rotary_embedding
 
 from pipelines.onnx_format.decoder_format import IR_VERSION
-from tools.export.parameters import parameter
+from tools.export.graphs.parameters import parameter
 
 PRODUCER = "braid"
 HALVES_ALIKE = ("Cos", "Sin", "Cast", "Identity", "Mul")

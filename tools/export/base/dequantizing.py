@@ -16,8 +16,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from tools.export.dequantized_weights import SCHEMES, Parts, Scheme
-from tools.export.folder import ExportError, Stage, read_config
+from tools.export.base.dequantized_weights import SCHEMES, Parts, Scheme
+from tools.export.base.folder import ExportError, Stage, read_config
 
 NATIVE = ("mxfp4",)
 """Quantizations that transformers itself undoes."""

@@ -8,8 +8,8 @@ import onnx_ir as ir
 import torch
 
 from pipelines.onnx_format.decoder_format import OPSET
-from tools.export.quantizing import BITS, quantize
-from tools.export.simplifying import simplify
+from tools.export.graphs.quantizing import BITS, quantize
+from tools.export.graphs.simplifying import simplify
 
 MODEL, DATA = "model.onnx", "model.onnx.data"
 AXES = ("num_texts", "width")

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from pipelines.repository.exports.dual_graph import IMAGE_NAME, SETTINGS, TEXT_NAME
-from tools.export.encoder import keep_whole_texts
-from tools.export.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
-from tools.export.sentence_files import find
-from tools.export.tokenizer_files import write_tokenizer
-from tools.export.whole_onnx import write_onnx
-from tools.export.whole_openvino import write_openvino
-from tools.export.whole_tracing import TOLERANCE
+from tools.export.base.folder import ExportError, Stage, first_line, put, quiet, scratch_beside
+from tools.export.base.sentence_files import find
+from tools.export.base.tokenizer_files import write_tokenizer
+from tools.export.encoders.encoder import keep_whole_texts
+from tools.export.encoders.whole_onnx import write_onnx
+from tools.export.encoders.whole_openvino import write_openvino
+from tools.export.encoders.whole_tracing import TOLERANCE
 
 DYNAMIC = torch.export.Dim.DYNAMIC
 WIDTHS = (7, 20)

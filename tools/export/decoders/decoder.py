@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside
-from tools.export.tokenizer_files import write_tokenizer
+from tools.export.base.folder import ExportError, Stage, put, quiet, scratch_beside
+from tools.export.base.tokenizer_files import write_tokenizer
 
 Format = Literal["auto", "onnx", "openvino"]
 Activations = Literal["f32", "f16", "bf16"]
@@ -38,9 +38,9 @@ def export_decoder(
     them, generation_config.json and chat_template.jinja.  It is complete or untouched.
     Raises `ExportError`.
     """
-    from tools.export.dequantizing import dequantized
-    from tools.export.loading import load
-    from tools.export.logit_check import check_export, expected_logprobs, tolerance
+    from tools.export.base.dequantizing import dequantized
+    from tools.export.decoders.loading import load
+    from tools.export.decoders.logit_check import check_export, expected_logprobs, tolerance
 
     computed = _computed_in(weights, activations)
     with quiet(), scratch_beside(folder) as scratch:
@@ -73,9 +73,9 @@ def _write(
     model: Any, tokenizer: Any, source: str, folder: Path, weights: str, form: Format, stage: Stage
 ) -> Path:
     """Write the model by the first way that can; return its file."""
-    from tools.export.model_config import is_transformers_5
-    from tools.export.onnx_decoder import write_traced
-    from tools.export.openvino_decoder import write_by_optimum
+    from tools.export.base.model_config import is_transformers_5
+    from tools.export.decoders.onnx_decoder import write_traced
+    from tools.export.decoders.openvino_decoder import write_by_optimum
 
     refused = ""
     if form != "openvino":

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import onnx_ir as ir
 
-from tools.export.folder import ExportError, Stage, put, scratch_beside
-from tools.export.quantizing import BITS, quantize
+from tools.export.base.folder import ExportError, Stage, put, scratch_beside
+from tools.export.graphs.quantizing import BITS, quantize
 
 Writer = Callable[[Path, str], None]
 """Writes a file of this name, with its data beside it, to a folder."""

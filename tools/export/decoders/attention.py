@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, VERSION
-from tools.export.folder import ExportError
+from tools.export.base.folder import ExportError
 
 NAME = "braid_paged"
 """Name of the attention in transformers' tables during an export."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from tools.export.folder import Stage
-from tools.export.joined_products import join_products
-from tools.export.product_inputs import mean_squares
-from tools.export.quantizing import BITS, quantize
-from tools.export.tracing import prompts_of, trace, watch
+from tools.export.base.folder import Stage
+from tools.export.decoders.tracing import prompts_of, trace, watch
+from tools.export.graphs.joined_products import join_products
+from tools.export.graphs.product_inputs import mean_squares
+from tools.export.graphs.quantizing import BITS, quantize
 
 MODEL, DATA = "model.onnx", "model.onnx.data"
 

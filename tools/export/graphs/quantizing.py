@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.onnx_format.decoder_format import LOGITS
-from tools.export.block_scales import Floats, Rounded, round_to_4_bits
-from tools.export.parameters import parameter
+from tools.export.graphs.block_scales import Floats, Rounded, round_to_4_bits
+from tools.export.graphs.parameters import parameter
 
 TRANSPOSED = ".T"  # what the trace adds to the name of a weight that it stores as MatMul reads it
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"

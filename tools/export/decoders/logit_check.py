@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipelines.host.backends.model_config import CONTEXT_FIELDS
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.device_errors import ModelError, Unsupported
-from tools.export.folder import ExportError, first_line
+from tools.export.base.folder import ExportError, first_line
 from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
 

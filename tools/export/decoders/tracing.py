@@ -18,12 +18,12 @@ from pipelines.onnx_format.decoder_format import (
     OPSET,
     POSITION_IDS,
 )
-from tools.export.attention import NAME, Attention, Mode, installed
-from tools.export.experts import widen_experts
-from tools.export.folder import ExportError, first_line
-from tools.export.logit_check import SENTENCES
-from tools.export.simplifying import simplify
-from tools.export.sparsity import fix_sparsity
+from tools.export.base.folder import ExportError, first_line
+from tools.export.decoders.attention import NAME, Attention, Mode, installed
+from tools.export.decoders.experts import widen_experts
+from tools.export.decoders.logit_check import SENTENCES
+from tools.export.decoders.sparsity import fix_sparsity
+from tools.export.graphs.simplifying import simplify
 
 NUM_RANDOM = 48  # ids of the prompt of random ids
 DECAYS = frozenset({"A_log", "recurrent_param"})
