@@ -1,8 +1,12 @@
-"""Dependencies are ranges in pyproject.toml and exact versions in constraints.txt, and the two agree."""
+"""What is packed into a wheel; dependencies are ranges in pyproject.toml that agree with constraints.txt."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -18,6 +22,10 @@ PINS = [
     for line in (ROOT / "constraints.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
+ROOMS = ("graphs", "ops", "pipelines", "server", "tools")
+OF_USERS = {"chat", "client", "export", "load_test", "retrieval", "top"}
+OF_USERS |= {"__init__.py", "logit_distance.py", "paged_steps.py", "read_text.py", "run_check.py"}
+"""What of `tools` is in the wheel."""
 PINNED = {canonicalize_name(each.name): each.specifier for each in PINS}
 
 
@@ -38,13 +46,25 @@ def test_the_license_is_the_one_that_is_named():
     assert re.search(r"Apache License\s+Version 2\.0", (ROOT / "LICENSE").read_text())
 
 
-def test_a_wheel_has_the_files_of_the_status_page():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
-    folder = ROOT / "server" / "page"
-    assert (folder / "__init__.py").is_file()  # else setuptools finds no package
-    files = [path for path in folder.iterdir() if path.is_file() and path.suffix != ".py"]
-    assert files
-    assert [path.name for path in files if not any(path.match(each) for each in patterns)] == []
+def test_a_wheel_has_every_file_but_those_of_the_lab(tmp_path):
+    """It has what runs and what users of `braid` call: benchmarks and checks of Braid itself stay out."""
+    source = tmp_path / "source"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    files = {
+        path.relative_to(source).as_posix()
+        for room in ROOMS
+        for path in (source / room).rglob("*")
+        if path.is_file()
+    }
+    assert packed == {name for name in files if not name.startswith("tools/lab/")}
+    assert {name.split("/")[1] for name in packed if name.startswith("tools/")} == OF_USERS
 
 
 def test_make_installs_the_pinned_versions():
