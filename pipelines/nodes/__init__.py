@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 
 from graphs.node import Node
 
@@ -17,7 +18,7 @@ NODE_TYPES = {
     "detokenize": "text.replies.detokenize:Detokenize",
     "parse_reply": "text.replies.parse_reply:ParseReply",
     "images": "images.images:ReadImages",
-    "sounds": "audio.sounds:ReadSounds",
+    "audio": "audio.sounds:ReadSounds",
     "log_mel": "audio.log_mel:LogMel",
     "texts": "pooling.texts:PlainTexts",
     "merge": "pooling.merge:Merge",
@@ -49,21 +50,23 @@ NODE_TYPES = {
     "softmax": "pooling.body.activation:Softmax",
 }
 """Node type in a graph file → module and class in this folder."""
+ALIASES = {"sounds": "audio"}
+"""Earlier name of a node type → its name."""
 
 
 class Vocabulary(Mapping[str, type[Node]]):
-    """NODE_TYPES with the classes themselves, each imported on first use."""
+    """NODE_TYPES and ALIASES with the classes themselves, each imported on first use."""
 
     def __getitem__(self, name: str) -> type[Node]:
-        module, _, cls = NODE_TYPES[name].partition(":")
+        module, _, cls = NODE_TYPES[ALIASES.get(name, name)].partition(":")
         node_type: type[Node] = getattr(import_module(f"{__name__}.{module}"), cls)
         return node_type
 
     def __iter__(self) -> Iterator[str]:
-        return iter(NODE_TYPES)
+        return chain(NODE_TYPES, ALIASES)
 
     def __len__(self) -> int:
-        return len(NODE_TYPES)
+        return len(NODE_TYPES) + len(ALIASES)
 
 
 VOCABULARY = Vocabulary()

@@ -15,7 +15,7 @@ STEP = {"max_step_tokens": 1024}
 """A sound has hundreds of tokens."""
 LINES = """\
   sounds:
-    type: sounds
+    type: audio
     from: request
     model: {at}config.json
     settings: {at}preprocessor_config.json

@@ -31,6 +31,15 @@ def test_the_graph_reads_sounds_into_the_prompt(tmp_path):
     assert sources["generated"] == ["tokens", "heard"]
 
 
+def test_the_earlier_name_of_its_node_is_read(tmp_path):
+    text = new_graph(folder_of(tmp_path))
+    assert text.count("type: audio") == 1
+    older = check(text.replace("type: audio", "type: sounds"), VOCABULARY, TASKS)
+    assert [line.type for line in older.bindings] == [
+        line.type for line in check(text, VOCABULARY, TASKS).bindings
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "missing", "words"),
     [

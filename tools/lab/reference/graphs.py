@@ -13,7 +13,7 @@ from typing import Any
 from graphs import node
 from graphs.flow import show
 from graphs.node import Node
-from pipelines.nodes import NODE_TYPES, VOCABULARY
+from pipelines.nodes import ALIASES, NODE_TYPES, VOCABULARY
 from pipelines.values.tasks import TASKS
 from tools.lab.reference.setting_rows import setting_rows, table
 
@@ -33,6 +33,8 @@ The `task` of a graph fixes the type of `request` and the type that its last lin
 ## Node types
 
 {overview}
+
+Earlier names are read too: {aliases}.
 
 {sections}
 
@@ -75,6 +77,7 @@ def page() -> str:
     return TEXT.format(
         tasks=table(("task", "`request`", "last line"), tasks),
         overview=table(("type", "runs in", "takes", "gives"), [_overview(name) for name in _ordered()]),
+        aliases=", ".join(f"`{alias}` ({name})" for alias, name in ALIASES.items()),
         sections="\n\n".join(_sections()),
         values=table(("type", "meaning"), list(_values())),
     )
