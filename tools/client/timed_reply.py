@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tools.client.connection import Connection
 
@@ -12,9 +11,9 @@ TimedPieces = list[tuple[float, bytes]]
 """Seconds since the start, and the bytes that came then."""
 
 
-async def timed_pieces(connection: Connection, begin_s: float) -> TimedPieces:
-    """The whole reply; `begin_s` is a moment of `time.perf_counter`.  Raises ConnectionBroken, OSError."""
-    return [(time.perf_counter() - begin_s, piece) async for piece in connection.pieces()]
+async def timed_pieces(connection: Connection, now_s: Callable[[], float]) -> TimedPieces:
+    """The whole reply; `now_s` is asked when a piece comes.  Raises ConnectionBroken, OSError."""
+    return [(now_s(), piece) async for piece in connection.pieces()]
 
 
 def whole(pieces: TimedPieces) -> bytes:

@@ -62,7 +62,7 @@ class Sender:
 
     async def _reply(self, connection: Connection, request: PlannedRequest, outcome: Outcome) -> None:
         await connection.send("POST", self._path, request.body)
-        pieces = await timed_pieces(connection, self._begin_s + outcome.due_s)
+        pieces = await timed_pieces(connection, lambda: self._now_s() - outcome.due_s)
         outcome.end_s = self._now_s() - outcome.due_s
         if connection.status == 200:
             read_stream(outcome, pieces)

@@ -86,7 +86,7 @@ async def _stream(port: int, body: bytes, output_tokens: int) -> list[float]:
     connection = Connection("127.0.0.1", port)
     try:
         await connection.send("POST", PATH, body)
-        pieces = await timed_pieces(connection, begin_s)
+        pieces = await timed_pieces(connection, lambda: time.perf_counter() - begin_s)
     except ConnectionBroken as error:
         raise RequestFailed(f"the stream ended before [DONE]: {error}") from error
     finally:
