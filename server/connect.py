@@ -68,25 +68,33 @@ def _client(settings: Settings) -> HostClient:
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
+        from pipelines.host.models.loader import ModelSource
         from pipelines.host.models.prefix_files import PrefixFiles
         from pipelines.host.models.residents import MemoryLimits
         from pipelines.repository.model_folders import scan
 
         prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
         return InProcessClient(
-            settings.models,
-            scan=partial(scan, cache=settings.cache, device=settings.device),
-            build=builder(
-                *(settings.device, settings.cache, settings.first_run),
-                *(prefix_files, settings.prepared_mb),
+            ModelSource(
+                settings.models,
+                scan=partial(scan, cache=settings.cache, device=settings.device),
+                build=builder(
+                    settings.device,
+                    settings.cache,
+                    settings.first_run,
+                    prefix_files,
+                    settings.prepared_mb,
+                ),
+                poll_s=settings.poll_models or None,
+                adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
             ),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             limits=MemoryLimits.of(
-                *(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
+                settings.max_loaded_gb,
+                settings.idle_unload_s,
+                settings.load_timeout,
                 settings.load_on_request,
             ),
-            poll_s=settings.poll_models or None,
-            adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
             announce=lambda status: announce(
                 status, settings.models, settings.url, bool(settings.api_keys), settings.default_model
             ),

@@ -127,7 +127,9 @@ class _Decoder:
         query, key, value = self._heads(at, read, turns)
         attended = self._op(
             ATTENTION,
-            *(query, key, value),
+            query,
+            key,
+            value,
             domain=DOMAIN,
             layer=layer,
             num_heads=facts.heads,

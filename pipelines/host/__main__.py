@@ -23,6 +23,7 @@ from pipelines.host.backends.host_memory import default_cache_bytes, limit_defau
 from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
+from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.host.models.process_death import die_with_parent
 from pipelines.host.models.residents import MemoryLimits
@@ -45,19 +46,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
     logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it logs every pass over a graph
     host = Host(
-        options.models,
-        SocketListener(options.socket),
-        scan=partial(scan, cache=options.cache, device=options.device),
-        build=builder(
-            *(options.device, options.cache, options.first_run),
-            *(_prefix_files(options), options.prepared_mb),
+        ModelSource(
+            options.models,
+            scan=partial(scan, cache=options.cache, device=options.device),
+            build=builder(
+                options.device,
+                options.cache,
+                options.first_run,
+                _prefix_files(options),
+                options.prepared_mb,
+            ),
+            poll_s=options.poll_models or None,
+            adapters=AdapterFinder(map(parse_module, options.lora_module)),
         ),
+        SocketListener(options.socket),
         snapshots=options.snapshots,
         limits=MemoryLimits.of(
             options.max_loaded_gb, options.idle_unload, options.load_timeout, options.load_on_request
         ),
-        poll_s=options.poll_models or None,
-        adapters=AdapterFinder(map(parse_module, options.lora_module)),
         heartbeat=_heartbeat(options.heartbeat),
         announce=partial(_announce, options),
     )

@@ -47,16 +47,14 @@ class AdapterCalls:
         threads: Executor,
         enter: Callable[[Key], None],
         refuse: Callable[[Key, Exception], None],
-        changed: Callable[[], None],
     ) -> None:
-        """`enter` and `refuse` end the waiting of a call; `changed` is called when an adapter's state is."""
+        """`enter` and `refuse` end the waiting of a call."""
         self._registry = registry
         self._instances = instances
         self._inbox = inbox
         self._threads = threads
         self._enter = enter
         self._refuse = refuse
-        self._changed = changed
         registry.left = self._left
         self.readers: dict[type, Callable[[Peer, Any], None]] = {WeightsRead: self._weights_read}
 
@@ -121,4 +119,3 @@ class AdapterCalls:
             self._refuse(cast(Key, key), refused)
         if isinstance(error, AdapterError):
             self._registry.fail(adapter.number, problem)
-            self._changed()

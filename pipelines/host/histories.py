@@ -97,8 +97,12 @@ class Histories:
         """What the engines of a model have done until the last `read`."""
         done = self._models[model].done if model in self._models else Counter()
         return ModelTotals(
-            *(done["prompt_tokens"], done["prefix_hits"], done["output_tokens"]),
-            *(done["preemptions"], done["draft_tokens"], done["accepted_tokens"]),
+            prompt_tokens=done["prompt_tokens"],
+            cached_tokens=done["prefix_hits"],
+            output_tokens=done["output_tokens"],
+            preemptions=done["preemptions"],
+            draft_tokens=done["draft_tokens"],
+            accepted_tokens=done["accepted_tokens"],
         )
 
     def of(self, model: str) -> History | None:

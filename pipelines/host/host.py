@@ -15,16 +15,15 @@ from msgspec.structs import replace
 
 from pipelines.base.garbage_collection import release_free_pages
 from pipelines.host.adapter_commands import AdapterCommands
-from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.adapters.registry import AdapterRegistry
 from pipelines.host.host_view import HostView
 from pipelines.host.inbox import HostInbox
 from pipelines.host.intake import Completed, Requests
 from pipelines.host.lifecycle.lifecycle import Lifecycle
 from pipelines.host.metrics_publisher import Publisher
-from pipelines.host.models import loader
 from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
+from pipelines.host.models.loader import Loader, ModelSource
 from pipelines.host.models.model import HostModel
 from pipelines.host.models.residents import MemoryLimits
 from pipelines.host.profile_reply import LoopTimes, profiled
@@ -69,16 +68,12 @@ class Host:
 
     def __init__(
         self,
-        models_dir: Path,
+        source: ModelSource,
         listener: Listener,
         *,
-        scan: loader.Scan,
-        build: loader.Build,
         snapshots: Path | None = None,
         instances: ModelInstances | None = None,
         limits: MemoryLimits | None = None,
-        poll_s: float | None = None,
-        adapters: AdapterFinder | None = None,
         heartbeat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
@@ -90,12 +85,9 @@ class Host:
         self._listener = listener
         self._instances = instances or ModelInstances()
         self._snapshots = Snapshots(snapshots)
-        self._registry = AdapterRegistry()
+        self._registry = AdapterRegistry(changed=self._models_changed)
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "preparing")
-        self._loader = loader.Loader(
-            *(models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots, poll_s),
-            adapters=adapters,
-        )
+        self._loader = Loader(source, lambda event: self.inbox.put((None, event)), self._snapshots)
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
@@ -115,8 +107,13 @@ class Host:
             self._cold.append,
         )
         self._requests = Requests(
-            *(self._instances, self._calls, listener, self.inbox, self._publisher),
-            *(self._preparing, self._registry, self._models_changed),
+            self._instances,
+            self._calls,
+            listener,
+            self.inbox,
+            self._publisher,
+            self._preparing,
+            self._registry,
         )
         self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
         self._stepping = Stepping(self._calls, listener, self._publisher)
@@ -126,8 +123,12 @@ class Host:
     def _all_readers(self) -> dict[type, Callable[[Peer, Any], None]]:
         """What handles each type of message, whichever part of the host that is."""
         commands = AdapterCommands(
-            *(self._registry, self._instances, self.inbox, self._preparing),
-            *(self._lifecycle.adapters_changed, self._lifecycle.settle),
+            self._registry,
+            self._instances,
+            self.inbox,
+            self._preparing,
+            changed=self._lifecycle.adapters_changed,
+            settle=self._lifecycle.settle,
         )
         return {
             **self._requests.readers,
@@ -248,7 +249,9 @@ class Host:
             self._refused.add(message.worker_pid)
             log.error(
                 "a worker (pid: %d) runs another version of Braid (message schema %s, here %s)",
-                *(message.worker_pid, message.schema, SCHEMA),
+                message.worker_pid,
+                message.schema,
+                SCHEMA,
             )
 
     def _profile(self, peer: Peer, message: Profile) -> None:

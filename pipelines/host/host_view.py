@@ -127,8 +127,18 @@ def _not_entered(call: InFlightCall) -> SequenceView:
     """A call that is prepared for its engine: all its prompts together."""
     identity = call.identity
     return SequenceView(
-        *(identity.name, 0, "waiting", call.prompt_tokens, 0, 0, 0, call.max_tokens, 0),
-        *identity[1:],
+        name=identity.name,
+        choice=0,
+        state="waiting",
+        prompt_tokens=call.prompt_tokens,
+        prompt_done=0,
+        cached_tokens=0,
+        output_tokens=0,
+        max_tokens=call.max_tokens,
+        blocks=0,
+        age_s=identity.age_s,
+        adapter=identity.adapter,
+        tenant=identity.tenant,
     )
 
 

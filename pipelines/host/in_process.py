@@ -9,15 +9,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from pipelines.host.adapters.found import AdapterFinder
 from pipelines.host.host import Host
-from pipelines.host.models import loader
-from pipelines.host.models.model import build_for_host
+from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.residents import MemoryLimits
-from pipelines.repository import model_folders
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener
 from pipelines.wire.messages import Status
@@ -33,30 +29,15 @@ class InProcessClient(EngineClient):
 
     def __init__(
         self,
-        models_dir: Path,
+        source: ModelSource,
         *,
-        scan: loader.Scan | None = None,
-        build: loader.Build | None = None,
-        cache: Path | None = None,
         snapshots: Path | None = None,
         limits: MemoryLimits | None = None,
-        poll_s: float | None = None,
-        adapters: AdapterFinder | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         listener = InProcessListener()
         super().__init__(listener.connect)
-        self.host = Host(
-            models_dir,
-            listener,
-            scan=scan or partial(model_folders.scan, cache=cache),
-            build=build or build_for_host,
-            snapshots=snapshots,
-            limits=limits,
-            poll_s=poll_s,
-            adapters=adapters,
-            announce=announce,
-        )
+        self.host = Host(source, listener, snapshots=snapshots, limits=limits, announce=announce)
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
 
     async def start(self) -> None:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, cast
 
 import numpy as np
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
@@ -32,17 +33,10 @@ from pipelines.host.models.in_flight import Calls, InFlightCall, Key
 from pipelines.host.models.instances import ModelInstance, ModelInstances
 from pipelines.host.models.model import HostModel
 from pipelines.host.outgoing import inferred, refusal, update_of
+from pipelines.wire.address import EngineAddress
 from pipelines.wire.listener import Inbox, Listener, Peer
-from pipelines.wire.messages import (
-    Abort,
-    Cancelled,
-    CancelRequest,
-    Frame,
-    ImageRows,
-    Inferred,
-    Submit,
-    SubmitTensors,
-)
+from pipelines.wire.messages import Abort, Cancelled, CancelRequest, Frame, Inferred
+from pipelines.wire.requests import ImageRows, Submit, SubmitTensors
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
@@ -81,9 +75,7 @@ class Requests:
         publisher: Publisher,
         threads: ThreadPoolExecutor,
         registry: AdapterRegistry,
-        adapters_changed: Callable[[], None],
     ) -> None:
-        """`adapters_changed` is called when an adapter turned out not to be readable."""
         self.refused = False  # whether new requests are
         self._instances = instances
         self._calls = calls
@@ -95,7 +87,7 @@ class Requests:
         # calls that wait for their adapter, and what follows
         self._coming: dict[Key, Callable[[], None]] = {}
         self._adapters = AdapterCalls(
-            *(registry, instances, inbox, threads, self._adapter_is_there, self._refuse, adapters_changed)
+            registry, instances, inbox, threads, enter=self._adapter_is_there, refuse=self._refuse
         )
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Submit: self._submit,
@@ -124,25 +116,25 @@ class Requests:
         key = (peer, message.request_id)
         try:
             call = self._call(key, message)
-            if message.params.guide is None and call.adapter is None:
+            if message.request.params.guide is None and call.adapter is None:
                 call.enter(key, self._generation(key, message, call))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
         self._calls.start(key, call)
-        if message.params.guide is not None:
+        if message.request.params.guide is not None:
             self._preparing.submit(self._prepare, call.instance.model, key, message)
         elif call.adapter is not None:
-            self._wait_for_adapter(key, call, message.node, partial(self._enter, call, key, message, None))
+            self._wait_for_adapter(key, call, partial(self._enter, call, key, message))
 
     def _call(self, key: Key, message: Submit | SubmitTensors) -> InFlightCall:
         """The call of a request, with the adapter that it names.  Raises BraidError."""
-        instance, node = self._take(message), message.node
-        call = InFlightCall(instance, instance.model.engines[node], {0}, name=message.name)
-        call.tenant = message.tenant
+        instance, node = self._take(message.address), message.address.node
+        choices = {0, *range(message.num_choices)}
+        call = InFlightCall(instance, instance.model.engines[node], node, choices, origin=message.origin)
         if isinstance(message, Submit):
-            call.open.update(range(len(message.prompts) * message.n))
-            call.prompt_tokens, call.max_tokens = sum(map(len, message.prompts)), message.params.max_tokens
+            call.prompt_tokens = sum(map(len, message.request.prompts))
+            call.max_tokens = message.request.params.max_tokens
         else:
             call.holds = message.hold
         if message.adapter and node in instance.adapters:
@@ -153,7 +145,7 @@ class Requests:
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""
         try:
-            guide = model.guide_maker(message.node, message.params)
+            guide = model.guide_maker(message.address.node, message.request.params)
         except Exception as error:
             self._inbox.put((None, Prepared(key, message, error)))
         else:
@@ -168,15 +160,15 @@ class Requests:
             self._refuse(event.key, event.guide)
         elif call.adapter is not None:
             enter = partial(self._enter, call, event.key, event.message, event.guide)
-            self._wait_for_adapter(event.key, call, event.message.node, enter)
+            self._wait_for_adapter(event.key, call, enter)
         else:
             self._enter(call, event.key, event.message, event.guide)
 
-    def _wait_for_adapter(self, key: Key, call: InFlightCall, node: str, enter: Callable[[], None]) -> None:
+    def _wait_for_adapter(self, key: Key, call: InFlightCall, enter: Callable[[], None]) -> None:
         """Have a call with an adapter `enter` its engine when that is in memory."""
         assert call.adapter is not None
         self._coming[key] = enter
-        self._adapters.ask(key, call.instance, node, call.adapter)
+        self._adapters.ask(key, call.instance, call.node, call.adapter)
 
     def _adapter_is_there(self, key: Key) -> None:
         enter = self._coming.pop(key)
@@ -187,11 +179,11 @@ class Requests:
         self._coming.pop(key, None)
         self._adapters.leave(key, instance, node)
 
-    def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
+    def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None = None) -> None:
         """Submit a call that is prepared, without the choices that were cancelled meanwhile."""
         try:
             call.enter(key, self._generation(key, message, call, guide))
-            for choice in set(range(len(message.prompts) * message.n)) - call.open:
+            for choice in set(range(message.num_choices)) - call.open:
                 call.engine.cancel(key, choice)
         except Exception as error:
             self._refuse(key, error)
@@ -217,7 +209,7 @@ class Requests:
             return
         self._calls.start(key, call)
         if call.adapter is not None:
-            self._wait_for_adapter(key, call, message.node, partial(self._enter_tensors, call, key, request))
+            self._wait_for_adapter(key, call, partial(self._enter_tensors, call, key, request))
         self._publisher.note_change()
 
     def _enter_tensors(self, call: InFlightCall, key: Key, request: TensorRequest) -> None:
@@ -229,9 +221,14 @@ class Requests:
     def _tensors(self, key: Key, message: SubmitTensors, call: InFlightCall) -> TensorRequest:
         inputs = unpack(message.inputs)
         inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
-        images = self._images(key, message.images)
-        options = partial(self._put_result, call), message.tenant, images, _number(call)
-        return TensorRequest(inputs, message.outputs, *options)
+        return TensorRequest(
+            inputs,
+            message.outputs,
+            on_result=partial(self._put_result, call),
+            origin=message.origin,
+            images=self._images(key, message.images),
+            adapter=_number(call),
+        )
 
     def _put_result(self, call: InFlightCall, key: Hashable, result: Result) -> None:
         """Called from an engine's thread, which sends the answer itself: no other thread is to wake for it.
@@ -266,11 +263,12 @@ class Requests:
     def _generation(
         self, key: Key, message: Submit, call: InFlightCall, guide: GuideMaker | None = None
     ) -> GenerationRequest:
-        frames = [] if message.context is None else self._held(key, message.context)
-        images = self._images(key, message.images)
         return GenerationRequest(
-            *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant),
-            *(frames, images, _number(call)),
+            **asdict(message.request),
+            guide=guide,
+            frames=[] if message.context is None else self._held(key, message.context),
+            images=self._images(key, message.images),
+            adapter=_number(call),
         )
 
     def _images(self, key: Key, given: ImageRows | None) -> list[PromptRows | None]:
@@ -284,10 +282,10 @@ class Requests:
             raise EngineError("what this request attends to is not held any more")
         return call.held
 
-    def _take(self, message: Submit | SubmitTensors) -> ModelInstance:
+    def _take(self, address: EngineAddress) -> ModelInstance:
         if self.refused:
             raise Unavailable("the server is shutting down")
-        return self._instances.find(message.model, message.instance_id)
+        return self._instances.find(address.model, address.instance_id)
 
     def _abort(self, peer: Peer, message: Abort) -> None:
         self._calls.abort((peer, message.request_id), message.choice)

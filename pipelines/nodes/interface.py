@@ -14,16 +14,8 @@ from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import (
-    Deferred,
-    Held,
-    PlacedImage,
-    PooledOutputs,
-    Stream,
-    Tensors,
-    Tokens,
-    TokenUpdate,
-)
+from pipelines.values.node_values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values.text_images import TextImages
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -103,12 +95,12 @@ class Running(Protocol):
         prompts: list[Tokens],
         params: SamplingParams,
         context: Held | None = None,
-        images: Deferred[PooledOutputs] | None = None,
+        images: TextImages | None = None,
     ) -> Stream[TokenUpdate]:
         """Prepare prompts for a generative engine: `request.n` choices for each of them.
 
-        Prompt i attends to text i of `context`, which this call has had held.  `images` are the rows of the
-        images of all prompts, in order; they are sent once these are there.
+        Prompt i attends to text i of `context`, which this call has had held.  `images` are those of the
+        prompts; they are sent once the rows of all images are there.
         """
 
     def infer(
@@ -119,15 +111,13 @@ class Running(Protocol):
         text_lengths: Sequence[int] | None = None,
         hold: bool = False,
         held: Mapping[str, Held] | None = None,
-        images: Deferred[PooledOutputs] | None = None,
-        placed: Sequence[Sequence[PlacedImage]] = (),
+        images: TextImages | None = None,
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text.
 
         `hold`: the rows that it gives stay in the engine host until the call ends.  `held`: further inputs,
         by name, which a call has had held and has not closed; their texts have the same number of rows.
-        `images` are the rows of the images that the texts show, in order, and `placed` their places in each
-        text; they are sent once these rows are there.
+        `images` are those that the texts show; they are sent once the rows of all images are there.
         """
 
 

@@ -88,7 +88,10 @@ class OnnxWriter:
         self._size = offset + array.nbytes
         shape = ir.Shape(array.shape)
         return ir.ExternalTensor(
-            *(self._data_name, offset, array.nbytes, dtype),
+            self._data_name,
+            offset,
+            array.nbytes,
+            dtype,
             shape=shape,
             name=name,
             base_dir=self._path.parent,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class EngineAddress:
+class EngineAddress(msgspec.Struct, frozen=True, array_like=True):
     """Where an engine node's work is done: a model, one instance of it, and the node's name."""
 
     model: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
+
+from msgspec.structs import replace
 
 from pipelines.base.errors import BraidError, Overloaded, RequestError
 from pipelines.telemetry.last_requests import LastRequests
@@ -14,20 +16,17 @@ from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
     Abort,
     Frame,
-    ImageRows,
     Inferred,
     InUse,
     ModelStatus,
     ReportRequests,
     Status,
-    Submit,
-    SubmitTensors,
     TokenUpdate,
     ToWorker,
 )
 from pipelines.wire.questions import HostQuestions
-from pipelines.wire.sampling_params import SamplingParams
-from pipelines.wire.tensor_codec import Arrays, pack, unpack
+from pipelines.wire.requests import Submit, SubmitTensors
+from pipelines.wire.tensor_codec import unpack
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
 __all__ = ["EngineClient", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue"]
@@ -56,76 +55,21 @@ class EngineClient(HostQuestions):
         """The way of one call's requests: there is one host, whatever they have alike with others."""
         return self
 
-    def submit(
-        self,
-        model: str,
-        instance_id: int,
-        node: str,
-        prompts: list[list[int]],
-        params: SamplingParams,
-        *,
-        update_queue: UpdateQueue,
-        n: int = 1,
-        cache_salt: str = "",
-        tenant: str = "",
-        context: int | None = None,
-        images: ImageRows | None = None,
-        adapter: int = 0,
-        name: str = "",
-    ) -> int:
-        """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
+    def submit(self, message: Submit | SubmitTensors, pending: UpdateQueue | PendingReply) -> int:
+        """Send a request; what comes back goes to `pending`, a fresh one.  Gives back the request's id.
 
-        `name` is the id of the HTTP request that it is of.
-        Raises Unavailable when no host listens or it is draining, RequestError when the prompts are longer
-        than the wire carries.  Returns before the host has read it: later errors come through the queue.
+        Updates of a Submit go to an UpdateQueue, the answer to a SubmitTensors to a PendingReply.
+        Raises Unavailable when no host listens or it is draining, RequestError for more than the wire
+        carries.  Returns before the host has read it: later errors come through `pending`.
         """
         link = self._listening_link()
         request_id = next(self._ids)
         try:
-            link.send(
-                Submit(
-                    *(request_id, model, instance_id, node, prompts, params),
-                    *(n, cache_salt, tenant, context, images, adapter),
-                    name,
-                )
-            )
+            link.send(replace(message, request_id=request_id))
         except ValueError as error:
-            raise RequestError(f"the prompts are too long: {error}") from error
-        update_queue.open.update(range(len(prompts) * n))
-        self._queues[request_id] = update_queue
-        return request_id
-
-    def infer(
-        self,
-        model: str,
-        instance_id: int,
-        node: str,
-        inputs: Arrays,
-        outputs: list[str] | None,
-        *,
-        slot: PendingReply,
-        tenant: str = "",
-        hold: bool = False,
-        held: Mapping[str, int] | None = None,
-        images: ImageRows | None = None,
-        adapter: int = 0,
-        name: str = "",
-    ) -> int:
-        """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
-
-        Raises Unavailable as `submit` does, RequestError when the inputs are more than the wire carries or
-        hold no numbers.  `outputs` None is all.  The arrays are copied before this returns.
-        """
-        link = self._listening_link()
-        packed = pack("inputs", inputs)
-        request_id = next(self._ids)
-        options = tenant, hold, dict(held or {}), images, adapter, name
-        try:
-            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, *options))
-        except ValueError as error:
-            raise RequestError(f"the names of the tensors are too long: {error}") from error
-        slot.open.add(0)
-        self._queues[request_id] = slot
+            raise RequestError(f"the {message.long_part} are too long: {error}") from error
+        pending.open.update(range(message.num_choices))
+        self._queues[request_id] = pending
         return request_id
 
     def report_use(self, instance_ids: list[int], status: int = 0) -> bool:

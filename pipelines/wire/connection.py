@@ -139,7 +139,9 @@ class HostConnection:
             log.error(
                 "the engine host (pid: %d) runs another version of Braid (message schema %s, here %s); "
                 "this worker waits for a host of its own version",
-                *(message.engine_pid, message.schema, SCHEMA),
+                message.engine_pid,
+                message.schema,
+                SCHEMA,
             )
         self._mismatched_pid = message.engine_pid
         for callback in self._mismatch_callbacks:

@@ -1,12 +1,9 @@
-"""The messages between workers and the engine host, and their encoding.
-
-A frame is a 4-byte little-endian length and a msgpack array whose first item names the message.
-"""
+"""The messages between workers and the engine host; the requests to engines are in `requests`."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -14,11 +11,8 @@ from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.telemetry.step_profile import Steps
 from pipelines.wire.engine_view import History, HostProcess, ModelLoad, ModelTotals, NodeView
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.requests import Submit, SubmitTensors, Tensor
 from pipelines.wire.token_piece import TokenPiece
-
-MAX_FRAME_BYTES = 256 << 20
-"""No message is longer.  A longer one is noise, and the connection that it came from is closed."""
 
 HostState = Literal["starting", "ready", "draining"]
 ModelState = Literal["unloaded", "loading", "ready", "failed", "unloading"]
@@ -52,42 +46,6 @@ class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
     status: int = 0
 
 
-class ImageRows(msgspec.Struct, frozen=True, array_like=True):
-    """The images of the prompts of a Submit, or of the texts of a SubmitTensors: their rows are the outputs
-    that the host holds of `request_id`, one after another; `images[i]` are those of prompt i: first token,
-    number of tokens, digest, and where the model's positions depend on them the rows and columns of its
-    tokens.
-    """
-
-    request_id: int
-    images: list[list[tuple[int, int, bytes, tuple[int, int] | None]]]
-
-
-class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
-    """Worker to host: run `prompts` through engine node `node` of one instance of a model.
-
-    `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
-    `tenant` is a digest of the API key or session that the request came with: tenants take turns.  `context`
-    is the id of the SubmitTensors whose outputs are held: prompt i attends to those of its text i.
-    `adapter` is the load number of one of the model's; 0: none.  `name` is the id of the HTTP request, which
-    several may have.
-    """
-
-    request_id: int
-    model: str
-    instance_id: int
-    node: str
-    prompts: list[list[int]]
-    params: SamplingParams
-    n: int = 1
-    cache_salt: str = ""
-    tenant: str = ""
-    context: int | None = None
-    images: ImageRows | None = None
-    adapter: int = 0
-    name: str = ""
-
-
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
     """Worker to host: cancels this choice (-1: all of the request's choices)."""
 
@@ -109,44 +67,6 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     error_status: int = 500
     error_field: str | None = None
     error_word: str | None = None
-
-
-class Tensor(msgspec.Struct, frozen=True, array_like=True):
-    """One array: `dtype` is a name of `pipelines.base.element_types`, `data` its elements row by row.
-
-    Numbers are in the machine's byte order, strings as in `pipelines.wire.string_tensors`.
-    """
-
-    name: str
-    dtype: str
-    shape: list[int]
-    data: bytes
-
-
-class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
-    """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` replies.
-
-    `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all;
-    `tenant` is as that of Submit.
-    `hold`: the rows of tokens that it gives stay in the host until Abort, or until the worker is gone; the
-    reply has their `lengths`, and the id in `held`.
-    `held`: further inputs, which the host holds: their names → the requests whose rows they are, of which
-    each text has as many.
-    `adapter` is the load number of one of the model's; 0: none.  `name` is as that of Submit.
-    """
-
-    request_id: int
-    model: str
-    instance_id: int
-    node: str
-    inputs: list[Tensor]
-    outputs: list[str] | None = None
-    tenant: str = ""
-    hold: bool = False
-    held: dict[str, int] = {}
-    images: ImageRows | None = None
-    adapter: int = 0
-    name: str = ""
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
@@ -420,65 +340,3 @@ def _schema() -> str:
 
 SCHEMA = _schema()
 """Equal in two processes only if each decodes what the other encodes."""
-
-_ENCODER = msgspec.msgpack.Encoder()
-
-
-class MalformedFrame(Exception):
-    """Bytes that are no message.  Framing is lost for good: close the connection."""
-
-
-def encode(message: ToHost | ToWorker) -> bytes:
-    """One frame.  Raises ValueError beyond MAX_FRAME_BYTES."""
-    frame = bytearray(4)
-    _ENCODER.encode_into(message, frame, 4)
-    size = len(frame) - 4
-    if size > MAX_FRAME_BYTES:
-        raise ValueError(f"a message of {size} bytes is longer than {MAX_FRAME_BYTES}")
-    frame[:4] = size.to_bytes(4, "little")
-    return bytes(frame)
-
-
-class Framer:
-    """Bytes in any pieces → whole messages, in order.  Holds at most one unfinished frame."""
-
-    def __init__(self, kind: Any) -> None:
-        """`kind` is `ToHost` or `ToWorker`."""
-        self._decode = msgspec.msgpack.Decoder(kind).decode
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[Any]:
-        """The messages that `data` completes.  Raises MalformedFrame; feed nothing after that."""
-        if self._rest:
-            self._rest += data
-            with memoryview(self._rest) as given:
-                messages, end = self._whole(given)
-            del self._rest[:end]
-        else:
-            with memoryview(data) as given:
-                messages, end = self._whole(given)
-                self._rest += given[end:]
-        return messages
-
-    def _whole(self, given: memoryview) -> tuple[list[Any], int]:
-        """The whole messages at the beginning of `given`, and where they end."""
-        messages, start = [], 0
-        while len(given) - start >= 4:
-            end = start + 4 + self._size(given[start : start + 4])
-            if len(given) < end:
-                break
-            messages.append(self._message(given[start + 4 : end]))
-            start = end
-        return messages, start
-
-    def _size(self, head: memoryview) -> int:
-        size = int.from_bytes(head, "little")
-        if size > MAX_FRAME_BYTES:
-            raise MalformedFrame(f"a frame of {size} bytes is longer than {MAX_FRAME_BYTES}")
-        return size
-
-    def _message(self, body: memoryview) -> Any:
-        try:
-            return self._decode(body)
-        except msgspec.DecodeError as error:
-            raise MalformedFrame(str(error)) from error

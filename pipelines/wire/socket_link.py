@@ -9,7 +9,8 @@ from typing import cast
 
 from pipelines.wire.client import EngineClient
 from pipelines.wire.connection import HostConnection, Link
-from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
+from pipelines.wire.framing import Framer, MalformedFrame, encode
+from pipelines.wire.messages import ToHost, ToWorker
 
 log = logging.getLogger("braid.wire")
 

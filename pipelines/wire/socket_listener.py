@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
+from pipelines.wire.framing import Framer, encode
 from pipelines.wire.listener import Disconnected, Inbox, Outgoing
-from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
+from pipelines.wire.messages import ToHost, ToWorker
 
 log = logging.getLogger("braid.host")
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pipelines.base.element_types import BYTES, DTYPES, name_of, num_bytes
 from pipelines.base.errors import RequestError
-from pipelines.wire import messages, string_tensors
+from pipelines.wire import framing, string_tensors
+from pipelines.wire.requests import Tensor
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -18,7 +19,7 @@ ENVELOPE_BYTES = 1 << 20
 """Reserved in a frame for all that is not elements: names, shapes and the message around them."""
 
 
-def pack(what: str, arrays: Arrays) -> list[messages.Tensor]:
+def pack(what: str, arrays: Arrays) -> list[Tensor]:
     """Copies of `arrays` for one message; errors call them `what`, e.g. "inputs".
 
     Raises RequestError, naming the tensor, for elements that no tensor has and for more than a frame holds.
@@ -27,12 +28,12 @@ def pack(what: str, arrays: Arrays) -> list[messages.Tensor]:
     return [_tensor(name, array) for name, array in arrays.items()]
 
 
-def unpack(tensors: Sequence[messages.Tensor]) -> dict[str, NDArray[Any]]:
+def unpack(tensors: Sequence[Tensor]) -> dict[str, NDArray[Any]]:
     """The arrays by name, each the caller's own.  Raises ValueError for data that is not of the shape."""
     return {one.name: _array(one) for one in tensors}
 
 
-def _tensor(name: str, array: NDArray[Any]) -> messages.Tensor:
+def _tensor(name: str, array: NDArray[Any]) -> Tensor:
     dtype = name_of(array.dtype)
     if dtype == BYTES:
         try:
@@ -42,10 +43,10 @@ def _tensor(name: str, array: NDArray[Any]) -> messages.Tensor:
     else:
         native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
         data = native.tobytes()
-    return messages.Tensor(name, dtype, list(array.shape), data)
+    return Tensor(name, dtype, list(array.shape), data)
 
 
-def _array(tensor: messages.Tensor) -> NDArray[Any]:
+def _array(tensor: Tensor) -> NDArray[Any]:
     if tensor.dtype == BYTES:
         return string_tensors.decode(tensor.data, tensor.shape)
     return np.frombuffer(tensor.data, DTYPES[tensor.dtype]).reshape(tensor.shape).copy()
@@ -62,7 +63,7 @@ def _size(name: str, array: NDArray[Any]) -> int:
 
 
 def _check_size(what: str, sizes: Mapping[str, int]) -> None:
-    size, most = sum(sizes.values()), messages.MAX_FRAME_BYTES - ENVELOPE_BYTES
+    size, most = sum(sizes.values()), framing.MAX_FRAME_BYTES - ENVELOPE_BYTES
     if size > most:
         largest = max(sizes, key=lambda name: sizes[name])
         raise RequestError(

@@ -2,86 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import TypeVar
 
-from pipelines.values.node_values import Deferred, PlacedImage, PooledOutputs, StreamChoice, Tensors, Tokens
-from pipelines.wire.address import EngineAddress
-from pipelines.wire.messages import ImageRows
+from msgspec.structs import replace
+
+from pipelines.values.node_values import StreamChoice, Tensors, Tokens
+from pipelines.values.text_images import TextImages
+from pipelines.wire.requests import ImageRows, Submit, SubmitTensors
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.tensor_codec import pack
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 from pipelines.worker.engines.faces import RequestClient
 
-
-class Origin(NamedTuple):
-    """What a submission is a part of: the id of the HTTP request, and the path of the node."""
-
-    name: str = ""
-    path: str = ""
-
-
-NO_ORIGIN = Origin()
+Message = TypeVar("Message", Submit, SubmitTensors)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WithImages:
     """What may need the rows of images, which are to be there before it is sent.
 
-    `sent_s` is when that was, by the monotonic clock.
+    `path` is that of the node that it is of.  It was sent at `sent_s` of the monotonic clock; `request_id` is
+    None until then.  `held_images` is the request whose outputs the rows are.
     """
 
-    origin: Origin = NO_ORIGIN
-    sent_s: float = 0.0
-    images: Deferred[PooledOutputs] | None = None
+    path: str = ""
+    images: TextImages | None = None
     held_images: int | None = None
+    request_id: int | None = None
+    sent_s: float = 0.0
 
     @property
     def is_ready(self) -> bool:
         """Whether all that it needs is there."""
         return self.images is None or self.held_images is not None
 
-    def image_rows(self, placed: Sequence[Sequence[PlacedImage]]) -> ImageRows | None:
-        """The images of each prompt, `placed` in it; None without any."""
-        if self.held_images is None:
-            return None
+    def with_rows(self, message: Message) -> Message:
+        """The message with the rows of the images, if there are any."""
+        if self.images is None or self.held_images is None:
+            return message
+        placed = self.images.placed
         places = [[(one.start, one.num_tokens, one.digest, one.grid) for one in each] for each in placed]
-        return ImageRows(self.held_images, places)
+        return replace(message, images=ImageRows(self.held_images, places))
 
 
 @dataclass(slots=True, eq=False)
 class TokenSubmission(WithImages):
-    """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent.
+    """Prompts for a generative engine, as text and in the message."""
 
-    `context` is the id of the request whose held outputs they attend to, if they do.  `adapter` is a load
-    number; 0: none.
-    """
-
-    address: EngineAddress
+    message: Submit
     prompts: list[Tokens]
-    params: SamplingParams
-    n: int
-    cache_salt: str
-    tenant: str = ""
-    context: int | None = None
-    adapter: int = 0
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
-    request_id: int | None = None
+
+    @property
+    def n(self) -> int:
+        return self.message.request.n
+
+    @property
+    def params(self) -> SamplingParams:
+        return self.message.request.params
 
     @property
     def num_choices(self) -> int:
-        return len(self.prompts) * self.n
+        return self.message.num_choices
 
     @property
     def text_lengths(self) -> list[int]:
         """Tokens of each prompt."""
-        return [len(prompt.ids) for prompt in self.prompts]
+        return [len(ids) for ids in self.text_ids]
 
     @property
     def text_ids(self) -> list[list[int]]:
         """Token ids of each prompt."""
-        return [prompt.ids for prompt in self.prompts]
+        return self.message.request.prompts
 
     def choice(self, index: int) -> StreamChoice:
         """Choice `i * n + k` is the k-th of prompt i."""
@@ -90,22 +85,7 @@ class TokenSubmission(WithImages):
 
     def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for prompts that are too long to send."""
-        address = self.address
-        self.request_id = client.submit(
-            address.model,
-            address.instance_id,
-            address.node,
-            [prompt.ids for prompt in self.prompts],
-            self.params,
-            update_queue=self.update_queue,
-            n=self.n,
-            cache_salt=self.cache_salt,
-            tenant=self.tenant,
-            context=self.context,
-            images=self.image_rows([prompt.images for prompt in self.prompts]),
-            adapter=self.adapter,
-            name=self.origin.name,
-        )
+        self.request_id = client.submit(self.with_rows(self.message), self.update_queue)
 
     def end(self, client: RequestClient) -> None:
         if self.request_id is not None:
@@ -114,24 +94,17 @@ class TokenSubmission(WithImages):
 
 @dataclass(slots=True, eq=False)
 class TensorSubmission(WithImages):
-    """Tensors for an engine that replies once.  `request_id` is None until they were sent.
+    """Tensors for an engine that replies once; the message gets copies of them when it is sent.
 
-    `text_lengths`: the tokens of each text that they hold; [] where they hold none.  `hold`: the host holds
-    what the engine gives until `end`.  `held` are further inputs: the ids of the requests whose outputs it
-    holds.  `placed` are the images that each text shows.  `adapter` is a load number; 0: none.
+    `text_lengths`: the tokens of each text that they hold; [] where they hold none.  What the host holds of
+    a message with `hold` is its until `end`.
     """
 
-    address: EngineAddress
+    message: SubmitTensors
     inputs: Tensors
-    outputs: list[str] | None
     text_lengths: Sequence[int] = ()
-    tenant: str = ""
-    hold: bool = False
-    held: Mapping[str, int] = field(default_factory=dict)
-    placed: Sequence[Sequence[PlacedImage]] = ()
-    adapter: int = 0
     reply: PendingReply = field(default_factory=PendingReply)
-    request_id: int | None = None
+    has_ended: bool = False
 
     @property
     def has_images(self) -> bool:
@@ -150,30 +123,17 @@ class TensorSubmission(WithImages):
 
     def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""
-        address = self.address
-        self.request_id = client.infer(
-            address.model,
-            address.instance_id,
-            address.node,
-            self.inputs,
-            self.outputs,
-            slot=self.reply,
-            tenant=self.tenant,
-            hold=self.hold,
-            held=self.held,
-            images=self.image_rows(self.placed),
-            adapter=self.adapter,
-            name=self.origin.name,
-        )
+        message = replace(self.message, inputs=pack("inputs", self.inputs))
+        self.request_id = client.submit(self.with_rows(message), self.reply)
 
     def end(self, client: RequestClient) -> None:
         if self.request_id is None:
             return
-        if self.hold:
-            self.hold = False
+        if self.message.hold and not self.has_ended:
             client.release(self.request_id)
         else:
             client.abort(self.request_id)
+        self.has_ended = True
 
 
 Submission = TokenSubmission | TensorSubmission

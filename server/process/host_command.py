@@ -22,23 +22,27 @@ class HostPlan:
     """
 
     name: str
-    label: str | None
-    device: str | None
-    cpus: frozenset[int] | None
     socket: Path
     heartbeat: Path
+    label: str | None = None
+    device: str | None = None
+    cpus: frozenset[int] | None = None
 
 
 def plan_hosts(settings: Settings) -> list[HostPlan]:
     """Engines that compute on the CPU share its cores.  Raises ValueError where these are too few."""
     sockets, devices, beats = settings.engine_sockets, settings.engine_devices, heartbeats(settings)
     if len(sockets) == 1:
-        return [HostPlan("engine host", None, devices[0], None, sockets[0], beats[0])]
+        return [HostPlan("engine host", sockets[0], beats[0], device=devices[0])]
     cpus = _cpus(devices)
     return [
         HostPlan(
-            *(f"engine host {i}", f"{i}/{len(sockets)}", devices[i], cpus[i], socket),
+            f"engine host {i}",
+            socket,
             beats[i],
+            label=f"{i}/{len(sockets)}",
+            device=devices[i],
+            cpus=cpus[i],
         )
         for i, socket in enumerate(sockets)
     ]

@@ -73,12 +73,10 @@ def _supervisor(
     is_first = plan.label is None or plan.label.startswith("0/")
     return EngineSupervisor(
         lambda number: host_command(settings, plan, with_banner=with_banner and is_first and number == 0),
-        plan.heartbeat,
+        plan,
         log,
         timeout_s=settings.engine_timeout_s,
         grace_s=settings.grace_s,
-        name=plan.name,
-        cpus=plan.cpus,
     )
 
 

@@ -12,10 +12,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from pipelines.telemetry import registry
 from server.base.settings import ROOT
+from server.process.host_command import HostPlan
 
 BOOT_S = 60.0
 """Time that a host has to its first heartbeat, added to the heartbeat's own timeout."""
@@ -37,23 +37,18 @@ class EngineSupervisor:
     def __init__(
         self,
         command: Callable[[int], list[str]],
-        heartbeat: Path,
+        plan: HostPlan,
         log: logging.Logger,
         *,
         timeout_s: float,
         grace_s: float,
         clock: Callable[[], float] = time.monotonic,
-        name: str = "engine host",
-        cpus: frozenset[int] | None = None,
     ) -> None:
-        """`command(n)` starts the n-th host, counted from 0; the host touches the file `heartbeat`.
-
-        `name` is for the log.  The host runs on these `cpus` alone; None: on all.
-        """
-        self._name = name
-        self._confine = None if cpus is None else partial(os.sched_setaffinity, 0, cpus)
+        """`command(n)` starts the n-th host, counted from 0; the host touches its heartbeat's file."""
+        self._name = plan.name
+        self._confine = None if plan.cpus is None else partial(os.sched_setaffinity, 0, plan.cpus)
         self._command = command
-        self._heartbeat = heartbeat
+        self._heartbeat = plan.heartbeat
         self._log = log
         self._timeout_s = timeout_s
         self._grace_s = grace_s
@@ -163,7 +158,11 @@ class EngineSupervisor:
         delay_s = restart_delay_s(self._num_deaths)
         self._log.error(
             "%s (pid: %s) died after %.1f s (%s), restart in %.0f s",
-            *(self._title, pid, lived_s, _cause(code), delay_s),
+            self._title,
+            pid,
+            lived_s,
+            _cause(code),
+            delay_s,
         )
         registry.mark_dead(pid)
         self._process = None

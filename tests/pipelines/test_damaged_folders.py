@@ -19,6 +19,7 @@ from voice_models import write_voice
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit
 from pipelines.host.first_run.new_models import build_at_once
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.model_terms import terms_of
 from pipelines.loading.inspection import inspect
 from pipelines.loading.load import BuildError
@@ -85,7 +86,7 @@ def served(models):
     """The models of a host in this process, once it has settled, as it tells its workers."""
 
     async def scene():
-        client = InProcessClient(models, scan=scan, build=build_at_once)
+        client = InProcessClient(ModelSource(models, scan, build_at_once))
         await client.start()
         try:
             await until(lambda: client.status is not None and client.status.state == "ready")

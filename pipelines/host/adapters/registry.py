@@ -45,10 +45,14 @@ class AdapterRegistry:
     `left` is called with every number that no new request uses any more.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.time, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """`changed` is called when an adapter turned out not to be readable."""
         self.folders: dict[str, Path] = {}  # of the models that have adapters
         self.left: Callable[[int], None] = lambda number: None
         self._clock = clock
+        self._changed = changed
         self._adapters: dict[str, dict[str, RegisteredAdapter]] = {}  # model → name → its last load
         self._unloaded: set[tuple[str, str]] = set()  # by clients
         self._names: dict[int, str] = {}  # of every number that a request may have
@@ -104,6 +108,7 @@ class AdapterRegistry:
             for name, each in adapters.items():
                 if each.number == number:
                     adapters[name] = replace(each, found=replace(each.found, problem=problem))
+        self._changed()
 
     @property
     def is_full(self) -> bool:

@@ -32,7 +32,7 @@ from pipelines.host.engine.kv_cache.stored_prefixes import (
     StoredPrefixes,
 )
 from pipelines.host.engine.packing import pack
-from pipelines.host.engine.request_sequences import sequence_groups
+from pipelines.host.engine.request_sequences import Accepted, sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduling.background_work import BackgroundWork
 from pipelines.host.engine.scheduling.prompt_pieces import PromptPieces
@@ -140,7 +140,8 @@ class GenerationEngine:
         check_images(request, limits)
         if request.params.beams is not None:
             check_beams(request, request.params.beams, self._eos_token_ids, limits)
-        groups = sequence_groups(key, request, self._eos_token_ids, limits, self._submit_orders, adapter)
+        accepted = Accepted(key, request, limits, self._eos_token_ids, adapter)
+        groups = sequence_groups(accepted, self._submit_orders)
         self._active.add(key, [sequence for group in groups for sequence in group])
         for leader, *_ in groups:
             self.scheduler.add(leader)

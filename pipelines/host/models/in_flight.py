@@ -15,6 +15,7 @@ from pipelines.host.engine.interface.engine_contract import Engine, Identity
 from pipelines.host.models.instances import ModelInstance
 from pipelines.wire.engine_view import is_own
 from pipelines.wire.listener import Peer
+from pipelines.wire.requests import NO_ORIGIN, Origin
 
 Key = tuple[Peer, int]
 """A call: its connection and its request id there."""
@@ -27,20 +28,20 @@ class InFlightCall:
     """A request in flight.  `open` holds the choices that have not ended.
 
     One that `holds` its outputs has not ended when they are there: `held` are the rows of each text.
-    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.  `name`
-    is the id of its HTTP request.  Until it `has_entered` its engine its guide or its adapter is prepared;
+    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.  Until
+    it `has_entered` its engine, which is `node` of its graph, its guide or its adapter is prepared;
     `prompt_tokens` are those of all its prompts.
     """
 
     instance: ModelInstance
     engine: Engine[Any]
+    node: str
     open: set[int]
+    origin: Origin = NO_ORIGIN
     holds: bool = False
     held: list[NDArray[np.float32]] = field(default_factory=list)
     adapter: RegisteredAdapter | None = None
     at_end: Callable[[], None] = lambda: None
-    name: str = ""
-    tenant: str = ""
     prompt_tokens: int = 0
     max_tokens: int = 0
     has_entered: bool = False
@@ -55,7 +56,7 @@ class InFlightCall:
     def identity(self) -> Identity:
         """What is shown of it beside its progress."""
         adapter = None if self.adapter is None else self.adapter.name
-        return Identity(self.name, monotonic() - self.began_s, adapter, self.tenant)
+        return Identity(self.origin.name, monotonic() - self.began_s, adapter, self.origin.tenant)
 
 
 class Calls:
@@ -107,8 +108,8 @@ class Calls:
 
         With an `account` only its own.
         """
-        found = [(key, call) for key, call in self._calls.items() if name and call.name == name]
-        return [key for key, call in found if not call.held and is_own(call.tenant, account)]
+        found = [(key, call) for key, call in self._calls.items() if name and call.origin.name == name]
+        return [key for key, call in found if not call.held and is_own(call.origin.tenant, account)]
 
     def preparing(self, engine: Engine[Any]) -> Iterator[InFlightCall]:
         """The calls of an engine that have not entered it yet."""

@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from graphs.errors import GraphError
 from pipelines.base.errors import BraidError, EngineError, InvalidConfig, RequestError
 from pipelines.base.garbage_collection import release_free_pages
 from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
-from pipelines.host.models.model import HostModel
+from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.model_terms import taken_bytes, terms_of
 from pipelines.host.models.residents import Terms
 from pipelines.loading.load import BuildError, Sources
+from pipelines.repository import model_folders
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot
 from pipelines.repository.snapshots import Snapshots
@@ -87,6 +88,20 @@ class Scanned:
     error: BraidError | None = None
 
 
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a host has its models from: a model repository, and how its folders are found and loaded.
+
+    `poll_s`: look at the repository this often without being asked.
+    """
+
+    folder: Path
+    scan: Scan = model_folders.scan
+    build: Build = build_for_host
+    poll_s: float | None = None
+    adapters: AdapterFinder = field(default_factory=AdapterFinder)
+
+
 Event = Loaded | LoadFailed | Restored | Removed | Scanned | AdaptersFound
 
 
@@ -108,24 +123,14 @@ class _Known:
 class Loader:
     """One daemon thread.  `_known` has an entry for every name of the last scan."""
 
-    def __init__(
-        self,
-        repository: Path,
-        scan: Scan,
-        build: Build,
-        notify: Callable[[Event], None],
-        snapshots: Snapshots,
-        poll_s: float | None = None,
-        adapters: AdapterFinder | None = None,
-    ) -> None:
-        """`poll_s`: look at the repository this often without being asked."""
-        self._repository = repository
-        self._scan = scan
-        self._build = build
+    def __init__(self, source: ModelSource, notify: Callable[[Event], None], snapshots: Snapshots) -> None:
+        self._repository = source.folder
+        self._scan = source.scan
+        self._build = source.build
+        self._poll_s = source.poll_s
+        self._adapters = source.adapters
         self._notify = notify
         self._snapshots = snapshots
-        self._poll_s = poll_s
-        self._adapters = adapters or AdapterFinder()
         self._known: dict[str, _Known] = {}
         self._last_look: dict[str, str] = {}  # of a poll: name → version and fingerprint
         self._num_asked = self._num_scans = 0

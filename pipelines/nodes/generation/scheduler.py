@@ -29,6 +29,7 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.values.node_values import Deferred, PooledOutputs, Stream, Tokens, TokenUpdate
 from pipelines.values.tasks import GenerationInput
+from pipelines.values.text_images import shown_in
 
 if TYPE_CHECKING:
     from pipelines.host.contracts.decoder_contract import DecoderSession
@@ -141,8 +142,7 @@ class Scheduler(Node, Checking, Planning):
         params.max_tokens = min(params.max_tokens + len(params.opening), max_output)
         params.guide = guide_spec(call.request, call.plan, tokens[0], self.write)
         if context is None:
-            shown = images if any(prompt.images for prompt in tokens) else None
-            return call.submit(self.address, tokens, params, images=shown)
+            return call.submit(self.address, tokens, params, images=shown_in(tokens, images))
         return context.stream(lambda rows: call.submit(self.address, tokens, params, rows.held))
 
     def start(self, body: Body) -> GenerationEngine:

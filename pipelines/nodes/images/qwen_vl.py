@@ -81,6 +81,12 @@ def read_qwen_vl(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> QwenVL
     least = pixels.get("min_pixels") or size.get("shortest_edge") or SMALLEST
     most = pixels.get("max_pixels") or size.get("longest_edge") or LARGEST
     return QwenVL(
-        *(int(config["image_token_id"]), patch, merge, repeats, int(least), int(most)),
-        *(int(pixels.get("resample", BICUBIC)), read_colour_scale({"rescale_factor": 1 / 255, **pixels})),
+        token_id=int(config["image_token_id"]),
+        patch=patch,
+        merge=merge,
+        repeats=repeats,
+        least=int(least),
+        most=int(most),
+        resample=int(pixels.get("resample", BICUBIC)),
+        scale=read_colour_scale({"rescale_factor": 1 / 255, **pixels}),
     )

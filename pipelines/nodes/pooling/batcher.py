@@ -22,6 +22,7 @@ from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values.node_values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
 from pipelines.values.tasks import PoolingInput
+from pipelines.values.text_images import shown_in
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
@@ -95,14 +96,12 @@ class Batcher(Node, Planning):
     def _texts(
         self, call: Running, tokens: list[Tokens], images: Deferred[PooledOutputs] | None
     ) -> Deferred[PooledOutputs]:
-        placed = [text.images for text in tokens]
         return call.infer(
             self.address,
             tensors_of(tokens, call.request),
             text_lengths=[len(text.ids) for text in tokens],
             hold=self.address.node in call.plan.held,
-            images=images if any(placed) else None,
-            placed=placed,
+            images=shown_in(tokens, images),
         ).map(pooled)
 
     def start(self, body: Body) -> BatchEngine:

@@ -151,7 +151,7 @@ class _Listener:
         self._language = update.language or self._language
         if update.piece.finish is not None and self._segments:
             update.words = self._node.words(
-                *(self._call, self._context, self._segments, self._language, self._duration_s)
+                self._call, self._context, self._segments, self._language, self._duration_s
             )
         return update
 

@@ -79,7 +79,12 @@ def _version(
     file, problem = (place.name, None) if place.is_file() else model_file(place)
     own = [*faults, problem] if problem else faults
     return Servable(
-        *(name, number, folder, common, entry.group_name, None, file),
+        name,
+        number,
+        folder,
+        places=common,
+        group=entry.group_name,
+        file=file,
         device=entry.target_device or "",
         settings={**settings, **renamed(folder)},
         max_runs=entry.nireq or settings.get("streams"),

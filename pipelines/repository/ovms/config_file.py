@@ -181,7 +181,9 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
         for name, one in usable.items()
     }
     graph = Servable(
-        *(entry.name, 1, folder),
+        name=entry.name,
+        version=1,
+        folder=folder,
         places=tuple(folder / place.resolve().relative_to(folder) for place in places),
         group=entry.group_name,
         graph=file,

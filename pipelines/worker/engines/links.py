@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pipelines.base.errors import Unavailable
 from pipelines.wire.client import EngineClient
+from pipelines.wire.requests import Submit, SubmitTensors
 from pipelines.worker.engines.choice import choose
 from pipelines.worker.engines.merged_status import MergedStatus
 
@@ -51,30 +52,24 @@ class EngineLinks:
     def of_request(self, request_id: int) -> EngineClient:
         return self.all[request_id % len(self.all)]
 
-    def place(
-        self,
-        model: str,
-        instance_id: int,
-        adapter: int,
-        key: str | None,
-        preferred: int | None,
-        refers: Sequence[int],
-    ) -> EnginePlace:
-        """Where a request goes: to the engine that holds the outputs of the requests that it `refers` to;
-        else to the `preferred` engine; else to the one of its key, or the least busy one.
+    def place(self, message: Submit | SubmitTensors, key: str | None, preferred: int | None) -> EnginePlace:
+        """Where a request goes: to the engine that holds the outputs of the requests that it refers to; else
+        to the `preferred` engine; else to the one of its key, or the least busy one.
 
         Raises Unavailable where that engine, or every one, is gone or has not what the request needs.
         """
-        places = self._places(instance_id, adapter)
-        if refers:
-            engine = refers[0] % len(self.all)
+        places = self._places(message.address.instance_id, message.adapter)
+        if refers_to := message.refers_to:
+            engine = refers_to[0] % len(self.all)
             if engine not in places:
                 raise Unavailable("the engine that worked on this is gone; send the request again")
             return places[engine]
         if preferred in places:
             return places[preferred]
         if not places:
-            raise Unavailable(f"The model `{model}` was just reloaded; send the request again.", 1)
+            raise Unavailable(
+                f"The model `{message.address.model}` was just reloaded; send the request again.", 1
+            )
         return places[choose(key, self._in_flight(places), self._max_ahead, next(self._turns))]
 
     def _places(self, instance_id: int, adapter: int) -> dict[int, EnginePlace]:

@@ -14,6 +14,7 @@ from pipelines.nodes.images.image_tensors import wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.pooling.batcher import Batcher
 from pipelines.values.tasks import ImageInput, MediaInput, PromptInput, SoundInput
+from pipelines.wire.requests import Origin, SubmitTensors
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.submissions import TensorSubmission
@@ -87,7 +88,8 @@ async def known_images(
     uuids = list(dict.fromkeys(each.uuid or "" for each in images))
     found: dict[str, bytes] = {}
     for batcher in (node for node in nodes(pipeline) if isinstance(node, Batcher)):
-        asked = TensorSubmission(batcher.address, wanted(uuids, salt), None, tenant=tenant)
+        message = SubmitTensors(batcher.address, origin=Origin(tenant=tenant))
+        asked = TensorSubmission(message, wanted(uuids, salt))
         try:
             asked.send(client)
             answer = await asked.reply.get()

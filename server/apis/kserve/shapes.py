@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipelines.base.errors import RequestError
-from pipelines.wire.messages import MAX_FRAME_BYTES
+from pipelines.wire.framing import MAX_FRAME_BYTES
 
 MAX_AXES = 32
 MAX_ELEMENTS = MAX_FRAME_BYTES

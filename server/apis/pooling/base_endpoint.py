@@ -81,8 +81,11 @@ class PoolingEndpoint(Generic[Body]):
             call = await self._prepare(request, pipeline, exchange, len(raw))
             result = await run_pooling_call(call, exchange)
             context = ReplyContext(
-                *(self._reply_id(request, exchange), pipeline.name, created),
-                *(result.num_tokens, result.num_image_tokens),
+                self._reply_id(request, exchange),
+                pipeline.name,
+                created,
+                result.num_tokens,
+                result.num_image_tokens,
             )
             reply = await self._serialize(request, pipeline, context, result, len(raw))
         except RequestError as error:

@@ -56,8 +56,10 @@ class ResponseStore:
         self._path = settings.responses_file
         self._replica = settings.replica
         self._limits = StoreLimits(
-            *(settings.responses_count, settings.responses_mb << 20),
-            *(settings.responses_hours * 3600, settings.key_share),
+            max_count=settings.responses_count,
+            max_bytes=settings.responses_mb << 20,
+            max_age_s=settings.responses_hours * 3600,
+            share=settings.key_share,
         )
         self._reserve = DiskReserve(settings.disk_reserve_mb << 20)
         self._off_loop = OffLoop("response store", lambda: ResponseDatabase(self._path, self._limits))

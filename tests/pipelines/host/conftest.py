@@ -47,10 +47,8 @@ def running_host(tmp_path, repository) -> Iterator[RunningHost]:
     announced: list[Status] = []
     path = tmp_path / "engine.sock"
     host = Host(
-        tmp_path,
+        repository.source(tmp_path),
         SocketListener(path),
-        scan=repository.scan,
-        build=repository.build,
         instances=ModelInstances(linger_s=0.0),
         announce=announced.append,
     )

@@ -18,12 +18,15 @@ from pipelines.host.engine.interface.engine_contract import EngineKind, EngineVi
 from pipelines.host.engine.interface.outputs import Output, aborted_output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, StepProfile
+from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.engine_view import SequenceView
 from pipelines.wire.messages import Status
+from pipelines.wire.requests import Origin, Submit, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.socket_link import over_socket
 from pipelines.wire.token_piece import TokenPiece
@@ -55,7 +58,7 @@ class ScriptedEngine:
             raise RequestError("The prompt is empty.")
         self.live[key] = dict.fromkeys(range(len(prompts) * n), 0)
         self.limits[key] = params.max_tokens
-        self.tenants.append(request.tenant)
+        self.tenants.append(request.origin.tenant)
 
     def cancel(self, key, choice=None):
         self.aborted.append((key, choice))
@@ -166,6 +169,9 @@ class Repository:
     step_s: float = 0.001
     hold: threading.Event | None = None
 
+    def source(self, folder, **more):
+        return ModelSource(folder, self.scan, self.build, **more)
+
     def scan(self, folder):
         return list(self.folders)
 
@@ -204,14 +210,17 @@ async def connected(path: Path) -> AsyncIterator[EngineClient]:
         await client.close()
 
 
-def submit(client, *, max_tokens=3, prompts=None, model="m", instance_id=None, node="generated", **more):
+def submit(client, *, max_tokens=3, prompts=None, n=1, name="", tenant="", **where):
+    """The id of a request that was sent, and the queue of its updates."""
     update_queue = UpdateQueue()
-    number = client.status.models[0].instance_id if instance_id is None else instance_id
-    prompts = prompts or [[1, 2]]
     params = SamplingParams(max_tokens=max_tokens)
-    return client.submit(
-        model, number, node, prompts, params, update_queue=update_queue, **more
-    ), update_queue
+    request = TokenRequest(prompts or [[1, 2]], params, n, origin=Origin(name, tenant))
+    return client.submit(Submit(address(client, **where), request), update_queue), update_queue
+
+
+def address(client, model="m", instance_id=None, node="generated"):
+    number = client.status.models[0].instance_id if instance_id is None else instance_id
+    return EngineAddress(model, number, node)
 
 
 async def read(update_queue):
@@ -232,11 +241,11 @@ def over(running_host, scene):
     return asyncio.run(run())
 
 
-def in_process(scene, models_dir, **ends):
+def in_process(scene, source, limits=None):
     """What `scene(client)` gives, with a client whose host is a thread and has settled."""
 
     async def run():
-        client = InProcessClient(models_dir, **ends)
+        client = InProcessClient(source, limits=limits)
         await client.start()
         try:
             await until(lambda: client.status is not None and client.status.state == "ready")

@@ -10,8 +10,7 @@ from scripted_host import until
 
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.model import build_for_host
-from pipelines.repository.model_folders import scan
+from pipelines.host.models.loader import ModelSource
 from pipelines.wire.socket_link import over_socket
 from pipelines.wire.socket_listener import SocketListener
 from pipelines.worker.catalogue import Catalogue
@@ -33,14 +32,14 @@ async def serve(client, models, scene):
 
 def in_one_process(scene, models):
     async def run():
-        return await serve(InProcessClient(models), models, scene)
+        return await serve(InProcessClient(ModelSource(models)), models, scene)
 
     return asyncio.run(run())
 
 
 def over_a_socket(scene, models):
     path = models.parent / "engine.sock"
-    host = Host(models, SocketListener(path), scan=scan, build=build_for_host)
+    host = Host(ModelSource(models), SocketListener(path))
     thread = threading.Thread(target=host.run)
     thread.start()
     try:

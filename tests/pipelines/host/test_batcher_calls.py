@@ -21,6 +21,9 @@ from pipelines.telemetry import deferred
 from pipelines.telemetry.exposition import render
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput
+from pipelines.wire.address import EngineAddress
+from pipelines.wire.requests import Origin, SubmitTensors
+from pipelines.wire.tensor_codec import pack
 from pipelines.wire.update_queue import PendingReply
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
@@ -131,7 +134,7 @@ def test_what_a_request_wants_reaches_the_encoder(models):
 
 
 def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
-    monkeypatch.setattr("pipelines.worker.call.LARGE_REPLY_BYTES", 79)  # of 5 rows of 4 numbers
+    monkeypatch.setattr("pipelines.worker.replies.LARGE_REPLY_BYTES", 79)  # of 5 rows of 4 numbers
     threads = []
 
     async def scene(client, catalogue):
@@ -145,7 +148,7 @@ def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
 
 
 def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypatch):
-    monkeypatch.setattr("pipelines.worker.call.LARGE_REPLY_BYTES", 0)
+    monkeypatch.setattr("pipelines.worker.replies.LARGE_REPLY_BYTES", 0)
 
     async def scene(client, catalogue):
         call, loop, closed = opened(client, catalogue, TEXTS), asyncio.get_running_loop(), threading.Event()
@@ -390,7 +393,10 @@ def test_texts_in_flight_are_shown_and_can_be_cancelled_by_name(over, held):
         slots = [PendingReply() for _ in range(3)]
         instance = next(one.instance_id for one in client.status.models if one.name == "rows")
         for name, slot in zip(("mine", "yours", "mine"), slots, strict=True):
-            client.infer("rows", instance, "rows", inputs([1, 2, 3], [4]), None, slot=slot, name=name)
+            packed = pack("inputs", inputs([1, 2, 3], [4]))
+            client.submit(
+                SubmitTensors(EngineAddress("rows", instance, "rows"), packed, origin=Origin(name)), slot
+            )
         await until(held.began.is_set)
         (view,) = await client.inspect("rows")
         num_cancelled = await client.cancel("mine")

@@ -13,10 +13,8 @@ from scripted_host import connected, over, read, submit, until
 from pipelines.base.errors import EngineError, NotFound, RequestError, Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
-from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.socket_link import over_socket
 from pipelines.wire.token_piece import PieceLogprobs
-from pipelines.wire.update_queue import UpdateQueue
 
 
 def test_tokens_come_in_order_and_the_end_is_told(running_host):
@@ -166,7 +164,7 @@ def test_without_a_host_a_request_is_refused_at_once(tmp_path):
         await client.start()
         await asyncio.sleep(0.01)
         with pytest.raises(Unavailable) as caught:
-            client.submit("m", 1, "g", [[1]], SamplingParams(), update_queue=UpdateQueue())
+            submit(client, instance_id=1)
         await client.close()
         return caught.value.retry_after_s
 

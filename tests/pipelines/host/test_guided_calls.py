@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 from patience import PATIENCE_S
-from scripted_host import Model, over, read, until
+from scripted_host import Model, address, over, read, submit, until
 
 from pipelines.base.errors import RequestError, Unavailable
 from pipelines.host import host_view
+from pipelines.wire.requests import Origin, Submit, TokenRequest
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 from pipelines.wire.update_queue import UpdateQueue
 
@@ -60,13 +61,11 @@ def slow(repository, running_host):
     return made
 
 
-def ask(client, n=1, max_tokens=3, **more):
+def ask(client, n=1, max_tokens=3, name=""):
     update_queue = UpdateQueue()
     params = SamplingParams(max_tokens=max_tokens, guide=GuideSpec("start: x"))
-    load = client.status.models[0].instance_id
-    return client.submit(
-        "m", load, "generated", [[1, 2]], params, update_queue=update_queue, n=n, **more
-    ), update_queue
+    request = TokenRequest([[1, 2]], params, n, origin=Origin(name))
+    return client.submit(Submit(address(client), request), update_queue), update_queue
 
 
 async def reload(running_host, slow, client):
@@ -99,11 +98,9 @@ def test_a_request_enters_its_engine_when_its_guide_is_made(running_host, slow):
 def test_others_go_on_meanwhile(running_host, slow):
     async def scene(client, model):
         _, waiting = ask(client)
-        update_queue = UpdateQueue()
-        load = client.status.models[0].instance_id
         engine = model.engines["generated"]
         engine.submit = type(engine).submit.__get__(engine)
-        client.submit("m", load, "generated", [[1]], SamplingParams(max_tokens=2), update_queue=update_queue)
+        _, update_queue = submit(client, prompts=[[1]], max_tokens=2)
         others = await read(update_queue)
         model.listen()
         model.ready.set()

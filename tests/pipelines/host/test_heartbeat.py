@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.host import host as room
 from pipelines.host.host import HEARTBEAT_S, Host
+from pipelines.host.models.loader import ModelSource
 from pipelines.wire.listener import InProcessListener
 
 
@@ -19,9 +20,8 @@ def clock(monkeypatch):
 
 def test_beats_come_in_time_and_no_oftener(clock, tmp_path):
     beats = []
-    host = Host(
-        tmp_path, InProcessListener(), scan=None, build=None, heartbeat=lambda: beats.append(clock[0])
-    )
+    source = ModelSource(tmp_path, scan=None, build=None)
+    host = Host(source, InProcessListener(), heartbeat=lambda: beats.append(clock[0]))
     for _ in range(5):
         host.turn()
     assert beats == [100.0]

@@ -9,10 +9,11 @@ from scripted_host import Model, ScriptedEngine, in_process, read, submit, until
 
 from pipelines.base.errors import Unavailable
 from pipelines.host.contracts.device_errors import DeviceLost
+from pipelines.host.models.loader import ModelSource
 
 
 def inside(tmp_path, repository, scene):
-    return in_process(scene, tmp_path, scan=repository.scan, build=repository.build)
+    return in_process(scene, repository.source(tmp_path))
 
 
 def test_tokens_come_as_over_a_socket(tmp_path, repository):
@@ -98,7 +99,7 @@ def test_a_model_is_warmed_while_nothing_runs_until_there_is_no_more(tmp_path, r
         await asyncio.sleep(0.01)
         assert repository.built[0].cold == 0
 
-    in_process(scene, tmp_path, scan=repository.scan, build=build)
+    in_process(scene, ModelSource(tmp_path, repository.scan, build))
 
 
 def test_nothing_is_warmed_while_a_request_waits_for_an_engine_with_its_own_thread(tmp_path, repository):
@@ -128,4 +129,4 @@ def test_nothing_is_warmed_while_a_request_waits_for_an_engine_with_its_own_thre
         assert (await read(update_queue))[1] == {0: "length"}
         await until(lambda: model.cold < cold)
 
-    in_process(scene, tmp_path, scan=repository.scan, build=build)
+    in_process(scene, ModelSource(tmp_path, repository.scan, build))

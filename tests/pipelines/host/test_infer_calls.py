@@ -217,7 +217,7 @@ def test_several_runs_of_a_model_take_place_at_once(models, held):
 
 
 def test_more_than_a_frame_holds_is_the_request_s_fault(over, monkeypatch):
-    monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", (1 << 20) + 4000)
+    monkeypatch.setattr("pipelines.wire.framing.MAX_FRAME_BYTES", (1 << 20) + 4000)
 
     async def scene(client, catalogue):
         with pytest.raises(RequestError, match=r"inputs take 4800 bytes; .* at most 4000. .* image") as asked:
@@ -231,7 +231,7 @@ def test_more_than_a_frame_holds_is_the_request_s_fault(over, monkeypatch):
 
 
 def test_names_longer_than_a_frame_are_refused(models, monkeypatch):
-    monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", (1 << 20) + 4000)
+    monkeypatch.setattr("pipelines.wire.framing.MAX_FRAME_BYTES", (1 << 20) + 4000)
 
     async def scene(client, catalogue):
         with pytest.raises(RequestError, match="names of the tensors"):

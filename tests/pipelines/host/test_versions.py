@@ -12,7 +12,8 @@ from patience import PATIENCE_S
 from scripted_host import over, read, submit, until
 
 from pipelines.base.errors import Unavailable
-from pipelines.wire.messages import SCHEMA, Framer, Hello, Status, ToHost, ToWorker, Welcome, encode
+from pipelines.wire.framing import Framer, encode
+from pipelines.wire.messages import SCHEMA, Hello, Status, ToHost, ToWorker, Welcome
 from pipelines.wire.socket_link import over_socket
 
 

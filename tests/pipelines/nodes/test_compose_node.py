@@ -11,6 +11,7 @@ from tensor_models import write_onnx
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.catalogue import Catalogue
@@ -76,7 +77,7 @@ def ask(models, name, *requests):
     """What the model answers each request."""
 
     async def run():
-        client = InProcessClient(models)
+        client = InProcessClient(ModelSource(models))
         catalogue = Catalogue(client)
         await client.start()
         await catalogue.start()

@@ -4,6 +4,7 @@ import pytest
 
 from pipelines.telemetry.request_record import ErrorRecord, NodeSpan, RequestRecord
 from pipelines.telemetry.step_profile import Phase, Steps
+from pipelines.wire.address import EngineAddress
 from pipelines.wire.engine_view import (
     BlockCounts,
     History,
@@ -14,20 +15,18 @@ from pipelines.wire.engine_view import (
     PhaseTimes,
     SequenceView,
 )
+from pipelines.wire.framing import MAX_FRAME_BYTES, Framer, MalformedFrame, encode
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import (
-    MAX_FRAME_BYTES,
     Abort,
     Cancelled,
     CancelRequest,
     Frame,
-    Framer,
     Hello,
     Inferred,
     Inspect,
     Inspected,
     InUse,
-    MalformedFrame,
     ModelStatus,
     PrefixCacheReset,
     Profile,
@@ -35,20 +34,18 @@ from pipelines.wire.messages import (
     ReportRequests,
     ResetPrefixCache,
     Status,
-    Submit,
-    SubmitTensors,
-    Tensor,
     TensorSpec,
     ToHost,
     TokenUpdate,
     ToWorker,
     Welcome,
-    encode,
 )
+from pipelines.wire.requests import Origin, Submit, SubmitTensors, Tensor, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
+HERE = EngineAddress("demo", 9, "generated")
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
 SPANS = [NodeSpan("prompt", "run", 0.0, 0.25), NodeSpan("text", "updates", 0.5, 1.0, 0.125)]
 RECORD = RequestRecord("r", 1.5, "/v1/chat/completions", "demo", 200, "stop", 2.5, 9, 4, 3, True, SPANS)
@@ -56,8 +53,12 @@ FAILED = ErrorRecord("e", 2.5, 400, "/v1/chat/completions", None, "no such field
 TO_HOST = [
     Hello(12, "s"),
     InUse([8, 9], 3),
-    Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
-    SubmitTensors(2, "demo", 9, "result", [TENSOR], ["y"], name="chatcmpl-1"),
+    Submit(
+        HERE,
+        TokenRequest([[1, 2], [3]], PARAMS, n=2, cache_salt="s", origin=Origin("r", "ann")),
+        request_id=1,
+    ),
+    SubmitTensors(HERE, [TENSOR], ["y"], Origin("chatcmpl-1"), request_id=2),
     Inspect(7, "demo"),
     CancelRequest(8, "chatcmpl-1"),
     ReportRequests([RECORD], [FAILED]),
@@ -158,12 +159,12 @@ def test_message_for_the_other_end_is_malformed():
 
 
 def test_parameters_out_of_the_contract_are_malformed():
-    frame = encode(Submit(1, "m", 1, "g", [[1]], SamplingParams(max_tokens="three")))
+    frame = encode(Submit(HERE, TokenRequest([[1]], SamplingParams(max_tokens="three"))))
     with pytest.raises(MalformedFrame, match="max_tokens"):
         Framer(ToHost).feed(frame)
 
 
 def test_too_long_a_message_is_refused_by_its_sender(monkeypatch):
-    monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", 64)
+    monkeypatch.setattr("pipelines.wire.framing.MAX_FRAME_BYTES", 64)
     with pytest.raises(ValueError, match="longer than 64"):
-        encode(Submit(1, "m", 1, "g", [[1000] * 64], PARAMS))
+        encode(Submit(HERE, TokenRequest([[1000] * 64], PARAMS)))

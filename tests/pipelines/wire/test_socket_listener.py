@@ -9,8 +9,9 @@ import threading
 import pytest
 from patience import PATIENCE_S
 
+from pipelines.wire.framing import Framer, encode
 from pipelines.wire.listener import Disconnected
-from pipelines.wire.messages import SCHEMA, Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
+from pipelines.wire.messages import SCHEMA, Abort, Frame, Hello, TokenUpdate, ToWorker
 from pipelines.wire.socket_listener import SocketListener
 from pipelines.wire.token_piece import TokenPiece
 

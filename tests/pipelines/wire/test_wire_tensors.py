@@ -7,7 +7,10 @@ import pytest
 
 from pipelines.base.element_types import DTYPES, name_of, num_bytes
 from pipelines.base.errors import RequestError
-from pipelines.wire.messages import Framer, SubmitTensors, ToHost, encode
+from pipelines.wire.address import EngineAddress
+from pipelines.wire.framing import Framer, encode
+from pipelines.wire.messages import ToHost
+from pipelines.wire.requests import SubmitTensors
 from pipelines.wire.string_tensors import MAX_STRINGS, decode
 from pipelines.wire.tensor_codec import pack, unpack
 
@@ -15,7 +18,8 @@ STRINGS = [b"abc", b"", b"\0a\0", "é".encode(), b"\xff" * 300, b"z"]
 
 
 def carried(**arrays):
-    (message,) = Framer(ToHost).feed(encode(SubmitTensors(1, "m", 1, "n", pack("inputs", arrays))))
+    sent = SubmitTensors(EngineAddress("m", 1, "n"), pack("inputs", arrays))
+    (message,) = Framer(ToHost).feed(encode(sent))
     return unpack(message.inputs)
 
 
@@ -62,7 +66,7 @@ def test_more_strings_than_a_tensor_has_are_refused_before_they_are_made():
 
 
 def test_strings_count_as_the_bytes_that_they_take(monkeypatch):
-    monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", (1 << 20) + 400)
+    monkeypatch.setattr("pipelines.wire.framing.MAX_FRAME_BYTES", (1 << 20) + 400)
     with pytest.raises(RequestError, match="x with 604 bytes"):
         pack("inputs", {"x": strings([b"a" * 600], (1,))})
 

@@ -17,7 +17,8 @@ from pipelines.values.node_values import Deferred, Stream, Tensors, Tokens
 from pipelines.values.tasks import GenerationInput, TensorInput
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
-from pipelines.wire.messages import Abort, Frame, Inferred, Status, Submit, SubmitTensors, TokenUpdate
+from pipelines.wire.messages import Abort, Frame, Inferred, Status, TokenUpdate
+from pipelines.wire.requests import Submit, SubmitTensors
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import pack
 from pipelines.wire.token_piece import TokenPiece
@@ -131,10 +132,10 @@ def test_the_second_engine_gets_what_is_made_of_the_first_one_s_reply(engines):
     async def scene():
         answer = asyncio.create_task(whole(engines).answer())
         first = await engines.next(SubmitTensors)
-        assert (first.node, len(engines.sent)) == ("first", 1)
+        assert (first.address, len(engines.sent)) == (FIRST, 1)
         engines.reply(first, x=np.array([1, 2]))
         second = await engines.next(SubmitTensors, 2)
-        assert second.node == "second"
+        assert second.address == SECOND
         engines.reply(second, y=np.array([7]))
         return await answer
 
@@ -151,7 +152,7 @@ def test_what_an_engine_gets_names_the_tenant(engines):
         submitted = await engines.next(Submit)
         engines.tokens(submitted, 0, [1], "stop")
         await pieces
-        return submitted.tenant
+        return submitted.origin.tenant
 
     assert asyncio.run(scene()) == "ann"
 
@@ -164,7 +165,8 @@ def test_a_stream_starts_when_the_first_engine_has_replied(engines):
         assert call.prompt_ids == []
         engines.reply(first, x=np.array([5, 6]))
         submitted = await engines.next(Submit)
-        assert (submitted.node, submitted.prompts, submitted.n) == ("second", [[5, 6]], 2)
+        asked = submitted.request
+        assert (submitted.address, asked.prompts, asked.n) == (SECOND, [[5, 6]], 2)
         assert (call.prompt_ids, call.prompt_lengths) == ([[5, 6]], [2])
         engines.tokens(submitted, 0, [1])
         engines.tokens(submitted, 1, [2], "length")
@@ -284,7 +286,7 @@ def both(engines):
 def test_what_is_ready_is_sent_at_once_and_closed_together(engines, both):
     async def scene():
         both.start()
-        assert [message.node for message in engines.sent] == ["first", "second"]
+        assert [message.address for message in engines.sent] == [FIRST, SECOND]
         both.close()
 
     asyncio.run(scene())
@@ -304,7 +306,7 @@ def test_a_failure_of_one_aborts_the_other(engines, both):
 
 def test_a_call_whose_second_submission_cannot_be_sent_leaves_nothing_running(engines, both):
     def send(message):
-        if getattr(message, "node", "") == "second":
+        if getattr(message, "address", None) == SECOND:
             raise ValueError("too long")
         engines.sent.append(message)
 

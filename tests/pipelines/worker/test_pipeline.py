@@ -9,6 +9,7 @@ from patience import PATIENCE_S
 
 from pipelines.base.errors import ContextTooLong, NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.messages import Status
@@ -23,7 +24,7 @@ ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, fro
 
 @asynccontextmanager
 async def serving(models):
-    client = InProcessClient(models)
+    client = InProcessClient(ModelSource(models))
     catalogue = Catalogue(client)
     await client.start()
     await catalogue.start()
@@ -92,7 +93,7 @@ def test_a_background_reply_that_is_read_at_its_end_wakes_nobody_for_each_token(
     async def run():
         async with serving(models) as (client, catalogue):
             call = catalogue.get("tiny").open(request, client)
-            return call._submissions[0].update_queue.whole, await read(call)
+            return call.result.source.update_queue.whole, await read(call)
 
     is_whole, texts = asyncio.run(run())
     (updates,) = texts.values()

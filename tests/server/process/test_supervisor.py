@@ -12,6 +12,7 @@ import pytest
 from patience import PATIENCE_S
 
 from server.process.engine_hosts import EngineHosts
+from server.process.host_command import HostPlan
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor, restart_delay_s
 from server.process.worker_pool import WorkerPool
@@ -40,7 +41,7 @@ class Stage:
         self.heartbeat = tmp_path / "heartbeat"
         self.supervisor = EngineSupervisor(
             self.command,
-            self.heartbeat,
+            HostPlan("engine host", tmp_path / "engine.sock", self.heartbeat),
             logging.getLogger("test"),
             timeout_s=10,
             grace_s=grace_s,

@@ -217,7 +217,7 @@ async def measure(urls: Sequence[str], load: Load, parts: Sequence[str]) -> None
 
 @click.command()
 @click.option(
-    *("--url", "urls", "-u"), multiple=True, default=["http://127.0.0.1:8000"], help="Running servers."
+    "--url", "urls", "-u", multiple=True, default=["http://127.0.0.1:8000"], help="Running servers."
 )
 @click.option("--model", required=True)
 @click.option("--requests", default=200, show_default=True, help="Chats of a batch.")

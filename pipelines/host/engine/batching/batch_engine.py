@@ -85,7 +85,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         with self._condition:
             self._find_known(texts)
             if self._known is not None and "uuids" in inputs:
-                self._known.add(request.tenant, inputs, texts.names)
+                self._known.add(request.origin.tenant, inputs, texts.names)
             if not texts.remaining:
                 request.on_result(key, texts.answer(self.per_token))
                 return
@@ -135,7 +135,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         if self._known is None:
             return np.full(len(wanted), b"", object)
         with self._condition:
-            return self._known.find(request.tenant, wanted)
+            return self._known.find(request.origin.tenant, wanted)
 
     def _queue_due_s(self) -> float | None:
         """A full batch is due now, another one when the oldest request has waited `max_wait_s`."""

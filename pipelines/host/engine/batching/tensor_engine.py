@@ -84,7 +84,7 @@ class TensorEngine(JoiningEngine[TensorWork]):
             key=key,
             on_result=request.on_result,
             arrived_s=self._clock(),
-            tenant=request.tenant,
+            tenant=request.origin.tenant,
             inputs=inputs,
             outputs=list(self.outputs) if request.outputs is None else request.outputs,
             num_bytes=sum(map(num_bytes, inputs.values())),

@@ -17,7 +17,7 @@ from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
 from pipelines.wire.engine_view import EngineNodeKind, SequenceView
-from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.requests import NO_ORIGIN, Origin, TokenRequest
 
 Result = dict[str, NDArray[Any]] | Exception
 ResultCallback = Callable[[Hashable, Result], None]
@@ -30,26 +30,19 @@ class EngineKind(Enum):
     THREADED = "threaded"
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationRequest:
-    """`n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
+class GenerationRequest(TokenRequest, frozen=True):
+    """What a worker asked for, with what the host has made ready for it.
 
     `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
-    the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
-    shared only between requests of equal `cache_salt`.  Tenants take turns.  `frames` are what each prompt's
-    choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without them.  `images`
-    are those of each prompt, None for one without any; [] where no prompt has any.  `adapter` is the load
-    number of one that the engine holds.
+    the choices are the `n` best of a search, best first; each gets one Output, at its end.  `frames` are what
+    each prompt's choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without
+    them.  `images` are those of each prompt, None for one without any; [] where no prompt has any.  `adapter`
+    is the load number of one that the engine holds.
     """
 
-    prompts: list[list[int]]
-    params: SamplingParams
-    n: int = 1
-    cache_salt: str = ""
     guide: GuideMaker | None = None
-    tenant: str = ""
-    frames: list[NDArray[np.float32]] = field(default_factory=list)
-    images: list[PromptRows | None] = field(default_factory=list)
+    frames: list[NDArray[np.float32]] = []
+    images: list[PromptRows | None] = []
     adapter: int = BASE
 
 
@@ -58,14 +51,14 @@ class TensorRequest:
     """Named arrays to run a body over; `outputs` names the arrays of the result, None: all.
 
     `on_result(key, result)` is called once, from a thread of the engine, unless the request is cancelled.
-    Tenants of tensor models take turns.  `images` are those that each text shows; [] where none does.
+    Tenants take turns.  `images` are those that each text shows; [] where none does.
     `adapter` is the load number of one that the engine holds.
     """
 
     inputs: Mapping[str, NDArray[Any]]
     outputs: list[str] | None
     on_result: ResultCallback
-    tenant: str = ""
+    origin: Origin = NO_ORIGIN
     images: list[PromptRows | None] = field(default_factory=list)
     adapter: int = BASE
 

@@ -56,7 +56,9 @@ class Life:
         return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
 
     def submit(self, key: int, asked: Wanted, salt: str = "", guide: GuideMaker | None = None) -> None:
-        request = GenerationRequest(asked.prompts, asked.params, asked.n, salt, guide, frames=asked.frames)
+        request = GenerationRequest(
+            asked.prompts, asked.params, asked.n, salt, guide=guide, frames=asked.frames
+        )
         self.rig.engine.submit(key, request)
         self.rig.texts |= {(key, choice): Text() for choice in range(len(asked.prompts) * asked.n)}
 

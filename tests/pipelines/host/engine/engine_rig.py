@@ -22,6 +22,7 @@ from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.requests import Origin
 from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB_SIZE = 97
@@ -130,7 +131,8 @@ class Rig:
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
         given = {"frames": list(frames), "images": list(images), "adapter": adapter}
-        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant, **given))
+        origin = Origin(tenant=tenant)
+        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, origin, **given))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 

@@ -67,13 +67,7 @@ def repository():
 
 
 def served(repository, tmp_path, scene, **limits):
-    return in_process(
-        scene,
-        tmp_path,
-        scan=repository.scan,
-        build=repository.build,
-        limits=MemoryLimits(**limits),
-    )
+    return in_process(scene, repository.source(tmp_path), MemoryLimits(**limits))
 
 
 def states(client):
@@ -209,8 +203,7 @@ def test_a_polled_folder_is_taken_when_two_looks_find_it_equal(repository, tmp_p
         await repository.looked(5)  # what failed is not tried again while it does not change
         return loads_while_written, len(repository.built)
 
-    looks = {"scan": repository.scan, "build": repository.build, "poll_s": 0.02}
-    written, settled = in_process(scene, tmp_path, **looks)
+    written, settled = in_process(scene, repository.source(tmp_path, poll_s=0.02))
     assert (written, settled) == (len(NAMES), len(NAMES) + 1)
 
 

@@ -20,6 +20,8 @@ from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
+from pipelines.wire.address import EngineAddress
+from pipelines.wire.requests import Submit, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import UpdateQueue
 
@@ -169,7 +171,8 @@ def test_rows_that_are_gone_are_an_error_of_the_request(over):
         queue = UpdateQueue()
         instance = next(one.instance_id for one in client.status.models)
         params = SamplingParams(max_tokens=2)
-        client.submit("translator", instance, "generated", [[1]], params, update_queue=queue, context=99)
+        address = EngineAddress("translator", instance, "generated")
+        client.submit(Submit(address, TokenRequest([[1]], params), context=99), queue)
         with pytest.raises(EngineError, match="not held any more"):
             await asyncio.wait_for(queue.get(), PATIENCE_S)
 

@@ -51,7 +51,7 @@ def test_model_that_still_loads_may_be_tried_again_later(running_host, repositor
 def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository):
     async def scene():
         repository.hold = threading.Event()
-        host = Host(tmp_path, SocketListener(tmp_path / "s"), scan=repository.scan, build=repository.build)
+        host = Host(repository.source(tmp_path), SocketListener(tmp_path / "s"))
         thread = threading.Thread(target=host.run)
         thread.start()
         client = over_socket(str(tmp_path / "s"))
@@ -197,9 +197,7 @@ def test_client_finds_a_host_that_comes_later(tmp_path, repository):
         client.on_status(seen.append)
         await client.start()
         for _ in range(2):
-            host = Host(
-                tmp_path, SocketListener(tmp_path / "late.sock"), scan=repository.scan, build=repository.build
-            )
+            host = Host(repository.source(tmp_path), SocketListener(tmp_path / "late.sock"))
             thread = threading.Thread(target=host.run)
             thread.start()
             await until(lambda: client.status is not None and client.status.state == "ready")

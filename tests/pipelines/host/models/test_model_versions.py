@@ -8,6 +8,7 @@ from scripted_host import until
 
 from pipelines.base.errors import NotFound
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from pipelines.repository.files.model_versions import VersionPolicy, is_other_version, model_of
 from pipelines.repository.model_folders import open_versions, versions
 from pipelines.worker.catalogue import Catalogue
@@ -41,7 +42,7 @@ def test_the_newest_has_the_models_name_and_others_are_found_by_theirs(tmp_path)
         return open_versions(versions(repository / "tiny"), "tiny", VersionPolicy(latest=2))
 
     async def run():
-        client = InProcessClient(tmp_path, scan=scan)
+        client = InProcessClient(ModelSource(tmp_path, scan))
         catalogue = Catalogue(client)
         await client.start()
         await catalogue.start()

@@ -7,6 +7,7 @@ from fake_decoder import write_fake_model
 from scripted_host import in_process, read, submit
 
 from pipelines.host.announce import chat_model
+from pipelines.host.models.loader import ModelSource
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_model_from_a_folder_generates(models):
             submit(client, model="good", instance_id=entry(client, "good").instance_id, max_tokens=9)[1]
         )
 
-    tokens, finish = in_process(scene, models)
+    tokens, finish = in_process(scene, ModelSource(models))
     assert len(tokens[0]) == 9
     assert finish == {0: "length"}
 
@@ -38,7 +39,7 @@ def test_unreadable_folder_troubles_no_other(models):
     async def scene(client):
         return entry(client, "bad"), entry(client, "good")
 
-    bad, good = in_process(scene, models)
+    bad, good = in_process(scene, ModelSource(models))
     assert (bad.state, good.state) == ("failed", "ready")
     assert "not readable" in bad.problems[0]
 
@@ -47,4 +48,4 @@ def test_chat_model_is_found_for_the_banner(models):
     async def scene(client):
         return chat_model(client.status)
 
-    assert in_process(scene, models) == "good"
+    assert in_process(scene, ModelSource(models)) == "good"

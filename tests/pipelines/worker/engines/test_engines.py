@@ -11,6 +11,7 @@ from patience import PATIENCE_S, until
 
 from pipelines.base.errors import EngineError, NotFound, Overloaded, Unavailable
 from pipelines.telemetry.request_record import RequestRecord
+from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.engine_view import HostProcess, ModelTotals
 from pipelines.wire.messages import (
@@ -18,7 +19,6 @@ from pipelines.wire.messages import (
     Cancelled,
     CancelRequest,
     Frame,
-    ImageRows,
     Inspect,
     Inspected,
     InUse,
@@ -28,12 +28,11 @@ from pipelines.wire.messages import (
     ReleaseModel,
     ReportRequests,
     Status,
-    Submit,
-    SubmitTensors,
     TokenUpdate,
     UnloadModel,
     WantModel,
 )
+from pipelines.wire.requests import ImageRows, Submit, SubmitTensors, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import TokenPiece
 from pipelines.wire.update_queue import MAX_UNREAD, PendingReply, UpdateQueue
@@ -64,6 +63,14 @@ class Host:
         self.say(Status(1, state, [model], number))
 
 
+def submit(instance_id, **more):
+    return Submit(EngineAddress("m", instance_id, "generated"), TokenRequest([[1]], SamplingParams()), **more)
+
+
+def infer(instance_id, **more):
+    return SubmitTensors(EngineAddress("m", instance_id, "encoded"), **more)
+
+
 class Rig:
     """Two hosts that have one model ready, as instances 70 and 80, and the engines made of them."""
 
@@ -80,13 +87,10 @@ class Rig:
 
     def submit(self, route, **more):
         queue = UpdateQueue()
-        request_id = route.submit(
-            "m", self.number, "generated", [[1]], SamplingParams(), update_queue=queue, **more
-        )
-        return request_id, queue
+        return route.submit(submit(self.number, **more), queue), queue
 
     def infer(self, route, **more):
-        return route.infer("m", self.number, "encoded", {}, None, slot=PendingReply(), **more)
+        return route.submit(infer(self.number, **more), PendingReply())
 
     def key_of(self, engine):
         """A key that has its place at an engine."""
@@ -110,7 +114,7 @@ def test_a_request_names_the_instance_of_its_engine_and_ids_name_the_engine(rig)
     for engine, host in enumerate(rig.hosts):
         sent = host.of(Submit)
         assert len(sent) == 3  # without a key to the one with fewer requests
-        assert {message.instance_id for message in sent} == {70 + 10 * engine}
+        assert {message.address.instance_id for message in sent} == {70 + 10 * engine}
         assert {message.request_id % NUM for message in sent} == {engine}
     assert sorted(ids) == sorted(message.request_id for host in rig.hosts for message in host.of(Submit))
     assert rig.engines.num_in_flight == 6
@@ -189,9 +193,7 @@ def test_a_lost_engine_fails_its_own_requests_and_new_ones_go_to_the_other(rig):
         rig.hosts[1].link.lost()
         assert rig.engines.status is None
         with pytest.raises(Unavailable, match="the engine is starting"):
-            rig.engines.route(None).submit(
-                "m", 1, "generated", [[1]], SamplingParams(), update_queue=UpdateQueue()
-            )
+            rig.engines.route(None).submit(submit(1), UpdateQueue())
 
     asyncio.run(scene())
 
@@ -314,7 +316,7 @@ def test_one_engine_is_its_own_route_with_ids_from_one():
     client._link = host
     client.received(Status(1, "ready", []))
     assert client.route("any key") is client
-    client.infer("m", 70, "encoded", {}, None, slot=PendingReply())
+    client.submit(infer(70), PendingReply())
     assert [message.request_id for message in host.of(SubmitTensors)] == [1]
 
 

@@ -13,6 +13,7 @@ from asgi_client import AsgiClient
 from fake_decoder import write_fake_model
 
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from server.app import create_app
 from server.base.settings import Settings
 from server.connect import make_services
@@ -73,7 +74,7 @@ def answers(tmp_path_factory):
         (folder / name / "tokenizer_config.json").write_text(json.dumps(SPECIAL))
 
     async def scene():
-        client = InProcessClient(folder)
+        client = InProcessClient(ModelSource(folder))
         settings = Settings()
         services = make_services(settings, client)
         async with asyncio.timeout(90), AsgiClient(create_app(services)) as asgi:

@@ -10,6 +10,7 @@ from asgi_client import AsgiClient
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from server.app import create_app
 from server.base.settings import Settings
 from server.connect import make_services
@@ -98,7 +99,7 @@ def replies(tmp_path_factory):
         (folder / name / "config.json").write_text(json.dumps({"eos_token_id": ENDS}))
 
     async def scene():
-        client = InProcessClient(folder)
+        client = InProcessClient(ModelSource(folder))
         settings = Settings()
         services = make_services(settings, client)
         async with AsgiClient(create_app(services)) as asgi:

@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 
 from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
 from server.base.settings import Settings
 from server.connect import make_services
 from server.services.services import Services
@@ -39,7 +40,7 @@ TYPES = "types ({}) => ({}) {{ {} }}".format(
 
 def services(models, **settings: Any) -> Services:
     chosen = Settings(models=models, **settings)
-    client = InProcessClient(models)
+    client = InProcessClient(ModelSource(models))
     return make_services(chosen, client)
 
 

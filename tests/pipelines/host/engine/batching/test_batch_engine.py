@@ -17,7 +17,7 @@ from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
 from pipelines.host.engine.batching.threaded_engine import ThreadEnded
 from pipelines.host.engine.interface.engine_contract import TensorRequest
 from pipelines.telemetry.step_profile import BATCHES
-from pipelines.wire.messages import MAX_FRAME_BYTES
+from pipelines.wire.framing import MAX_FRAME_BYTES
 from pipelines.wire.tensor_codec import ENVELOPE_BYTES
 
 

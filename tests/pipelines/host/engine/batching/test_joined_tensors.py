@@ -17,6 +17,7 @@ from pipelines.host.engine.batching.tensor_engine import CannotJoin, TensorBatch
 from pipelines.host.engine.interface.engine_contract import TensorRequest
 from pipelines.telemetry.step_profile import TENSORS
 from pipelines.values.node_values import Tensors
+from pipelines.wire.requests import Origin
 
 LONG_S = PATIENCE_S
 INPUTS = {name: TensorPort(name, "int64", (None, None)) for name in ("x", "y")}
@@ -60,7 +61,8 @@ class Rig:
     def put(self, key, x, y=None, tenant="", outputs=None) -> None:
         x = np.array(x, np.int64)
         inputs = {"x": x, "y": x if y is None else np.array(y, np.int64)}
-        self.engine.submit(key, TensorRequest(inputs, outputs, lambda *answer: self.told.put(answer), tenant))
+        origin = Origin(tenant=tenant)
+        self.engine.submit(key, TensorRequest(inputs, outputs, lambda *answer: self.told.put(answer), origin))
 
     def hold(self) -> None:
         """Begin a run of its own kind, so that what is put next waits."""

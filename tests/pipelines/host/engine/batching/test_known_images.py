@@ -13,6 +13,7 @@ from pipelines.host.engine.batching.known_images import KnownImages
 from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, checked_texts
 from pipelines.host.engine.interface.engine_contract import TensorRequest
+from pipelines.wire.requests import Origin
 
 
 def names(*numbers):
@@ -21,7 +22,8 @@ def names(*numbers):
 
 def ask(engine, tenant="", **inputs):
     results = queue.SimpleQueue()
-    engine.submit("key", TensorRequest(inputs, None, lambda key, result: results.put(result), tenant))
+    origin = Origin(tenant=tenant)
+    engine.submit("key", TensorRequest(inputs, None, lambda key, result: results.put(result), origin))
     return results.get(timeout=PATIENCE_S)
 
 

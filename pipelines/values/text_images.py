@@ -1,0 +1,23 @@
+"""The images that texts show, on their way to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipelines.values.node_values import Deferred, PlacedImage, PooledOutputs, Tokens
+
+
+class TextImages(NamedTuple):
+    """The images of texts: `rows` of all of them in order, which an encoder gives and the engine host holds,
+    and for each text its images with their places there.
+    """
+
+    rows: Deferred[PooledOutputs]
+    placed: Sequence[Sequence[PlacedImage]]
+
+
+def shown_in(texts: Sequence[Tokens], rows: Deferred[PooledOutputs] | None) -> TextImages | None:
+    """The images that stand in the texts; None where none does."""
+    placed = [text.images for text in texts]
+    return TextImages(rows, placed) if rows is not None and any(placed) else None
