@@ -17,7 +17,7 @@ NOT_SENT = 0
 
 
 class Origin(msgspec.Struct, frozen=True, array_like=True):
-    """Whose a request is.
+    """Names the client whose request it is.
 
     `name` is the id of the HTTP request, which several may have.  `tenant` is a digest of the API key or
     session that it came with: tenants take turns.

@@ -48,7 +48,7 @@ class Choices:
         self._trace.sampling = Sampling(params.max_tokens, params.temperature, params.top_p)
 
     def push(self, chain: Callable[[Any], Any], update: TokenUpdate, submission: TokenSubmission) -> Any:
-        """What the stages of a choice make of an update; where one of them ends it the engine is told."""
+        """What the stages of a choice make of an update; a choice that one of them ends is aborted."""
         choice, engine_ended = update.choice, update.piece.finish is not None
         if update.piece.prefill_s is not None:
             self._timing.prefilled(choice, update.piece.prefill_s, update.piece.num_cached)
