@@ -16,6 +16,7 @@ from pipelines.wire.client import EngineClient
 from pipelines.wire.engine_view import HostProcess, ModelTotals
 from pipelines.wire.messages import (
     Abort,
+    AdapterStatus,
     Cancelled,
     CancelRequest,
     Frame,
@@ -58,8 +59,10 @@ class Host:
     def of(self, kind):
         return [message for message in self.sent if isinstance(message, kind)]
 
-    def serve(self, instance_id, state="ready", number=1):
-        model = ModelStatus("m", 1, instance_id, "ready", graphs={"m": "graph"}, fingerprint="a")
+    def serve(self, instance_id, state="ready", number=1, adapters=()):
+        model = ModelStatus(
+            "m", 1, instance_id, "ready", graphs={"m": "graph"}, fingerprint="a", adapters=[*adapters]
+        )
         self.say(Status(1, state, [model], number))
 
 
@@ -118,6 +121,17 @@ def test_a_request_names_the_instance_of_its_engine_and_ids_name_the_engine(rig)
         assert {message.request_id % NUM for message in sent} == {engine}
     assert sorted(ids) == sorted(message.request_id for host in rig.hosts for message in host.of(Submit))
     assert rig.engines.num_in_flight == 6
+
+
+def test_a_request_names_the_adapter_by_the_number_that_it_has_at_its_engine(rig):
+    for engine, host in enumerate(rig.hosts):
+        host.serve(70 + 10 * engine, number=2, adapters=[AdapterStatus("french", 5 + engine, "/french", 0)])
+    (adapter,) = rig.engines.status.models[0].adapters
+    for engine, host in enumerate(rig.hosts):
+        route = rig.engines.route(rig.key_of(engine))
+        rig.submit(route, adapter=adapter.number)
+        rig.infer(route, adapter=adapter.number)
+        assert [host.of(kind)[-1].adapter for kind in (Submit, SubmitTensors)] == [5 + engine] * 2
 
 
 def test_a_client_that_does_not_read_is_cut_off(rig):
