@@ -188,7 +188,7 @@ def test_twenty_watchers_take_one_snapshot_a_second(shown, monkeypatch):
     answers = watching(shown, scenario, 20)
     assert inspected == [1, 2, 3]
     assert all(answer.headers["content-type"].startswith("text/event-stream") for answer in answers)
-    assert len({answer.body for answer in answers}) == 1
+    assert len({tuple(answer.writes[:3]) for answer in answers}) == 1  # some have a fourth one
 
 
 def test_a_stream_may_be_asked_for_by_its_type(shown):

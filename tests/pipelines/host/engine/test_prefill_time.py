@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from engine_rig import Rig
 
+from pipelines.host.engine.interface import outputs
+from pipelines.host.engine.scheduling import scheduler
+
 PROMPT = list(range(10, 23))
 
 
@@ -23,8 +26,8 @@ def test_only_the_first_output_of_each_choice_tells_it():
 
 def test_waiting_is_no_part_of_it(monkeypatch):
     clock = iter(range(1000))
-    for module in ("scheduler", "outputs"):
-        monkeypatch.setattr(f"pipelines.host.engine.{module}.perf_counter", lambda: float(next(clock)))
+    for module in (scheduler, outputs):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(clock)))
     rig = Rig(max_sequences=1)
     rig.submit("a", PROMPT, max_tokens=8)
     rig.submit("b", PROMPT[:3], max_tokens=8)  # admitted when the first has ended
