@@ -1,6 +1,8 @@
 """Who may import whom.  The table is the architecture; a border that moves is moved here first."""
 
 import ast
+import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +16,8 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 SHARED = {"graphs", "pipelines.adapters", "pipelines.base", "pipelines.values", "pipelines.wire"}
 STEP_CONTRACTS = {"pipelines.host.contracts.step", "pipelines.host.contracts.encoder_batch"}
 BATCH_CHECKS = {"pipelines.host.engine.batching.text_checks"}
-IN_THE_HOST = SHARED | {"ops", "pipelines.nodes", "pipelines.host.backends", "pipelines.host.contracts"}
+OPENING = {"pipelines.host.backends.open_model", "pipelines.host.backends.registry"}  # and no backend
+IN_THE_HOST = SHARED | OPENING | {"ops", "pipelines.nodes", "pipelines.host.contracts"}
 IN_THE_HOST |= {"pipelines.host.engine", "pipelines.host.guides", "pipelines.host.sampling"}
 ENGINE_NODE = IN_THE_HOST | {"pipelines.grammars"}  # its `run` is the worker's, its `start` the engine host's
 BELOW_APIS = {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server.base"}
@@ -64,6 +67,8 @@ MAY_IMPORT = {
     | {"pipelines.host.contracts"},
     "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.onnx_format"}
     | {"pipelines.host.backends", "pipelines.host.contracts"},
+    "pipelines.host.backends.openvino.encoder.headless_decoder": {"ops", "pipelines.adapters"}
+    | {"pipelines.host.backends", "pipelines.host.contracts", "pipelines.host.engine.packed_parts"},
     "pipelines.host.guides": {"pipelines.base", "pipelines.grammars", "pipelines.wire"}
     | {"pipelines.host.contracts", "pipelines.host.guides"},
     "pipelines.host.engine.speculation": {"ops", "pipelines.base", "pipelines.wire"}
@@ -76,7 +81,8 @@ MAY_IMPORT = {
     | {"pipelines.host.contracts", "pipelines.host.engine", "pipelines.telemetry"},
     # the server, from the ground up
     "server": {*BELOW_APIS, "graphs", "server"},
-    "server.base": {"pipelines.base", "pipelines.telemetry", "pipelines.wire", "server.base"},
+    "server.base": {"pipelines.base", "pipelines.host.backends.registry", "pipelines.telemetry"}
+    | {"pipelines.wire", "server.base"},
     "server.schema": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
     | {"pipelines.telemetry", "pipelines.wire", "server.base", "server.schema"},
     "server.sqlite": {"pipelines.base", "server.base", "server.sqlite"},
@@ -104,7 +110,9 @@ KNOWS_THE_TYPES_OF = {
 }
 """What it may import besides where only types are checked."""
 HEAVY = {"torch", "transformers", "optimum"}
-ENGINES = {"openvino", "onnxruntime", "onnx", "cupy"}
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+ENGINES = {re.match(r"\w+", each)[0] for extra in ("cpu", "cuda") for each in EXTRAS[extra]}
+"""Packages that compute models, as onnxruntime (also of onnxruntime-gpu)."""
 
 
 def modules():

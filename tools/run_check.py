@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from numpy.typing import NDArray
 from graphs.graph import Binding
 from pipelines.host.backends.declared_attention import reaches
 from pipelines.host.backends.model_config import read_config
+from pipelines.host.backends.open_model import open_decoder
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.loading.load import BuildError, checked_graph
-from pipelines.nodes.generation.body.model import DecoderConfig, Model, open_session
+from pipelines.nodes.generation.body.model import DecoderConfig, Model
 from pipelines.repository.model_folders import ModelFolder, scan
 from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
@@ -94,12 +96,13 @@ def _is_right(model: ModelFolder, line: Binding, source: str | None) -> bool:
 
 def _open(path: Path, config: DecoderConfig) -> DecoderSession:
     """In exact arithmetic where the engine has it, as small faults show there."""
+    settings = config.settings()
     if config.device == "cpu" and config.engine != "onnxruntime":
         try:
-            return open_session(path, config.model_copy(update=EXACT))
+            return open_decoder(path, replace(settings, **EXACT))
         except ModelError:  # by an engine without it
-            return open_session(path, config)
-    return open_session(path, config)
+            return open_decoder(path, settings)
+    return open_decoder(path, settings)
 
 
 def _prompts(session: DecoderSession, config: Path) -> list[Prompt]:

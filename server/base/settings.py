@@ -23,12 +23,13 @@ from pydantic import (
     field_validator,
 )
 
+from pipelines.host.backends.registry import devices_of_all
 from pipelines.wire.lora_modules import parse_module
 from server.base.replica_ids import NAME
 
 PREFIX = "BRAID_"
 MAX_ENGINES = 64
-DEVICE = r"cpu|cuda(:\d+)?"
+DEVICE = "|".join(devices_of_all())
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: the checkout, or site-packages."""
 

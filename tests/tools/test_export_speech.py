@@ -12,10 +12,10 @@ from tiny_whisper import FRAMES, MELS, SIZES, frames_of, make_whisper, weights_o
 from transformers import WhisperFeatureExtractor
 
 from graphs.check import check
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.nodes.speech.whisper_tokens import read_whisper_tokens
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.values.tasks import TASKS

@@ -20,11 +20,11 @@ from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
 from pipelines.adapters.product_names import product_name
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.dense import read_weights
-from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.nodes.text.templates.jinja_template import Template
 from pipelines.repository.exports.sentence_modules import module_lines
 from pipelines.repository.new_graph import recognise

@@ -5,10 +5,12 @@ A mistake in scheduling, caching or copying changes the text, the same on every 
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +21,7 @@ from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.host_memory import default_cache_bytes
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.step import NO_STATE, Step
 
 NEVER_WRITTEN = -1
@@ -26,6 +29,14 @@ NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
 LOGIT_RANGE = 12.0
 FAKE_SHAPE = ProductShape(8, 8)
 FIRST_FRAME = 1 << 20  # the place of the first frame of a context, behind those of all its tokens
+
+LACKS = ("kv_cache", "precision", "threads", "engine", "activation_group", "sparse_prefill")
+
+
+def open_fake(path: Path, settings: DecoderSettings) -> FakeSession:
+    """The session that a file of JSON describes, by the fields of `FakeSession`.  Raises `ModelError`."""
+    settings.refuse("device fake", *LACKS)
+    return FakeSession(**json.loads(path.read_text()))
 
 
 @dataclass(slots=True)

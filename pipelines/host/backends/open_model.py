@@ -1,26 +1,27 @@
-"""Chooses the engine that opens a model file, by the file's suffix, the device and the graph's settings.
-
-Does not depend on an engine or on a kind of model.
-"""
+"""Opens a model file with the engine that the registry, the device and the graph's settings choose."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt, Unsupported
+from pipelines.host.backends.registry import DECODERS, ENCODERS, TENSORS, Opener, engine_names, file_kinds
+from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.device_errors import (
+    EXPORT_ADVICE,
+    ModelError,
+    NothingToAdapt,
+    Unsupported,
+    require_file,
+)
+from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
+from pipelines.host.contracts.tensor_contract import TensorSession
+from pipelines.host.contracts.tensor_settings import TensorSettings
 
 log = logging.getLogger(__name__)
-
-CUDA = "cuda"
-ENGINE_ADVICE = {
-    CUDA: "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16. "
-    "Models that see images run on cpu alone, as OpenVINO IR.",
-    "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
-}
-"""Engine → what to do when it cannot open a file of this suffix."""
 
 
 class EngineChoice(Protocol):
@@ -33,25 +34,48 @@ class EngineChoice(Protocol):
     def engine(self) -> str | None: ...
 
 
-Settings = TypeVar("Settings", bound=EngineChoice)
 Session = TypeVar("Session")
-Opener = Callable[[Path, Settings], Session]
-"""Opens a session from a file and its settings, or raises `ModelError`."""
 
 
-def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, settings: Settings) -> Session:
-    """Open a file with the engine from the settings; without one, with the first engine on cpu that can.
+def open_decoder(path: Path, settings: DecoderSettings) -> DecoderSession:
+    """The session for an exported decoder.  Raises `ModelError`."""
+    if not any(each.opens(path) for each in DECODERS if each.files or each.runs_on(settings.device)):
+        kinds = ", ".join(file_kinds(DECODERS))
+        raise ModelError(f"{path.name}: decoders are opened from {kinds}. {EXPORT_ADVICE}")
+    session: DecoderSession = _open(DECODERS, path, settings)
+    return session
 
-    `engines`: the engines that open files of this suffix, by name.  Raises `ModelError`.
+
+def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
+    """The session for an exported encoder.  Raises `ModelError`."""
+    if not any(each.opens(path) for each in ENCODERS):
+        raise ModelError(f"{path.name}: encoders are opened from {', '.join(file_kinds(ENCODERS))}.")
+    require_file(path)
+    session: EncoderSession = _open(ENCODERS, path, settings)
+    return session
+
+
+def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
+    """The session for a model of named tensors.  Raises `ModelError`.
+
+    The engine is the one that the graph names, or the first that has its device and settings.
     """
-    kind = CUDA if settings.device.startswith(CUDA) else settings.engine
-    if kind == CUDA and settings.engine == "openvino":
-        raise ModelError(f"device {settings.device} is run by onnxruntime; remove `engine: openvino`.")
-    if kind is None:
-        return _open_with_first(engines, path, settings)
-    if kind not in engines:
-        raise ModelError(f"{path.name}: {ENGINE_ADVICE[kind]}")
-    return engines[kind](path, settings)
+    settings = settings or TensorSettings()
+    able = [each for each in TENSORS if each.opens(path)]
+    if not able:
+        kinds = ", ".join(file_kinds(TENSORS))
+        raise ModelError(f"{path.name}: tensor models are opened from {kinds}.")
+    on_device = [each for each in TENSORS if each.runs_on(settings.device)]
+    fit = [each for each in able if each in on_device and not any(getattr(settings, n) for n in each.lacks)]
+    engine = settings.engine or (fit or on_device or able)[0].engine
+    opener = next((each for each in able if each.engine == engine), None)
+    if opener is None:
+        raise ModelError(
+            f"{path.name}: {engine} does not open {path.suffix} on {settings.device}; "
+            f"{' or '.join(engine_names(able))} does."
+        )
+    session: TensorSession = opener.open(path, settings)
+    return session
 
 
 def open_for_adapters(
@@ -75,16 +99,33 @@ def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:
     log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
 
 
-def _open_with_first(
-    engines: Mapping[str, Opener[Settings, Session]], path: Path, settings: Settings
-) -> Session:
-    """Try the engines on cpu in order; use the first that is installed and can run the file."""
+def _open(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:
+    """Open a file with the engine that the settings name, or else the first that can."""
+    on_device = [each for each in openers if each.runs_on(settings.device)]
+    chosen = [each for each in on_device if settings.engine in (None, each.engine) or each.engine is None]
+    if not chosen:
+        raise _not_on_device(on_device, settings)
+    able = [each for each in chosen if each.opens(path)]
+    if not able:
+        raise ModelError(f"{path.name}: {chosen[0].advice}")
+    return able[0].open(path, settings) if settings.engine else _open_with_first(able, path, settings)
+
+
+def _not_on_device(on_device: Sequence[Opener], settings: EngineChoice) -> ModelError:
+    if not on_device:
+        return ModelError(f"device {settings.device} is not available for models of this kind.")
+    names = " or ".join(engine_names(on_device))
+    return ModelError(f"device {settings.device} is run by {names}; remove `engine: {settings.engine}`.")
+
+
+def _open_with_first(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:
+    """Try the engines in order; use the first that is installed and can run the file."""
     reasons: list[str] = []
-    for name in (name for name in engines if name != CUDA):
+    for each in openers:
         try:
-            return engines[name](path, settings)
+            return each.open(path, settings)
         except (Unsupported, ImportError) as error:
-            log.warning("%s cannot be run by %s: %s", path, name, error)
+            log.warning("%s cannot be run by %s: %s", path, each.engine, error)
             reasons.append(str(error))
         except ModelError as error:
             raise type(error)("; ".join([*reasons, str(error)])) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 EXPORT_ADVICE = (
     "Export it as a decoder with a cache: braid export HF_FOLDER --name NAME "
     "(or optimum-cli export openvino, or onnx, with --task text-generation-with-past)."
@@ -26,3 +28,9 @@ class DeviceLost(BaseException):
     Derived from BaseException, so that no `except Exception` catches it: it ends the host process, whose
     supervisor starts a new one with a new CUDA context.  Requests in flight get an error.
     """
+
+
+def require_file(path: Path) -> None:
+    """Raise `ModelError` where a model's file is not there."""
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist.")

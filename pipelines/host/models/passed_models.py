@@ -12,19 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pipelines.base.cache_folder import default_cache
+from pipelines.host.backends.registry import libraries
 
 log = logging.getLogger("braid.host")
 
-LIBRARIES = (
-    "openvino",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "tokenizers",
-    "llguidance",
-    "jinja2",
-    "pillow",
-    "av",
-)
+LIBRARIES = (*libraries(), "tokenizers", "llguidance", "jinja2", "pillow", "av")
 """Packages that open files of models, in the engine host and in workers."""
 WHOLE_BYTES = 16 << 20
 """Files up to this size are compared by their content, longer ones by size and time."""

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.nodes.images.families import read_family
 from pipelines.nodes.images.read_image import ReadImage
-from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.repository.exports.export_files import CONFIG
 from pipelines.repository.exports.vision_graph import ENCODER, SETTINGS
 from tools.export.base.folder import ExportError, first_line

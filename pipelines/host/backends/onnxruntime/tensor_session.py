@@ -22,9 +22,9 @@ from pipelines.host.backends.onnxruntime.runtime import (
     require_provider,
     version,
 )
-from pipelines.host.backends.tensor_settings import TensorSettings
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError, require_file
 from pipelines.host.contracts.tensor_contract import TensorPort, known_type
+from pipelines.host.contracts.tensor_settings import TensorSettings
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -38,6 +38,18 @@ NAMES = {
 """ONNX Runtime's type → the name of ours."""
 ONNX_BFLOAT16 = 16
 """onnx.TensorProto.BFLOAT16."""
+
+
+def open_tensors(path: Path, settings: TensorSettings) -> OnnxTensors:
+    """The session of a model.onnx.  Raises `ModelError`."""
+    if settings.device.startswith("gpu"):
+        raise ModelError(f"device {settings.device} is run by openvino; onnxruntime runs on cpu and cuda:0.")
+    if settings.changes:
+        raise ModelError(
+            f"{settings.changes}: openvino alone carries this out; onnxruntime runs a model as it is."
+        )
+    require_file(path)
+    return OnnxTensors(path, settings)
 
 
 class OnnxTensors:

@@ -15,11 +15,21 @@ from pipelines.base.errors import RequestError
 from pipelines.host.backends.openvino.model.arrays import NAMES, check_strings, to_array, to_tensor
 from pipelines.host.backends.openvino.model.reshaping import reshaped
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
-from pipelines.host.backends.tensor_settings import TensorSettings
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.device_errors import ModelError, require_file
 from pipelines.host.contracts.tensor_contract import TensorPort, known_type
+from pipelines.host.contracts.tensor_settings import TensorSettings
 
 MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a bound
+
+
+def open_tensors(path: Path, settings: TensorSettings) -> OpenVINOTensors:
+    """The session of a model file.  Raises `ModelError`."""
+    if settings.device.startswith("cuda"):
+        raise ModelError(
+            f"device {settings.device} is run by onnxruntime, from an .onnx; openvino runs on cpu."
+        )
+    require_file(path)
+    return OpenVINOTensors(path, settings)
 
 
 class OpenVINOTensors:

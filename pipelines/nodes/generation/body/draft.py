@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipelines.host.backends.open_model import log_opened_model
+from pipelines.host.backends.open_model import log_opened_model, open_decoder
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import Step
 from pipelines.host.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
@@ -23,7 +23,7 @@ from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
-from pipelines.nodes.generation.body.model import DecoderConfig, on_device, open_session
+from pipelines.nodes.generation.body.model import DecoderConfig
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.nodes.interface import Loading
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS
@@ -50,9 +50,9 @@ class Draft(Speculator):
         adaptive: bool = ADAPTIVE
 
     def load(self, resources: Loading) -> None:
-        config = on_device(self.config, resources)
-        path = self.folder / config.path
-        self.use_session(open_session(path, config, resources.prepared))  # never shared: its cache is its own
+        path = self.folder / self.config.path
+        settings = self.config.settings(resources.device, resources.prepared)
+        self.use_session(open_decoder(path, settings))  # never shared: its cache is its own
         log_opened_model(path, self.session.describe())
 
     def use_session(self, session: DecoderSession) -> None:

@@ -5,27 +5,21 @@ Workers import it too, to check graphs, so an inference engine is imported only 
 
 from __future__ import annotations
 
-import json
-from functools import partial
-from pathlib import Path
-from typing import Literal, TypeVar
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.base.prepared_models import PreparedModels
-from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
+from pipelines.host.backends.open_model import log_opened_model, open_decoder, open_for_adapters
+from pipelines.host.backends.registry import DECODERS, DecoderEngine, device_pattern
 from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
-
-Settings = TypeVar("Settings", bound="DecoderConfig")
-OPENVINO_ALONE = ("activation_group", "sparse_prefill")
-"""Settings that only OpenVINO has."""
-DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
 
 
 class SparsePrefill(NodeConfig):
@@ -40,9 +34,11 @@ class DecoderConfig(NodeConfig):
 
     path: FilePath = Field(description="an exported decoder: openvino_model.xml or model.onnx")
     device: str = Field(
-        default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
+        default="cpu",
+        pattern=device_pattern(DECODERS),
+        description="cpu, cuda:0, gpu (Intel) or fake (tests)",
     )
-    engine: Literal["openvino", "onnxruntime"] | None = Field(
+    engine: DecoderEngine | None = Field(
         default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
     )
     kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
@@ -66,22 +62,24 @@ class DecoderConfig(NodeConfig):
     )
 
     @property
-    def computed_in(self) -> str | None:
-        """The type of activations on OpenVINO; None: the device's choice.
-
-        What most processors choose, bfloat16 or sums of int8 products, changes about 4 first tokens of 100.
-        """
-        return self.precision or (None if self.activation_group else "f32")
-
-    @property
     def room(self) -> AdapterRoom | None:
         """Which adapters may be loaded; None: none."""
         return None
 
-    @property
-    def targets(self) -> frozenset[str] | None:
-        """What adapters may change, as q_proj; empty: every product; None: nothing."""
-        return None if self.room is None else self.room.targets
+    def settings(self, device: str | None = None, prepared: PreparedModels | None = None) -> DecoderSettings:
+        """How an engine is to open it; `device` replaces the graph's."""
+        sparse = self.sparse_prefill
+        return DecoderSettings(
+            device=device or self.device,
+            engine=self.engine,
+            kv_cache=self.kv_cache,
+            precision=self.precision,
+            activation_group=self.activation_group,
+            threads=self.threads,
+            sparse_prefill=None if sparse is None else (sparse.first, sparse.recent),
+            room=self.room,
+            prepared=prepared,
+        )
 
 
 class Model(Node):
@@ -104,13 +102,12 @@ class Model(Node):
             )
 
     def load(self, resources: Loading) -> None:
-        config = on_device(self.config, resources)
-        path, adapters = self.folder / config.path, config.adapters
+        path, adapters = self.folder / self.config.path, self.config.adapters
+        settings = self.config.settings(resources.device, resources.prepared)
 
         def opened(targets: tuple[str, ...]) -> DecoderSession:
-            own = None if adapters is None else adapters.model_copy(update={"targets": targets})
-            wanted = config.model_copy(update={"adapters": own})
-            return resources.shared(open_session, path, wanted, resources.prepared)
+            room = None if settings.room is None else replace(settings.room, targets=frozenset(targets))
+            return resources.shared(open_decoder, path, replace(settings, room=room))
 
         if adapters is None:
             self.session = opened(())
@@ -124,81 +121,3 @@ class Model(Node):
 
     def close(self) -> None:
         self.session.close()
-
-
-def on_device(config: Settings, resources: Loading) -> Settings:
-    """The settings, with the device that replaces the graph's, if there is one."""
-    if resources.device is None:
-        return config
-    return config.model_copy(update={"device": resources.device})
-
-
-def open_session(path: Path, config: DecoderConfig, prepared: PreparedModels | None = None) -> DecoderSession:
-    """The session for a file, by its kind, device and engine; `prepared` is what engines made of models
-    before.  Raises `ModelError`.
-    """
-    if config.device == "fake":
-        return _open_fake(path, config)
-    engines = ENGINES.get(path.suffix)
-    if engines is None:
-        raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
-    if prepared is not None and "openvino" in engines:
-        engines = engines | {"openvino": partial(_open_openvino, prepared=prepared)}
-    return open_file(engines, path, config)
-
-
-def _open_openvino(
-    path: Path, config: DecoderConfig, prepared: PreparedModels | None = None
-) -> DecoderSession:
-    from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-    from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-    from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
-    from pipelines.host.backends.openvino.prepared.prepared_decoder import open_prepared
-
-    sparse = config.sparse_prefill
-    settings = OpenVINOSettings(
-        config.device,
-        config.kv_cache,
-        config.computed_in,
-        config.threads,
-        config.targets,
-        retained=None if sparse is None else RetainedContext(sparse.first, sparse.recent),
-        activation_group=config.activation_group,
-    )
-    return OpenVINOSession(path, settings) if prepared is None else open_prepared(path, settings, prepared)
-
-
-def _open_onnxruntime(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision", *OPENVINO_ALONE)
-    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-
-    return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads, targets=config.targets))
-
-
-def _open_cuda(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, f"device {config.device}", "precision", "threads", *OPENVINO_ALONE)
-    from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
-
-    _, _, number = config.device.partition(":")
-    return open_decoder(path, int(number or 0), config.kv_cache, config.room)
-
-
-def _open_fake(path: Path, config: DecoderConfig) -> DecoderSession:
-    _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine", *OPENVINO_ALONE)
-    from pipelines.host.backends.fake_decoder import FakeSession
-
-    return FakeSession(**json.loads(path.read_text()))
-
-
-def _refuse(config: DecoderConfig, what: str, *names: str) -> None:
-    """Raise `ModelError` when a setting is named that `what` does not have."""
-    unused = [name for name in names if getattr(config, name) is not None]
-    if unused:
-        raise ModelError(f"{what} has no {', '.join(unused)}.")
-
-
-ENGINES: dict[str, dict[str, Opener[DecoderConfig, DecoderSession]]] = {
-    ".xml": {"openvino": _open_openvino},
-    ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
-}
-"""File suffix → engine → what opens it; on cpu the first that can, unless the graph names one."""

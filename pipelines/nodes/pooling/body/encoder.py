@@ -1,19 +1,18 @@
 """The encoder node: one exported encoder, run once per batch of texts.
 
-Chooses the engine by file and device.  Workers import it too, to check graphs, so an engine is imported only
-when a file is opened.
+Workers import it too, to check graphs, so an engine is imported only when a file is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.open_model import Opener, log_opened_model, open_file, open_for_adapters
+from pipelines.host.backends.open_model import log_opened_model, open_encoder, open_for_adapters
+from pipelines.host.backends.registry import ENCODERS, EncoderEngine, device_pattern
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
@@ -35,8 +34,8 @@ class Encoder(Node):
 
     class Config(NodeConfig):
         path: FilePath = Field(description="an exported encoder: openvino_model.xml or model.onnx")
-        device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu or cuda:0")
-        engine: Literal["openvino", "onnxruntime"] | None = Field(
+        device: str = Field(default="cpu", pattern=device_pattern(ENCODERS), description="cpu or cuda:0")
+        engine: EncoderEngine | None = Field(
             default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
         )
         precision: Literal["f32", "bf16", "f16"] | None = Field(
@@ -75,42 +74,3 @@ class Encoder(Node):
 
     def close(self) -> None:
         self.encoder.close()
-
-
-def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
-    """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
-    engines = ENGINES.get(path.suffix)
-    if engines is None:
-        raise ModelError(f"{path.name}: encoders are opened from {', '.join(ENGINES)}.")
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist.")
-    return open_file(engines, path, settings)
-
-
-def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
-    from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEncoder
-    from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder, has_merger
-    from pipelines.nodes.pooling.body.headless_decoder import HeadlessDecoder, reads_rows
-
-    if reads_rows(path):
-        return HeadlessDecoder(path, settings)
-    return PatchEncoder(path, settings) if has_merger(path) else OpenVINOEncoder(path, settings)
-
-
-def _open_onnxruntime(path: Path, settings: EncoderSettings) -> EncoderSession:
-    from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
-
-    return OnnxCpuEncoder(path, settings)
-
-
-def _open_cuda(path: Path, settings: EncoderSettings) -> EncoderSession:
-    from pipelines.host.backends.onnxruntime.cuda.encoder_session import open_encoder
-
-    return open_encoder(path, settings)
-
-
-ENGINES: dict[str, dict[str, Opener[EncoderSettings, EncoderSession]]] = {
-    ".xml": {"openvino": _open_openvino},
-    ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
-}
-"""File suffix → engine → what opens it; on cpu the first that can, unless the graph names one."""

@@ -6,19 +6,19 @@ imported only when a file is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.open_model import log_opened_model
-from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
+from pipelines.host.backends.open_model import log_opened_model, open_tensors
+from pipelines.host.backends.registry import TENSORS, TensorEngine, device_pattern
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.tensor_contract import TensorPort, TensorSession, run_tensors
+from pipelines.host.contracts.tensor_settings import Reshaping, TensorSettings
 from pipelines.nodes.interface import Loading
 from pipelines.values.node_values import Tensors
 
@@ -36,10 +36,10 @@ class TensorModel(Node):
         path: FilePath = Field(description="the model: .xml, .onnx, .tflite, or saved_model.pb in its folder")
         device: str = Field(
             default="cpu",
-            pattern=r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?)$",
+            pattern=device_pattern(TENSORS),
             description="cpu, gpu (by openvino), or cuda:0 (by onnxruntime)",
         )
-        engine: Literal["openvino", "onnxruntime"] | None = Field(
+        engine: TensorEngine | None = Field(
             default=None,
             description="what runs an .onnx on cpu; default: onnxruntime, openvino where `shape`, "
             "`batch_size`, `layout`, `precision` or `streams` is set",
@@ -156,45 +156,3 @@ def _renamed(names: Mapping[str, str], ports: Mapping[str, TensorPort]) -> dict[
             raise ModelError(f"outputs: two outputs are named `{new}`.")
         found[new] = replace(port, name=new)
     return found
-
-
-def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
-    """The session for a model's file, by its kind, device and engine.  Raises `ModelError`."""
-    settings = settings or TensorSettings()
-    engines = SAVED_MODEL if path.name == SAVED_MODEL_FILE else OPENERS.get(path.suffix)
-    if engines is None:
-        kinds = ", ".join([*OPENERS, SAVED_MODEL_FILE])
-        raise ModelError(f"{path.name}: tensor models are opened from {kinds}.")
-    engine = settings.chosen_engine or next(iter(engines))
-    if engine not in engines:
-        raise ModelError(
-            f"{path.name}: {engine} does not open {path.suffix} on {settings.device}; "
-            f"{' or '.join(engines)} does."
-        )
-    settings.check(engine)
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist.")
-    return engines[engine](path, settings)
-
-
-def _open_openvino(path: Path, settings: TensorSettings) -> TensorSession:
-    from pipelines.host.backends.openvino.tensor_session import OpenVINOTensors
-
-    return OpenVINOTensors(path, settings)
-
-
-def _open_onnxruntime(path: Path, settings: TensorSettings) -> TensorSession:
-    from pipelines.host.backends.onnxruntime.tensor_session import OnnxTensors
-
-    return OnnxTensors(path, settings)
-
-
-Openers = dict[str, Callable[[Path, TensorSettings], TensorSession]]
-SAVED_MODEL_FILE = "saved_model.pb"
-SAVED_MODEL: Openers = {"openvino": _open_openvino}
-OPENERS: dict[str, Openers] = {
-    ".xml": {"openvino": _open_openvino},
-    ".onnx": {"onnxruntime": _open_onnxruntime, "openvino": _open_openvino},
-    ".tflite": {"openvino": _open_openvino},
-}
-"""File suffix → engine → what opens it; the first is the default."""

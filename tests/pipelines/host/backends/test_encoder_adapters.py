@@ -13,10 +13,10 @@ from recorded_encoder_adapters import FOLDER, LONGEST, ORDER, recorded_rows
 from tiny_batches import batch_of
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.backends.openvino.model.low_rank_products import add_low_rank
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.nodes.pooling.body.encoder import open_encoder
 
 ALL: frozenset[str] = frozenset()
 NUMBERS = {None: 0, "a": 1, "b": 2}

@@ -21,8 +21,8 @@ from tiny_encoders import make_model, rows_alone, texts
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
 from pipelines.gguf.convert import FLOAT_SUMS
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_contract import EncoderSession
-from pipelines.nodes.pooling.body.encoder import open_encoder
 
 pytestmark = pytest.mark.breadth
 

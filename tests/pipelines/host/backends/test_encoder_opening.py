@@ -8,13 +8,14 @@ import pytest
 from encoder_models import BOTH, write_encoder_model
 from openvino import opset6 as ops
 from small_encoders import write_encoder
+from stub_openers import use_openers
 from tiny_batches import batch_of
 
 from pipelines.host.backends.encoder_io import choose_output
+from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.device_errors import ModelError, Unsupported
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.nodes.pooling.body import encoder as opening
-from pipelines.nodes.pooling.body.encoder import open_encoder
 
 WAYS = [("openvino_model.xml", None), ("model.onnx", None), ("model.onnx", "onnxruntime")]
 TEXTS = [[3, 4, 5], [6], [7, 8]]
@@ -136,9 +137,9 @@ def test_the_next_engine_is_asked_where_the_first_cannot(tmp_path, monkeypatch):
     def refuse(path, settings):
         raise Unsupported("an operator is missing")
 
-    monkeypatch.setitem(opening.ENGINES[".onnx"], "openvino", refuse)
+    use_openers(monkeypatch, "ENCODERS", ".onnx", openvino=refuse, onnxruntime=OnnxCpuEncoder)
     assert "onnxruntime" in open_encoder(path, EncoderSettings()).describe()["engine"]
-    monkeypatch.setitem(opening.ENGINES[".onnx"], "onnxruntime", refuse)
+    use_openers(monkeypatch, "ENCODERS", ".onnx", openvino=refuse, onnxruntime=refuse)
     with pytest.raises(ModelError, match="an operator is missing; an operator is missing"):
         open_encoder(path, EncoderSettings())
 

@@ -10,8 +10,8 @@ from encoder_models import write_encoder_model
 from tiny_batches import batch_of
 
 from pipelines.host.backends.encoder_io import blank_batch
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.nodes.pooling.body.encoder import open_encoder
 
 CLOSE = {"rtol": 0, "atol": 1e-4}
 LONGEST = 40

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from small_onnx_decoders import write_small
+from stub_openers import use_openers
 
 from ops import numpy_ops
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.backends.onnxruntime.cuda import open_decoder
+from pipelines.host.backends.open_model import open_decoder
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt, Unsupported
 from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.generation.body.draft import Draft
-from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
+from pipelines.nodes.generation.body.model import Model
 
 
 class Shared:
@@ -41,7 +43,7 @@ def fake(tmp_path) -> Path:
 
 
 def test_the_fake_device_opens_a_fake_session(fake):
-    session = open_session(fake / "fake.json", Model.Config(path="fake.json", device="fake"))
+    session = open_decoder(fake / "fake.json", Model.Config(path="fake.json", device="fake").settings())
     assert isinstance(session, FakeSession)
     assert session.vocab_size == 11
 
@@ -50,7 +52,7 @@ def test_a_node_shares_its_session_by_file_and_settings(fake):
     config = Model.Config(path="fake.json", device="fake")
     node, resources = Model(config, fake), Shared()
     node.load(resources)
-    assert resources.asked == [(open_session, fake / "fake.json", (config, None))]
+    assert resources.asked == [(open_decoder, fake / "fake.json", (config.settings(),))]
     assert node.session.vocab_size == 11
 
 
@@ -71,14 +73,16 @@ def test_logits_come_with_their_step(fake):
 
 def test_a_setting_that_the_fake_device_would_ignore_is_refused(fake):
     with pytest.raises(ModelError, match=r"device fake has no kv_cache, threads"):
-        open_session(fake / "fake.json", Model.Config(path="f", device="fake", kv_cache="u8", threads=2))
+        open_decoder(
+            fake / "fake.json", Model.Config(path="f", device="fake", kv_cache="u8", threads=2).settings()
+        )
 
 
 def test_a_kind_of_file_that_nothing_opens_says_how_to_export():
     with pytest.raises(
         ModelError, match=r"model\.gguf: decoders are opened from \.xml, \.onnx.*braid export"
     ):
-        open_session(Path("model.gguf"), Model.Config(path="model.gguf"))
+        open_decoder(Path("model.gguf"), Model.Config(path="model.gguf").settings())
 
 
 def test_a_device_given_from_outside_stands_for_the_graphs(fake):
@@ -100,7 +104,7 @@ def test_a_device_given_from_outside_stands_for_the_graphs(fake):
 )
 def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, words):
     with pytest.raises(ModelError, match=words):
-        open_session(Path(file), Model.Config(path=file, **settings))
+        open_decoder(Path(file), Model.Config(path=file, **settings).settings())
 
 
 def write_tensors(folder: Path, *names: str) -> None:
@@ -120,7 +124,7 @@ def test_targets_of_adapters_are_those_of_the_folder_unless_they_are_set(fake):
         node.load(resources)
         opened.append(resources.asked[0][2][0].targets)
         assert opened[-1] == wanted
-    assert Model.Config(path="fake.json").targets is None
+    assert Model.Config(path="fake.json").settings().targets is None
 
 
 def test_a_model_is_opened_for_all_products_where_its_adapters_change_none(fake, monkeypatch):
@@ -133,7 +137,7 @@ def test_a_model_is_opened_for_all_products_where_its_adapters_change_none(fake,
             raise NothingToAdapt("none of its products")
         return FakeSession()
 
-    monkeypatch.setitem(ENGINES, ".onnx", {"openvino": on_cuda, "cuda": on_cuda})
+    use_openers(monkeypatch, "DECODERS", ".onnx", openvino=on_cuda, cuda=on_cuda)
     for device in ("cuda", "cpu"):
         config = {"path": "model.onnx", "device": device, "adapters": {"folder": "adapters"}}
         Model(Model.Config(**config), fake).load(Shared())
@@ -152,12 +156,12 @@ def test_room_for_adapters_is_that_of_the_line_and_a_draft_has_none(monkeypatch)
         "adapters": {"folder": "adapters", "max_loaded": 3, "targets": ["q_proj"]},
     }
     opened = []
-    monkeypatch.setattr(open_decoder, "open_decoder", lambda *given: opened.append(given))
+    use_openers(monkeypatch, "DECODERS", ".onnx", cuda=lambda path, settings: opened.append(settings))
     for config in (Model.Config(**settings, device="cuda:1"), Draft.Config(path="model.onnx", device="cuda")):
-        open_session(Path("model.onnx"), config)
-    assert [given[1:] for given in opened] == [
-        (1, None, AdapterRoom(frozenset({"q_proj"}), 3, 64)),
-        (0, None, None),
+        open_decoder(Path("model.onnx"), config.settings())
+    assert [(each.device, each.room) for each in opened] == [
+        ("cuda:1", AdapterRoom(frozenset({"q_proj"}), 3, 64)),
+        ("cuda", None),
     ]
     with pytest.raises(ValueError, match="Extra inputs are not permitted"):
         Draft.Config(**settings)
@@ -165,7 +169,9 @@ def test_room_for_adapters_is_that_of_the_line_and_a_draft_has_none(monkeypatch)
 
 def test_without_a_gpu_the_error_says_what_is_missing(tmp_path):
     with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
-        open_session(write_small(tmp_path, rotary=True), Model.Config(path="model.onnx", device="cuda:0"))
+        open_decoder(
+            write_small(tmp_path, rotary=True), Model.Config(path="model.onnx", device="cuda:0").settings()
+        )
 
 
 def test_on_cpu_the_first_engine_that_can_opens_the_file(monkeypatch):
@@ -176,23 +182,18 @@ def test_on_cpu_the_first_engine_that_can_opens_the_file(monkeypatch):
         raise ImportError("not installed")
 
     opened = object()
-    engines = {
-        "openvino": cannot,
-        "cuda": missing,
-        "other": missing,
-        "onnxruntime": lambda path, config: opened,
-    }
-    monkeypatch.setitem(ENGINES, ".onnx", engines)
-    assert open_session(Path("model.onnx"), Model.Config(path="model.onnx")) is opened
-    engines["onnxruntime"] = cannot
+    engines = {"openvino": cannot, "cuda": missing, "other": missing}
+    use_openers(monkeypatch, "DECODERS", ".onnx", **engines, onnxruntime=lambda path, settings: opened)
+    assert open_decoder(Path("model.onnx"), DecoderSettings()) is opened
+    use_openers(monkeypatch, "DECODERS", ".onnx", **engines, onnxruntime=cannot)
     with pytest.raises(ModelError, match=r"no softcap here; not installed; no softcap here"):
-        open_session(Path("model.onnx"), Model.Config(path="model.onnx"))
+        open_decoder(Path("model.onnx"), DecoderSettings())
 
 
 def test_an_engine_that_the_graph_names_is_not_replaced(monkeypatch):
     def cannot(path, config):
         raise Unsupported("no softcap here")
 
-    monkeypatch.setitem(ENGINES, ".onnx", {"openvino": cannot, "onnxruntime": lambda path, config: object()})
+    use_openers(monkeypatch, "DECODERS", ".onnx", openvino=cannot, onnxruntime=lambda path, config: object())
     with pytest.raises(Unsupported):
-        open_session(Path("model.onnx"), Model.Config(path="model.onnx", engine="openvino"))
+        open_decoder(Path("model.onnx"), Model.Config(path="model.onnx", engine="openvino").settings())

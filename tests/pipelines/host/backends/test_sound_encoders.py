@@ -8,10 +8,10 @@ import pytest
 from onnx import parser
 from tiny_whisper import FRAMES, MELS, frames_of, make_whisper, weights_of
 
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.nodes.pooling.body.encoder import open_encoder
 from tools.export.whisper.encoder import write_encoder
 
 WAYS = [EncoderSettings(precision="f32"), EncoderSettings(engine="onnxruntime")]

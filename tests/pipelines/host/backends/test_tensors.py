@@ -11,10 +11,10 @@ import pytest
 
 from pipelines.base.element_types import DTYPES
 from pipelines.base.errors import RequestError
-from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
+from pipelines.host.backends.open_model import open_tensors
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.tensor_contract import TensorPort, run_tensors
-from pipelines.nodes.tensors.body.tensor_model import open_tensors
+from pipelines.host.contracts.tensor_settings import Reshaping, TensorSettings
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 IDS = np.array([[1], [-2]], np.int64)

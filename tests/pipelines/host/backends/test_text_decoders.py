@@ -12,6 +12,7 @@ from tiny_text_models import END, SIZES, START, WIDTH, fields_of, generated, tin
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
+from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.device_errors import ModelError
@@ -21,7 +22,6 @@ from pipelines.host.engine.generation_engine import EngineSettings, GenerationEn
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
-from pipelines.nodes.pooling.body.encoder import open_encoder
 from pipelines.wire.sampling_params import Beams, SamplingParams
 from tools.export.encoder_decoder.decoder import write_decoder
 from tools.export.encoder_decoder.families import read_text_model

@@ -5,8 +5,8 @@ from __future__ import annotations
 import openvino as ov
 from openvino.preprocess import PrePostProcessor
 
-from pipelines.host.backends.tensor_settings import Reshaping, port_name
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.tensor_settings import Reshaping, port_name
 
 
 def reshaped(model: ov.Model, inputs: list[str], outputs: list[str], reshaping: Reshaping) -> ov.Model:

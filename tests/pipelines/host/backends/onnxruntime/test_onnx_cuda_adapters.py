@@ -33,6 +33,7 @@ from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import NO_GRAPH, RUNS_
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import AdaptedProduct
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, split_step
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt
 from pipelines.host.contracts.step import Step, no_pairs
 
@@ -349,13 +350,13 @@ def test_room_that_the_gpu_lacks_is_a_model_error_that_names_it(path, monkeypatc
 def test_a_file_is_opened_with_room_for_its_targets(path, monkeypatch):
     made = []
     monkeypatch.setattr(opening, "require_cuda", lambda device: None)
-    monkeypatch.setattr(opening, "start_device", lambda number: ("device", "runtime"))
+    monkeypatch.setattr(opening, "start_device", lambda number: (number, "runtime"))
     monkeypatch.setattr(opening, "OnnxCudaSession", lambda *given: made.append(given))
     rooms = [None, AdapterRoom(frozenset({"v_proj"}), 2, 8)]
     for room in rooms:
-        opening.open_decoder(path, 0, None, room)
-    assert [given[1:] for given in made] == [("device", "runtime", room) for room in rooms]
+        opening.open_decoder(path, DecoderSettings("cuda:1", room=room))
+    assert [given[1:] for given in made] == [(1, "runtime", room) for room in rooms]
     assert [len(given[0].adapted) for given in made] == [0, 2]
     for targets in ({"up_proj"}, {"lm_head", "embed_tokens"}):
         with pytest.raises(NothingToAdapt, match="none of its products is named as the `targets`"):
-            opening.open_decoder(path, 0, None, AdapterRoom(frozenset(targets), 2, 8))
+            opening.open_decoder(path, DecoderSettings("cuda:0", room=AdapterRoom(frozenset(targets), 2, 8)))

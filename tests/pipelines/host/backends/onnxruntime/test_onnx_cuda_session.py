@@ -28,6 +28,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 from pipelines.host.backends.onnxruntime.cuda.step_parts import StepPart
 from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import DeviceLost, ModelError
 from pipelines.host.contracts.step import Step, no_pairs
 from pipelines.onnx_format.decoder_format import AttentionLayer
@@ -431,4 +432,4 @@ def test_a_capture_that_does_not_end_loses_the_device(opened, monkeypatch):
 
 def test_without_cuda_the_error_says_what_to_install(tmp_path):
     with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
-        open_decoder(write_small(tmp_path), 0, None)
+        open_decoder(write_small(tmp_path), DecoderSettings("cuda:0"))

@@ -15,6 +15,7 @@ from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSessi
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError
 from tools.paged_steps import Prompt, prompt_logits
 
@@ -78,7 +79,7 @@ def test_a_gpu_refuses_it_by_name_whatever_is_installed(decoder):
     with pytest.raises(
         ModelError, match="attends to the frames of an encoder, which is not computed on cuda yet; write"
     ):
-        open_decoder(decoder, 0, None)
+        open_decoder(decoder, DecoderSettings("cuda:0"))
 
 
 def test_a_quantized_cache_is_refused(decoder):

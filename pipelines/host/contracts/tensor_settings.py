@@ -70,31 +70,8 @@ class TensorSettings:
     reshaping: Reshaping = NO_RESHAPING
 
     @property
-    def chosen_engine(self) -> str | None:
-        """The engine that the settings name or need; None where any will do."""
-        if self.engine is not None:
-            return self.engine
-        if self.device.startswith("cuda"):
-            return "onnxruntime"
-        needs_openvino = self._of_openvino or self.device.startswith("gpu")
-        return "openvino" if needs_openvino else None
-
-    def check(self, engine: str) -> None:
-        """Raise `ModelError` for settings that `engine` cannot carry out."""
-        if engine == "openvino" and self.device.startswith("cuda"):
-            raise ModelError(
-                f"device {self.device} is run by onnxruntime, from an .onnx; openvino runs on cpu."
-            )
-        if engine == "onnxruntime" and self.device.startswith("gpu"):
-            raise ModelError(f"device {self.device} is run by openvino; onnxruntime runs on cpu and cuda:0.")
-        if engine == "onnxruntime" and self._of_openvino:
-            raise ModelError(
-                f"{self._of_openvino}: openvino alone carries this out; onnxruntime runs a model as it is."
-            )
-
-    @property
-    def _of_openvino(self) -> str:
-        """The names of the settings that only openvino carries out, for messages."""
+    def changes(self) -> str:
+        """The names of those settings that change how a model computes, for messages."""
         given = {"precision": self.precision, "streams": self.streams}
         return ", ".join(filter(None, [self.reshaping.settings, *(name for name in given if given[name])]))
 

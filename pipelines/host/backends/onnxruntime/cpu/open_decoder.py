@@ -1,0 +1,16 @@
+"""Opens a decoder in Braid's ONNX format on ONNX Runtime's CPU kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.contracts.decoder_settings import DecoderSettings
+
+LACKS = ("kv_cache", "precision", "activation_group", "sparse_prefill")
+
+
+def open_decoder(path: Path, settings: DecoderSettings) -> OnnxCpuSession:
+    """The session of a model.onnx.  Raises `ModelError`."""
+    settings.refuse("engine onnxruntime on cpu", *LACKS)
+    return OnnxCpuSession(path, OnnxCpuSettings(threads=settings.threads, targets=settings.targets))
