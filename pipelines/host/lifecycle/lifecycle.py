@@ -86,6 +86,7 @@ class Lifecycle:
         self._ready = ready
         self._followers = Followers()
         self._policy = Residency(limits, instances.busy, instances.used_at_s, monotonic)
+        self._memory, self._clients = self._policy.memory, self._policy.clients
         self._folders: dict[str, ModelFolder] = {}
         self._terms: dict[str, Terms] = {}
         self._scans: dict[Key, _AskedScan] = {}
@@ -110,12 +111,12 @@ class Lifecycle:
 
     @property
     def is_settled(self) -> bool:
-        return self._num_scans > 0 and not self._policy.is_loading
+        return self._num_scans > 0 and not self._memory.is_loading
 
     def gone(self, peer: Peer) -> None:
         """The worker died or disconnected: it waits for nothing and holds nothing."""
-        for key in [key for key in self._policy.keys if isinstance(key, tuple) and key[0] is peer]:
-            self._policy.withdraw(key)
+        for key in [key for key in self._clients.keys if isinstance(key, tuple) and key[0] is peer]:
+            self._clients.withdraw(key)
         for scan in [key for key in self._scans if key[0] is peer]:
             del self._scans[scan]
         self._followers.gone(peer)
@@ -144,7 +145,7 @@ class Lifecycle:
         for instance in closed:
             name = instance.folder.name
             was_last = not self._instances.holds(name)
-            self._policy.closed(name, instance.num_bytes, was_last)
+            self._memory.closed(name, instance.num_bytes, was_last)
             if was_last:
                 metrics.model_gone(name)
         if closed:
@@ -155,7 +156,7 @@ class Lifecycle:
         self._followers.turn()
 
     def _is_time(self) -> bool:
-        waits = self._policy.is_waited_for
+        waits = self._clients.is_waited_for
         if not waits and not self._policy.has_timers:
             return False
         return monotonic() - self._plan_at_s >= (WAITING_PLAN_S if waits else PLAN_S)
@@ -179,7 +180,7 @@ class Lifecycle:
                 self._instances.loading(self._folders[name], on_request)
                 self._loader.load(self._folders[name])
             case RetireModel(name, reason):
-                self._instances.retire(name, not self._policy.is_by_hand(name))
+                self._instances.retire(name, not self._memory.is_by_hand(name))
                 metrics.model_retired(name, reason)
             case RestoreModel(name):
                 self._instances.restore(name)
@@ -223,22 +224,22 @@ class Lifecycle:
     # Messages of workers
 
     def _want(self, peer: Peer, message: WantModel) -> None:
-        self._policy.ask((peer, message.request_id), message.model, message.by_hand)
+        self._clients.ask((peer, message.request_id), message.model, message.by_hand)
         self._is_due = True
 
     def _unload(self, peer: Peer, message: UnloadModel) -> None:
-        self._policy.unload((peer, message.request_id), message.model)
-        if message.model in self._folders and not self._policy.is_in_memory(message.model):
+        self._clients.unload((peer, message.request_id), message.model)
+        if message.model in self._folders and not self._memory.is_in_memory(message.model):
             self._show_unloaded(message.model)
         self._is_due = True
 
     def _release(self, peer: Peer, message: ReleaseModel) -> None:
-        self._policy.withdraw((peer, message.request_id))
+        self._clients.withdraw((peer, message.request_id))
         self._scans.pop((peer, message.request_id), None)
         self._is_due = True
 
     def _keep(self, peer: Peer, message: KeepModel) -> None:
-        self._policy.keep_alive(message.model, message.seconds)
+        self._memory.keep_alive(message.model, message.seconds)
 
     def _rescan(self, peer: Peer, message: Rescan) -> None:
         number = self._loader.rescan()
@@ -251,21 +252,21 @@ class Lifecycle:
         for folder, terms in event.found:
             name = folder.name
             self._folders[name], self._terms[name] = folder, terms
-            self._policy.found(name, terms)
+            self._memory.found(name, terms)
         self._plan()
         for folder, _ in event.found:
-            if not self._policy.is_in_memory(folder.name) and not self._policy.has_failed(folder.name):
+            if not self._memory.is_in_memory(folder.name) and not self._memory.has_failed(folder.name):
                 self._show_unloaded(folder.name)
         self._changed()
 
     def _show_unloaded(self, name: str) -> None:
-        on_request = not self._policy.is_by_hand(name)
+        on_request = not self._memory.is_by_hand(name)
         self._instances.unloaded(self._folders[name], self._terms[name].task, on_request)
         self._changed()
 
     def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
         folder, model = event.folder, event.model
-        self._policy.loaded(folder.name, event.num_bytes)
+        self._memory.loaded(folder.name, event.num_bytes)
         self._instances.loaded(folder, model, event.snapshot, event.graphs, event.num_bytes)
         sizes = [f"context {model.max_context} tokens"] if model.max_context else []
         if model.cache_tokens:
@@ -285,7 +286,7 @@ class Lifecycle:
 
     def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
         name = event.folder.name
-        self._policy.failed(name, event.problems[0])
+        self._memory.failed(name, event.problems[0])
         self._instances.failed(event.folder, event.problems)
         for problem in event.problems:
             log.error("%s version %s: %s", name, event.folder.version, problem)
@@ -296,13 +297,13 @@ class Lifecycle:
 
     def _restored(self, peer: Peer, event: loader.Restored) -> None:
         self._instances.restored(event.name)
-        if not self._policy.is_in_memory(event.name):
+        if not self._memory.is_in_memory(event.name):
             self._show_unloaded(event.name)
         self._changed()
 
     def _removed(self, peer: Peer, event: loader.Removed) -> None:
         self._num_changes += 1
-        self._policy.gone(event.name)
+        self._memory.gone(event.name)
         self._instances.removed(event.name)
         self._folders.pop(event.name, None)
         self._changed()

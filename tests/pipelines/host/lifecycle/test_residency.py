@@ -45,7 +45,7 @@ class Server:
         self.sizes[name] = size
         if name in self.loads:
             self.loads.remove(name)
-        self.policy.found(name, Terms(size, **terms))
+        self.policy.memory.found(name, Terms(size, **terms))
 
     def plan(self):
         for decision in self.policy.plan():
@@ -67,19 +67,19 @@ class Server:
         """The oldest load ends."""
         name = self.loads.pop(0)
         if problem:
-            self.policy.failed(name, problem)
+            self.policy.memory.failed(name, problem)
         else:
             replaced = self.memory.get(name)
             self.memory[name] = self.sizes[name]
-            self.policy.loaded(name, self.sizes[name])
+            self.policy.memory.loaded(name, self.sizes[name])
             if replaced is not None:
-                self.policy.closed(name, replaced, was_last=False)
+                self.policy.memory.closed(name, replaced, was_last=False)
         self.plan()
 
     def close(self):
         """Instances without calls that are to leave are closed."""
         for name in [name for name in self.leaving if not self.calls.get(name)]:
-            self.policy.closed(name, self.leaving.pop(name), was_last=True)
+            self.policy.memory.closed(name, self.leaving.pop(name), was_last=True)
         self.plan()
 
     def settle(self, dt=0.0):
@@ -92,7 +92,7 @@ class Server:
 
     def ask(self, name, key=None):
         key = key or f"{name}@{self.now}"
-        self.policy.ask(key, name)
+        self.policy.clients.ask(key, name)
         self.plan()
         return key
 
@@ -132,7 +132,7 @@ def test_on_request_only_what_is_pinned_is_loaded_at_start():
     server.add("d", pinned=True)
     server.settle(1.0)
     assert sorted(server.memory) == ["d"]
-    assert not server.policy.is_loading  # the server is ready
+    assert not server.policy.memory.is_loading  # the server is ready
     key = server.ask("b")
     server.settle(1.0)
     assert server.answers == {key: None}
@@ -235,7 +235,7 @@ def test_an_explicit_unload_lasts_until_a_load():
     server.add("a")
     server.settle()
     server.calls["a"] = 1
-    server.policy.unload("u", "a")
+    server.policy.clients.unload("u", "a")
     server.settle()
     assert "u" not in server.answers  # a call runs
     server.calls["a"] = 0
@@ -245,7 +245,7 @@ def test_an_explicit_unload_lasts_until_a_load():
     server.add("a", 2)  # an edit does not load it either
     server.settle()
     assert not server.memory
-    server.policy.ask("l", "a", by_hand=True)
+    server.policy.clients.ask("l", "a", by_hand=True)
     server.settle()
     assert server.answers["l"] is None
     assert server.memory == {"a": 2}
@@ -268,7 +268,7 @@ def test_a_request_sets_how_long_its_model_is_kept():
     server = Server()
     server.add("a")
     server.settle()
-    server.policy.keep_alive("a", 5.0)
+    server.policy.memory.keep_alive("a", 5.0)
     assert server.policy.has_timers
     server.used["a"] = 1.0
     server.settle(5.9)
@@ -322,7 +322,7 @@ def test_random_steps_break_no_rule(seed):
                 server.add(name, draw.choice([1, 1, 2]), **terms[name])
                 present.add(name)
             case 1 if draw.random() < 0.2 and name in present and name not in server.loads:
-                server.policy.gone(name)
+                server.policy.memory.gone(name)
                 if name in server.memory:
                     server.leaving[name] = server.leaving.pop(name, 0) + server.memory.pop(name)
                 present.discard(name)
@@ -340,19 +340,21 @@ def test_random_steps_break_no_rule(seed):
                 served.append(server.ask(name, len(served)))
             case 7 if draw.random() < 0.2:
                 served.append(len(served))
-                (server.policy.unload if draw.random() < 0.5 else server.policy.ask)(served[-1], name)
+                (server.policy.clients.unload if draw.random() < 0.5 else server.policy.clients.ask)(
+                    served[-1], name
+                )
             case 8 if served:
-                server.policy.withdraw(draw.choice(served))
+                server.policy.clients.withdraw(draw.choice(served))
         server.now += draw.choice([0.0, 0.1, 3.0])
         server.plan()
-        arriving = sum(server.policy._residents[name].arriving for name in server.loads)
+        arriving = sum(server.policy.memory.residents[name].arriving for name in server.loads)
         assert sum(server.memory.values()) + sum(server.leaving.values()) + arriving <= 4
-    waiting = set(served) & {*server.policy._wishes, *server.policy._unloads}
+    waiting = set(served) & {*server.policy.clients._wishes, *server.policy.clients._unloads}
     server.calls.clear()
-    for key in [key for key, wish in server.policy._wishes.items() if wish.granted]:
-        server.policy.withdraw(key)
+    for key in [key for key, wish in server.policy.clients._wishes.items() if wish.granted]:
+        server.policy.clients.withdraw(key)
     for _ in range(100):
         server.settle(1.0)
-        for key in [key for key, wish in server.policy._wishes.items() if wish.granted]:
-            server.policy.withdraw(key)
+        for key in [key for key, wish in server.policy.clients._wishes.items() if wish.granted]:
+            server.policy.clients.withdraw(key)
     assert waiting <= server.answers.keys()
