@@ -37,7 +37,7 @@ class Eviction:
         return any(self._keep_s(model) < math.inf for model in self._residents.values())
 
     def unload_idle(self, now_s: float) -> None:
-        """Have models leave that had no calls for as long as they are kept."""
+        """Have models leave that had no calls for their whole time."""
         for model in list(self._residents.values()):
             unit = self._residents.loaded_unit(model)
             if model.phase == "ready" and all(self._is_idle(member, now_s) for member in unit):

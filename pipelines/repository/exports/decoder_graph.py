@@ -17,7 +17,7 @@ DRAFT_FILES = ("draft/openvino_model.xml", "draft/model.onnx")
 
 
 @dataclass(frozen=True)
-class DecoderSettings:
+class GenerationSettings:
     """The settings of a decoder's graph lines; of `parsers` those that are missing come from the template.
 
     `lookup` and `draft` are speculation lines: their settings, None for no line.
@@ -34,13 +34,15 @@ class DecoderSettings:
 STEP = {"max_sequences": 64, "max_step_tokens": 512}
 
 
-def settings_of(folder: Path) -> DecoderSettings:
+def settings_of(folder: Path) -> GenerationSettings:
     """The settings for an export whose graph is written by its files alone; `folder` is that of the graph.
 
     Without a draft model in it, draft tokens are looked up, which is stopped where it does not pay.
     """
     file = next((file for file in DRAFT_FILES if (folder / file).is_file()), None)
-    return DecoderSettings(draft={"path": file, "device": "cpu"}) if file else DecoderSettings(lookup={})
+    return (
+        GenerationSettings(draft={"path": file, "device": "cpu"}) if file else GenerationSettings(lookup={})
+    )
 
 
 class MediaLines(NamedTuple):
@@ -53,7 +55,7 @@ class MediaLines(NamedTuple):
     rows: str
 
 
-def generation_lines(export: Export, said: DecoderSettings, media: MediaLines | None = None) -> list[str]:
+def generation_lines(export: Export, said: GenerationSettings, media: MediaLines | None = None) -> list[str]:
     """The lines of graph.yaml from the task on."""
     template = find_chat_template(export)
     tokenizer = settings_text({"tokenizer": export.tokenizer})
@@ -77,7 +79,7 @@ def generation_lines(export: Export, said: DecoderSettings, media: MediaLines | 
     return lines + reply
 
 
-def _reply(template: ChatTemplates, said: DecoderSettings) -> tuple[list[str], list[str]]:
+def _reply(template: ChatTemplates, said: GenerationSettings) -> tuple[list[str], list[str]]:
     """The line that parses replies, and notes on the parsers that the template does not show."""
     if {"reasoning", "tools"} <= said.parsers.keys():
         settings, notes = dict(said.parsers), []
@@ -87,7 +89,7 @@ def _reply(template: ChatTemplates, said: DecoderSettings) -> tuple[list[str], l
     return [f"  reply: {{type: parse_reply, from: text{settings_text(settings)}}}"], notes
 
 
-def _generation(export: Export, said: DecoderSettings, tokenizer: str, read: str) -> list[str]:
+def _generation(export: Export, said: GenerationSettings, tokenizer: str, read: str) -> list[str]:
     defaults = settings_text({"defaults": export.names("generation_config.json")})
     source, body = "step", []
     for name, kind, settings in (("found", "lookup", said.lookup), ("drafted", "draft", said.draft)):

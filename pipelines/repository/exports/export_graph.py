@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.repository.exports.decoder_graph import (
-    DecoderSettings,
+    GenerationSettings,
     MediaLines,
     generation_lines,
     settings_of,
@@ -78,7 +78,7 @@ def export_graph(folder: Path) -> str:
         if fault := hearing_fault(hearing):
             raise ValueError(f"{folder}: {fault}")
         media = MediaLines(sound_lines(hearing), "sounds", "heard")
-        lines = generation_lines(hearing, DecoderSettings(scheduler=STEP), media)
+        lines = generation_lines(hearing, GenerationSettings(scheduler=STEP), media)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (seeing := find_vision(folder)) is not None:
         if fault := vision_fault(seeing):
@@ -109,7 +109,7 @@ def _seeing_lines(export: Export) -> list[str]:
     task = "rerank" if scores_pairs(export) else find_task(export.place)
     if task not in MOST_IMAGES:
         media = MediaLines(image_lines(export), "images", "seen")
-        return generation_lines(export, DecoderSettings(scheduler=STEP), media)
+        return generation_lines(export, GenerationSettings(scheduler=STEP), media)
     media = MediaLines(image_lines(export, MOST_IMAGES[task]), "images", "seen")
     return pooling_lines(export, task, PoolingSettings(max_tokens=longest_input(export)), media)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.exports.decoder_graph import DecoderSettings, generation_lines
+from pipelines.repository.exports.decoder_graph import GenerationSettings, generation_lines
 from pipelines.repository.exports.export_files import Export
 from pipelines.repository.files.report import Report
 from pipelines.repository.files.text_format import TextMessage
@@ -89,7 +89,7 @@ def graph_lines(given: Given, folder: Path, override: str | None, report: Report
     export, draft = find_model(given, "models_path", folder, report), _draft(given, folder, override, report)
     parsers = _parser(given, "tool_parser", "tools", TOOLS, report)
     parsers |= _parser(given, "reasoning_parser", "reasoning", REASONING, report)
-    settings = DecoderSettings(_scheduler(given, report), _cache(given), model, lookup, draft, parsers)
+    settings = GenerationSettings(_scheduler(given, report), _cache(given), model, lookup, draft, parsers)
     return generation_lines(export, settings) if export else []
 
 
