@@ -114,7 +114,7 @@ TENSORS = (
         "openvino.tensor_session:open_tensors",
     ),
 )
-"""Of several engines that can open a file, the first is the default."""
+"""The engines of each kind of model; the first that can open a file is the default."""
 
 
 def engine_names(openers: Iterable[Opener]) -> tuple[str, ...]:
