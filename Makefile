@@ -27,7 +27,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs bench clean
+.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,10 @@ docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
 	$(BIN)/python -m server.openapi.fields_page > docs/fields.md
 	$(BIN)/python -m tools.lab.reference.drawings README.md docs/graphs.md
 
+site: $(VENV)/.site  ## Build docs/ as a site with a search, into build/site; a dead link fails.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "It is in build/site.  To read it: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1 8080"
+
 bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
 	$(BIN)/python -m tools.lab.bench
 	$(BIN)/python -m tools.lab.bench.pooling
@@ -199,6 +203,11 @@ $(VENV)-ray/.tested: $(VENV)-ray/.ready
 	@echo "Installing the clients of $< …"
 	@$(PYTHON) -m venv .venv-clients-$*
 	@.venv-clients-$*/bin/python -m pip $(AS_LISTED) --requirement $<
+	@touch $@
+
+$(VENV)/.site: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what builds the site (mkdocs-material) …"
+	@$(PIP) --constraint constraints.txt --editable '.[site]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
