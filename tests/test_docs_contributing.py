@@ -15,9 +15,11 @@ PAGE = ROOT / "docs" / "contributing.md"
 COPIED = ("graphs", "ops", "pipelines", "server", "tools", "tests", "docs", "pyproject.toml", "README.md")
 FIRST_LINE = re.compile(r"# ([\w/.]+\.py)(?:, (?:in (\w+)|at the end))?$")
 IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
+FIELDS = r"^class {}\b.*?\n(?=    \w+: (?!ClassVar))"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 TESTS = (
     "tests/pipelines/nodes/text/test_trim.py",
+    "tests/pipelines/host/sampling/test_top_n_sigma.py",
     "tests/server/test_tasks.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
@@ -26,7 +28,7 @@ ALSO = ("tests/server/openapi/test_openapi.py", "tests/pipelines/nodes/text/pars
 
 
 def apply(block: Block, root: Path) -> None:
-    """A new file, lines at the end of one, or lines at the start of the table that the first line names."""
+    """A new file, lines at the end of one, or lines in the table or class that the first line names."""
     head, _, body = block.text.partition("\n")
     found = FIRST_LINE.match(head)
     assert found, f"{block}: the first line names the file"
@@ -41,18 +43,22 @@ def apply(block: Block, root: Path) -> None:
 
 
 def with_lines(text: str, table: str, lines: str) -> str:
-    """The text with lines below the one that opens the table; imports come after the first ones."""
+    """The text with lines at the end of the table, or above the fields of the class; imports come after the
+    first ones.
+    """
     imports, entries = "".join(IMPORT.findall(lines)), IMPORT.sub("", lines)
-    opening = re.search(rf"^{table}\b.*= [{{(]\n", text, re.MULTILINE)
-    assert opening, f"there is no table {table}"
-    text = text[: opening.end()] + entries + text[opening.end() :]
+    place = re.search(
+        rf"^{table}\b[^\n]*= [{{(]\n.*?(?=^[}})])|{FIELDS.format(table)}", text, re.MULTILINE | re.DOTALL
+    )
+    assert place, f"there is no table {table}"
+    text = text[: place.end()] + entries + text[place.end() :]
     start = "from __future__ import annotations\n"
     return text.replace(start, f"{start}\n{imports}", 1) if imports else text
 
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the repository with every example applied, and the generated pages written again."""
+    """A copy of the repository with every example applied, and its page of request fields written again."""
     root = tmp_path_factory.mktemp("examples")
     for name in COPIED:
         source = ROOT / name
@@ -65,6 +71,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "model_repo").symlink_to(ROOT / "model_repo")
     for example in EXAMPLES:
         apply(example, root)
+    (root / "docs" / "fields.md").write_text(run(root, "server.openapi.fields_page").stdout)
     return root
 
 

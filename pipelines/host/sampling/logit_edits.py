@@ -14,6 +14,21 @@ from numpy.typing import NDArray
 from pipelines.host.sampling.timestamps import TimestampState
 from pipelines.wire.sampling_params import SamplingParams
 
+EDITING = (
+    "allowed_token_ids",
+    "bad_words_ids",
+    "opening",
+    "begin_suppress_ids",
+    "timestamps",
+    "min_tokens",
+    "logit_bias",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+)
+"""The sampling parameters that stages read: a request in which all are neutral has no edits."""
+NEUTRAL = {name: getattr(SamplingParams(), name) for name in EDITING}
+
 
 class RowEdits:
     """What changes single logits of one row.  Arrays of ids are int64 and hold each id once.
@@ -157,19 +172,8 @@ class SeenTokens:
 
 
 def has_edits(params: SamplingParams) -> bool:
-    """Whether any stage may change this request's logits."""
-    return bool(
-        params.allowed_token_ids is not None
-        or params.bad_words_ids
-        or params.opening
-        or params.begin_suppress_ids
-        or params.timestamps is not None
-        or params.min_tokens > 0
-        or params.logit_bias
-        or params.repetition_penalty != 1
-        or params.presence_penalty != 0
-        or params.frequency_penalty != 0
-    )
+    """Whether any stage may change this request's logits: a parameter of `EDITING` is not neutral."""
+    return any(getattr(params, name) != neutral for name, neutral in NEUTRAL.items())
 
 
 def _ids(token_ids: Sequence[int]) -> NDArray[np.int64]:

@@ -6,36 +6,24 @@ Does not depend on HTTP or on the engine.
 from __future__ import annotations
 
 import secrets
+from dataclasses import fields
 from typing import Any
 
 from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
+from pipelines.wire.sampling_params import SamplingParams
 from server.apis.generation.requests.generation_fields import GenerationFields
 
 LOWEST_TEMPERATURE = 0.01
 """A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""
 
-SAME = (
-    "min_tokens",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "allowed_token_ids",
-    "stop_token_ids",
-    "ignore_eos",
-    "logprob_token_ids",
-    "temp_scaled_logprobs",
-    "top_p_normalized_logprobs",
-    "beams",
-    "priority",
-)
-"""Fields with the same name and meaning in `SamplingParams`."""
+SAME = tuple(each.name for each in fields(SamplingParams) if each.name in GenerationFields.model_fields)
+"""Fields of a request with the name that they have in `SamplingParams`; `sampling` overrides a few."""
 
 
 def sampling(request: GenerationFields) -> dict[str, Any]:
     """The sampling parameters of a request; a random seed where it has none."""
     chosen = {name: getattr(request, name) for name in SAME}
+    chosen["beams"] = request.beams
     chosen["max_tokens"] = request.num_tokens
     chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)
     chosen["temperature"] = temperature(request.temperature)
@@ -47,8 +35,8 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     chosen["prompt_logprobs"] = request.scores_prompt()
     chosen |= {name: getattr(request, field) for name, (field, _) in SPECULATION_FIELDS.items()}
     chosen["draft_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
-    if request.repetition_detection is not None:
-        chosen["repetition_detection"] = request.repetition_detection.detection()
+    repetition = request.repetition_detection
+    chosen["repetition_detection"] = None if repetition is None else repetition.detection()
     return {name: value for name, value in chosen.items() if value is not None}
 
 
