@@ -42,6 +42,9 @@ NOT_OURS = {
     *("BRAID_API_KEY", "BRAID_URL"),
 }
 """Variables of tests and of programs that use a server, not of the server."""
+LINKED = (*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "model_repo").glob("*/README.md")))
+"""Pages whose links are followed."""
+LINKS = sorted({(page, link) for page in LINKED for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())})
 FILES = re.compile(r"`((?:graphs|ops|pipelines|server|tools|tests|docs|model_repo)/[\w./-]*)`")
 
 
@@ -66,6 +69,11 @@ def commands(word: str) -> list[tuple[str, list[str]]]:
 
 def test_the_readme_can_be_finished() -> None:
     assert len(TEXTS[ROOT / "README.md"].splitlines()) <= 200
+
+
+def test_the_results_of_measurements_are_two_pages() -> None:
+    """Whatever explains them is in performance_notes.md."""
+    assert len(TEXTS[ROOT / "docs" / "performance.md"].split()) < 2000
 
 
 def test_the_index_names_every_page() -> None:
@@ -113,13 +121,12 @@ def test_an_option_in_the_text_exists(page: str, option: str) -> None:
     assert option in OPTIONS or f'"{option}"' in others
 
 
-@pytest.mark.parametrize(("page", "link"), named(r"\]\(([^)\s]+)\)"))
-def test_a_link_leads_somewhere(page: str, link: str) -> None:
+@pytest.mark.parametrize(("page", "link"), LINKS, ids=lambda each: getattr(each, "name", each))
+def test_a_link_leads_somewhere(page: Path, link: str) -> None:
     if link.startswith("https://"):
         return
-    at = next(path for path in PAGES if path.name == page)
     name, _, anchor = link.partition("#")
-    target = (at.parent / name).resolve() if name else at
+    target = (page.parent / name).resolve() if name else page
     assert target.exists(), link
     if anchor:
         heads = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)

@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("graphs", "ops", "pipelines", "server", "tools", "docs")
 SUFFIXES = {".py", ".cu", ".md"}
+INVERTED = "Aimed at|Measured|Refused|Held|Tried|Seen|Counted|Stored|Compared|Tested|Ignored|Not public"
+"""Beginnings of sentences that name what was done before what it was done to."""
 SAY = {
     r"guess(es|ed|ing|er|ers)?": "draft token, speculation, proposed",
     r"come(s)? true|came true": "accepted",
@@ -22,6 +24,8 @@ SAY = {
     r"for ever": "indefinitely",
     r"so many": "at most N, this many",
     r"forget|forgets|forgotten": "remove, release",
+    r"aimed at": "the goal is, the goal was",
+    rf"(?-i:{INVERTED}) (are|were|is|was)": "the subject first: `figures were measured`",
 }
 """Pattern of whole words → what to say instead."""
 WITHOUT_SUBJECT = re.compile(r"(Those|That|Of|As|The same|Whose|Its|Their|It|They)\b(?! (is|are) )")

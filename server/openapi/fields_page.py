@@ -52,8 +52,8 @@ known one is reported in a header of the reply, at most 8 of them:
 
 With `BRAID_STRICT_FIELDS=1` an unknown field is a 400 with the nearest known name.
 
-Refused are fields that would change the meaning of a request if they were ignored: audio output of a chat
-model, an edit of the text by a plug-in, a conversation that is stored elsewhere.
+A field is refused where to ignore it would change the meaning of a request: audio output of a chat model,
+an edit of the text by a plug-in, a conversation that is stored elsewhere.
 
 This page is generated from the tables that the server itself uses:
 `python -m server.openapi.fields_page > docs/fields.md`.
