@@ -57,12 +57,13 @@ def prompt_logits(
     The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates cache and states.
     A decoder that attends to frames of an encoder is given noise for them.
     """
-    size = session.block_tokens
+    size = session.shape.block_tokens
     sizes = [-(-len(prompt.ids) // size) for prompt in prompts]
     ends = [prompt.ends(step_tokens) for prompt in prompts]
     widest = max(int(np.diff([0, *each]).max()) for each in ends)
-    num_frames = min(session.max_frames, MAX_FRAMES) if session.frame_size else 0
-    frames = np.random.default_rng(0).standard_normal((num_frames, session.frame_size)).astype(np.float32)
+    frame_size = session.shape.encoder_hidden_size
+    num_frames = min(session.shape.max_encoder_states, MAX_FRAMES) if frame_size else 0
+    frames = np.random.default_rng(0).standard_normal((num_frames, frame_size)).astype(np.float32)
     session.reserve(widest * len(prompts), len(prompts))
     session.allocate(sum(sizes) - (-num_frames // size), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])

@@ -108,8 +108,8 @@ def _open(path: Path, config: DecoderConfig) -> DecoderSession:
 def _prompts(session: DecoderSession, config: Path) -> list[Prompt]:
     reach = max(reaches(read_config(config)) if config.is_file() else [], default=0)
     length = max(MIDDLE, min(reach + 2 * GROUP, LONGEST))
-    sizes = [min(size, session.max_context) for size in (SHORT, MIDDLE, length)]
-    noise = np.random.default_rng(1).integers(0, session.vocab_size, max(sizes))
+    sizes = [min(size, session.shape.max_context) for size in (SHORT, MIDDLE, length)]
+    noise = np.random.default_rng(1).integers(0, session.shape.vocab_size, max(sizes))
     return [Prompt(noise[:size], rows_to_compare(size, reach)) for size in sizes]
 
 

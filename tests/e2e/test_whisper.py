@@ -122,7 +122,7 @@ def test_its_beams_are_those_of_transformers(tmp_path):
     session = OpenVINOSession(
         write_tiny_whisper(model, tmp_path), OpenVINOSettings(precision="f32", threads=1)
     )
-    engine = engine_over(session, 3 * -(-1500 // session.block_tokens))
+    engine = engine_over(session, 3 * -(-1500 // session.shape.block_tokens))
     tokens, counts = run_together(engine, cases), engine.counts()
     session.close()
     assert tokens == generated(model, cases)

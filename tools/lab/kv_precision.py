@@ -92,16 +92,16 @@ def compare(
     """
     sessions = [OpenVINOSession(model, settings) for settings in (EXACT, *others)]
     for session in sessions:
-        session.allocate(-(-len(ids) // session.block_tokens))
+        session.allocate(-(-len(ids) // session.shape.block_tokens))
     tokens, size = np.array(ids, np.int64), len(ids) - 1
     for begin in range(0, before, CONTEXT_TOKENS):
         chunk = tokens[begin : min(begin + CONTEXT_TOKENS, before)]
         for session in sessions:
-            session.run(_step(chunk, begin, session.block_tokens, rows=0))
+            session.run(_step(chunk, begin, session.shape.block_tokens, rows=0))
     parts: list[list[tuple[int, Distance]]] = [[] for _ in others]
     for begin in range(before, size, CHUNK_TOKENS):
         end = min(begin + CHUNK_TOKENS, size)
-        step = _step(tokens[begin:end], begin, sessions[0].block_tokens, rows=end - begin)
+        step = _step(tokens[begin:end], begin, sessions[0].shape.block_tokens, rows=end - begin)
         exact, *found = (session.run(step) for session in sessions)
         for those, logits in zip(parts, found, strict=True):
             those.append((end - begin, distance(exact, logits, tokens[begin + 1 : end + 1])))

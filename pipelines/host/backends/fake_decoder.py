@@ -22,6 +22,7 @@ from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import NO_STATE, Step
 
 NEVER_WRITTEN = -1
@@ -80,6 +81,21 @@ class FakeSession:
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     states: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     adapters: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def shape(self) -> ModelShape:
+        return ModelShape(
+            vocab_size=self.vocab_size,
+            max_context=self.max_context,
+            block_tokens=self.block_tokens,
+            block_bytes=self.block_bytes,
+            state_bytes=self.state_bytes,
+            encoder_hidden_size=self.frame_size,
+            max_encoder_states=self.max_frames,
+            inputs_embeds_size=self.row_size,
+            position_axes=self.position_axes,
+            whole_images=self.whole_images,
+        )
 
     @property
     def state_bytes(self) -> int:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import HoldsAdapters
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Step
 
 NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
@@ -23,44 +24,18 @@ NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
 class DecoderSession(HoldsAdapters, Protocol):
     """A loaded decoder with a paged key-value cache.
 
-    `block_tokens`: tokens in a block.  `block_bytes`: bytes of one block over all layers, keys, values and
-    quantization scales together, as read from the compiled model.  `state_bytes`: bytes of the recurrent
-    state of one sequence over all layers, 0 for a model of attention alone.  `frame_size`: the length of the
-    frames of an encoder that it attends to, 0 for a model that reads no frames.  `max_frames`: how
-    many its encoder gives at most, as config.json says.  `row_size`: the length of the rows that it reads for
-    tokens of images, 0 for a model that reads token ids alone.  `position_axes`: by how many
-    numbers it turns each token: 1, or 3 with M-RoPE.  `whole_images`: whether the tokens of an
-    image see one another, so that a step computes all of them or none.  `max_context`: tokens, from
-    the model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
-    the logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token
-    each, as measured by `warm` so far; `shape_change_s`: by how many seconds a step takes longer whose number
-    of tokens is not that of the step before.  No cache exists before `allocate`.
+    `shape`: the numbers of the model and of its cache.  `can_swap`: whether `allocate` accepts host blocks.
+    `ops`: the arithmetic on the logits that `run` returns.  `step_times_s`: number of sequences → seconds of
+    a step with one token each, as measured by `warm` so far; `shape_change_s`: by how many seconds a step
+    takes longer whose number of tokens is not that of the step before.  No cache exists before `allocate`.
     """
 
+    @property
+    def shape(self) -> ModelShape: ...
     @property
     def can_swap(self) -> bool: ...
     @property
     def ops(self) -> SamplingOps: ...
-    @property
-    def block_tokens(self) -> int: ...
-    @property
-    def block_bytes(self) -> int: ...
-    @property
-    def state_bytes(self) -> int: ...
-    @property
-    def frame_size(self) -> int: ...
-    @property
-    def max_frames(self) -> int: ...
-    @property
-    def row_size(self) -> int: ...
-    @property
-    def position_axes(self) -> int: ...
-    @property
-    def whole_images(self) -> bool: ...
-    @property
-    def vocab_size(self) -> int: ...
-    @property
-    def max_context(self) -> int: ...
     @property
     def step_times_s(self) -> Mapping[int, float]: ...
     @property
@@ -76,8 +51,8 @@ class DecoderSession(HoldsAdapters, Protocol):
         """
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
-        """Allocate the cache: `num_blocks * block_bytes` bytes, `num_host_blocks` host blocks for swapping,
-        and `num_states * state_bytes` bytes for recurrent states.
+        """Allocate the cache: `num_blocks * shape.block_bytes` bytes, `num_host_blocks` host blocks for
+        swapping, and `num_states * shape.state_bytes` bytes for recurrent states.
 
         The size is fixed afterwards.  A session may allocate one more block, which is used by no sequence.
         Call it once, before `run`.  Raises ValueError for host blocks when `can_swap` is false.
@@ -93,7 +68,7 @@ class DecoderSession(HoldsAdapters, Protocol):
         """
 
     def read_block(self, block: int) -> NDArray[np.uint8]:
-        """uint8[block_bytes]: a copy of what a block holds, over all layers; between steps."""
+        """uint8[shape.block_bytes]: a copy of what a block holds, over all layers; between steps."""
 
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         """Replace what a block holds by what `read_block` of an equal session has given; between steps.

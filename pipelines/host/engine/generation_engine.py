@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from time import perf_counter, sleep
 from typing import ClassVar, Literal
 
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
 from pipelines.base.errors import EngineError
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
@@ -25,6 +26,7 @@ from pipelines.host.engine.interface.submission_checks import Limits, check, che
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.stored_prefixes import (
     MIN_TOKENS,
@@ -34,8 +36,6 @@ from pipelines.host.engine.kv_cache.stored_prefixes import (
 from pipelines.host.engine.packing import pack
 from pipelines.host.engine.request_sequences import Accepted, sequence_groups
 from pipelines.host.engine.result_checks import check_result
-from pipelines.host.engine.scheduling.background_work import BackgroundWork
-from pipelines.host.engine.scheduling.prompt_pieces import PromptPieces
 from pipelines.host.engine.scheduling.scheduler import StepScheduler
 from pipelines.host.engine.sequence_views import in_turn, view_of
 from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
@@ -50,76 +50,65 @@ from pipelines.wire.engine_view import MAX_SEQUENCES
 LATE_S = 0.001
 
 
+@dataclass(frozen=True, slots=True)
+class StepBody:
+    """What computes the steps of an engine."""
+
+    compute: Callable[[StepContext], Sampled]
+    """The model, then the sampler."""
+    adapters: HoldsAdapters = field(default_factory=WithoutAdapters)
+    """Holds the adapters that sequences name: the session of the last decoder."""
+    profile: StepProfile = field(default_factory=StepProfile)
+    """The engine and the lines of the body mark in it what a step spends its time on."""
+    close: Callable[[], object] = lambda: None
+    """Frees the models; no step follows."""
+
+
 class GenerationEngine:
-    """Continuous batching over a paged cache of `num_blocks * block_tokens` tokens, a hard bound.
+    """Continuous batching over a paged cache of `cache.num_blocks` blocks, a hard bound.
 
     Not thread-safe: one thread calls everything.  `body` computes a step: model, then sampler.  A step is a
     transaction: nothing of it is visible before `commit`, and when `body` raises, its blocks go back, its
     own sequences end with an error, and the next `step` runs as if they had never been submitted. Sequences
     to be swapped out are not its own: they continue, and are computed again.
 
-    `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
-    computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
-    `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
-    `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens,
-    which have positions on `position_axes`.  `whole_images`: a step has all tokens of an image or none.
-    `adapters` holds those that sequences name: the session of the body's last decoder.
+    `model` is the shape of the body's last decoder, its context cut to that of the engine.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
 
     def __init__(
         self,
-        body: Callable[[StepContext], Sampled],
+        body: StepBody,
         settings: EngineSettings,
-        num_blocks: int,
-        block_tokens: int,
-        vocab_size: int,
-        max_context: int,
+        model: ModelShape,
+        cache: CacheSize,
         eos_token_ids: frozenset[int],
-        num_host_blocks: int = 0,
-        num_states: int = 0,
-        frame_size: int = 0,
-        row_size: int = 0,
-        position_axes: int = 1,
-        whole_images: bool = False,
-        adapters: HoldsAdapters | None = None,
-        profile: StepProfile | None = None,
-        close_body: Callable[[], None] = lambda: None,
     ) -> None:
-        if 0 < num_states < 2 * settings.max_sequences:
-            raise ValueError(f"{num_states} rows for the states of {settings.max_sequences} sequences")
-        cache_tokens = num_blocks * block_tokens
         self.limits = Limits(
-            *(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens),
-            *(frame_size, row_size, position_axes, settings.max_uncut if whole_images else 0),
+            max_sequences=settings.max_sequences,
+            model=model,
+            cache_tokens=cache.num_blocks * model.block_tokens,
+            max_uncut=settings.max_uncut if model.whole_images else 0,
         )
-        columns = blocks_for(self.limits.max_context, block_tokens)
-        frame_columns = num_blocks if frame_size else 0
-        self.slots = SequenceSlots(
-            settings.max_sequences, columns, frame_columns, frame_size, has_shifts=position_axes > 1
-        )
-        self.cache = Cache(
-            num_blocks,
-            block_tokens,
-            self.slots,
-            settings.reuse_prefixes,
-            num_host_blocks,
-            num_states,
-        )
-        self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
+        self.slots = _slots(self.limits, cache)
+        self.cache = _cache(self.slots, settings, model, cache)
+        self._sampling = SamplingSlots(settings.max_sequences, model.vocab_size)
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
         self.scheduler = StepScheduler(
-            *(settings, self.cache, self.slots, self._sampling, self._totals),
-            *(BackgroundWork(settings.max_background_tokens), PromptPieces(settings.max_step_s)),
-            self._speculation,
+            settings=settings,
+            cache=self.cache,
+            slots=self.slots,
+            sampling=self._sampling,
+            counts=self._totals,
+            speculation=self._speculation,
         )
-        self._adapters = adapters or WithoutAdapters()
+        self._adapters = body.adapters
         self._adapter_keys = AdapterKeys()
-        self._body = body
-        self._close_body = close_body
-        self.profile = profile or StepProfile()  # shared with a body that marks its lines
+        self._body = body.compute
+        self._close_body = body.close
+        self.profile = body.profile
         self._eos_token_ids = eos_token_ids
         self._active = ActiveRequests(self.scheduler)
         self._commit = Commit(self.scheduler, self._active)
@@ -182,7 +171,7 @@ class GenerationEngine:
         `contents` has the blocks of all that the body keeps of a token.  Only prefixes of at least
         `min_tokens` tokens go there.
         """
-        block_tokens = self.limits.block_tokens
+        block_tokens = self.limits.model.block_tokens
         self.cache.stored = StoredPrefixes(file, contents, self.cache.pool, block_tokens, min_tokens)
 
     def close(self) -> None:
@@ -226,7 +215,7 @@ class GenerationEngine:
             blocks_total=pool.num_blocks,
             host_blocks_used=swap.num_blocks - swap.num_free,
             host_blocks_total=swap.num_blocks,
-            block_tokens=self.limits.block_tokens,
+            block_tokens=self.limits.model.block_tokens,
             reuses_prefixes=self.scheduler.settings.reuse_prefixes,
             prefix_blocks_read=0 if stored is None else stored.num_read,
             prefix_blocks_written=0 if stored is None else stored.num_written,
@@ -281,3 +270,28 @@ class GenerationEngine:
             num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
             self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)
         return sampled
+
+
+def _slots(limits: Limits, cache: CacheSize) -> SequenceSlots:
+    """One slot for each sequence that runs, its tables wide enough for the longest context."""
+    model = limits.model
+    return SequenceSlots(
+        limits.max_sequences,
+        blocks_for(limits.max_context, model.block_tokens),
+        frame_columns=cache.num_blocks if model.encoder_hidden_size else 0,
+        frame_size=model.encoder_hidden_size,
+        has_shifts=model.position_axes > 1,
+    )
+
+
+def _cache(slots: SequenceSlots, settings: EngineSettings, model: ModelShape, size: CacheSize) -> Cache:
+    if 0 < size.num_states < 2 * settings.max_sequences:
+        raise ValueError(f"{size.num_states} rows for the states of {settings.max_sequences} sequences")
+    return Cache(
+        size.num_blocks,
+        model.block_tokens,
+        slots,
+        reuse_prefixes=settings.reuse_prefixes,
+        num_host_blocks=size.num_host_blocks,
+        num_states=size.num_states,
+    )

@@ -49,7 +49,7 @@ def sequence_groups(accepted: Accepted, submit_orders: Iterator[int]) -> list[li
     seated = [part for group in groups for part in _parts(group, limits.max_sequences)]
     for part in seated:
         _join(part)
-        _share_scores(part, limits.vocab_size)
+        _share_scores(part, limits.model.vocab_size)
     return seated
 
 

@@ -58,7 +58,8 @@ def check_contexts(engines: Mapping[str, Engine[object]], bindings: Sequence[Bin
 def _row_sizes(engine: Engine[object] | None) -> dict[str, int]:
     """The length of the rows that an engine's model reads at each port, 0 where it reads none."""
     if isinstance(engine, GenerationEngine):
-        return {"context": engine.limits.frame_size, "images": engine.limits.row_size}
+        model = engine.limits.model
+        return {"context": model.encoder_hidden_size, "images": model.inputs_embeds_size}
     return {"images": engine.bounds.row_size} if isinstance(engine, BatchEngine) else {}
 
 

@@ -90,14 +90,15 @@ class HostModel:
     @property
     def cache_tokens(self) -> int:
         return sum(
-            engine.counts().blocks_total * sessions[-1].block_tokens for engine, sessions in self._decoding()
+            engine.counts().blocks_total * sessions[-1].shape.block_tokens
+            for engine, sessions in self._decoding()
         )
 
     @property
     def cache_bytes(self) -> int:
         return sum(
-            engine.counts().blocks_total * session.block_bytes
-            + engine.cache.states.pool.num_blocks * session.state_bytes
+            engine.counts().blocks_total * session.shape.block_bytes
+            + engine.cache.states.pool.num_blocks * session.shape.state_bytes
             for engine, sessions in self._decoding()
             for session in sessions
         )

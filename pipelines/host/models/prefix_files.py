@@ -92,7 +92,7 @@ class PrefixFiles:
         session, path = body.sessions[-1], self._path(model, line)
         facts = _facts(model, line, body)
         self._sweep()
-        opened = partial(SlotFile, path, facts, session.block_bytes, int(wanted_gb * GIB))
+        opened = partial(SlotFile, path, facts, session.shape.block_bytes, int(wanted_gb * GIB))
         engine.store_prefixes(PrefixFile(opened, model.name), session)
 
     def _path(self, model: ModelFolder, line: Binding) -> Path:
@@ -117,9 +117,9 @@ def why_without(sessions: list[DecoderSession], config: CacheConfig) -> str:
         return "reuse_prefixes is false"
     if len(sessions) > 1:
         return "the draft model has a cache of its own, which is not stored"
-    if session.state_bytes:
+    if session.shape.state_bytes:
         return "this model keeps recurrent states, which are not stored"
-    if session.frame_size:
+    if session.shape.encoder_hidden_size:
         return "this model attends to the frames of an encoder, which are not stored"
     return ""
 
@@ -131,10 +131,10 @@ def _cache_config(line: Binding) -> CacheConfig:
 
 def _too_small(wanted_gb: float, session: DecoderSession) -> str:
     """Why a file of this size is of no use; "" where it is."""
-    num_blocks = blocks_for(MIN_TOKENS, session.block_tokens)
-    if slots_within(int(wanted_gb * GIB), session.block_bytes) >= num_blocks:
+    num_blocks = blocks_for(MIN_TOKENS, session.shape.block_tokens)
+    if slots_within(int(wanted_gb * GIB), session.shape.block_bytes) >= num_blocks:
         return ""
-    needed = num_blocks * session.block_bytes / GIB
+    needed = num_blocks * session.shape.block_bytes / GIB
     return f"prefixes of {MIN_TOKENS} tokens take {needed:.2g} GiB, the file may have {wanted_gb:g}"
 
 

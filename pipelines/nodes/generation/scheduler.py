@@ -150,7 +150,7 @@ class Scheduler(Node, Checking, Planning):
 
         Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
-        from pipelines.host.engine.generation_engine import GenerationEngine
+        from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
         from pipelines.host.engine.kv_cache.cache_size import device_cache, host_blocks
         from pipelines.host.engine.sequences.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
@@ -159,9 +159,9 @@ class Scheduler(Node, Checking, Planning):
         target = sessions[-1]  # a draft model is above its target model
         for draft in sessions[:-1]:
             check_draft(draft, target)
-            if target.frame_size:
+            if target.shape.encoder_hidden_size:
                 raise ValueError("a decoder that attends to frames has no draft model; remove its line")
-            if target.row_size:
+            if target.shape.inputs_embeds_size:
                 raise ValueError("a draft model does not see images; remove its line")
         max_context = self._max_context(target)
         settings = EngineSettings(
@@ -172,34 +172,23 @@ class Scheduler(Node, Checking, Planning):
             max_step_s=self.config.max_step_ms / 1000,
         )
         size = device_cache(cache.memory_gb, settings, sessions, max_context)
-        num_host_blocks = host_blocks(cache.swap_gb, sessions)
+        size = size._replace(num_host_blocks=host_blocks(cache.swap_gb, sessions))
         for session in sessions:
-            session.allocate(size.num_blocks, num_host_blocks, size.num_states)
+            session.allocate(size.num_blocks, size.num_host_blocks, size.num_states)
         ends = end_token_ids(self.folder, body.bindings)
         if body.guides is not None:
-            body.guides.start(target.vocab_size, ends)
+            body.guides.start(target.shape.vocab_size, ends)
         return GenerationEngine(
-            body=body,
-            settings=settings,
-            num_blocks=size.num_blocks,
-            num_host_blocks=num_host_blocks,
-            num_states=size.num_states,
-            frame_size=target.frame_size,
-            row_size=target.row_size,
-            position_axes=target.position_axes,
-            whole_images=target.whole_images,
-            block_tokens=target.block_tokens,
-            vocab_size=target.vocab_size,
-            max_context=max_context,
-            eos_token_ids=ends,
-            adapters=target,
-            profile=body.profile,
-            close_body=body.close,
+            StepBody(body, adapters=target, profile=body.profile, close=body.close),
+            settings,
+            replace(target.shape, max_context=max_context),
+            size,
+            ends,
         )
 
     def _max_context(self, target: DecoderSession) -> int:
         """What the model can hold, or less where the graph sets less."""
         bound = self.config.max_context
-        if bound is not None and bound > target.max_context:
-            raise ValueError(f"max_context: the model holds {target.max_context} tokens, not {bound}")
-        return bound or target.max_context
+        if bound is not None and bound > target.shape.max_context:
+            raise ValueError(f"max_context: the model holds {target.shape.max_context} tokens, not {bound}")
+        return bound or target.shape.max_context

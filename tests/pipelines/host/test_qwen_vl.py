@@ -37,8 +37,9 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences import grid_positions
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.stages import sample
@@ -241,7 +242,7 @@ def rows(exported):
 def session(exported):
     settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1)
     session = OpenVINOSession(exported[1] / "openvino_language_model.xml", settings)
-    assert session.position_axes == grid_positions.AXES
+    assert session.shape.position_axes == grid_positions.AXES
     session.reserve(7, 4)
     session.allocate(8)
     yield session
@@ -251,15 +252,11 @@ def session(exported):
 def tokens_of(session, rows):
     """What all cases give together, in steps of 7 tokens, where some are preempted."""
     engine = GenerationEngine(
-        lambda context: sample(Logits(session.run(context.step), context)),
+        StepBody(lambda context: sample(Logits(session.run(context.step), context))),
         EngineSettings(max_sequences=4, max_step_tokens=7),
-        8,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
+        session.shape,
+        CacheSize(8),
         frozenset(),
-        row_size=session.row_size,
-        position_axes=session.position_axes,
     )
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
     found, arriving, num_steps = {key: [] for key in range(len(CASES))}, list(enumerate(CASES)), 0
@@ -282,7 +279,7 @@ def tokens_of(session, rows):
         assert violations(snapshot(engine)) == []
         num_steps += 1
     assert engine.counts().preemptions > 1
-    assert engine.counts().prefix_hit_tokens >= session.block_tokens
+    assert engine.counts().prefix_hit_tokens >= session.shape.block_tokens
     return [found[key] for key in range(len(CASES))]
 
 
@@ -302,8 +299,8 @@ def test_positions_that_only_count_tokens_give_other_text(session, rows, wanted,
 
 def test_rows_that_are_added_after_the_first_layers_change_the_text(session, rows, wanted):
     """Those of Qwen3-VL, which follow what is read before them; other families have none."""
-    size = 32 if session.row_size == 96 else session.row_size
+    size = 32 if session.shape.inputs_embeds_size == 96 else session.shape.inputs_embeds_size
     others = {key: np.concatenate([each[:, :size], 0 * each[:, size:]], axis=1) for key, each in rows.items()}
     found = tokens_of(session, others)
     assert found[0] == wanted[0]
-    assert (found == wanted) == (size == session.row_size)
+    assert (found == wanted) == (size == session.shape.inputs_embeds_size)

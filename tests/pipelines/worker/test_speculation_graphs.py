@@ -95,7 +95,7 @@ def test_guesses_of_a_draft_come_true(tmp_path):
     assert (counts.accepted_tokens, counts.draft_tokens, counts.steps) == (32, 32, 9)
     assert (
         host_model.cache_bytes
-        == 2 * counts.blocks_total * host_model.bodies["generated"].sessions[0].block_bytes
+        == 2 * counts.blocks_total * host_model.bodies["generated"].sessions[0].shape.block_bytes
     )
     host_model.close()
 

@@ -238,7 +238,9 @@ def session(tiny):
     from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     session = OnnxCpuSession(tiny.folder / "model.onnx", OnnxCpuSettings(threads=1))
-    session.allocate(max(one.room.num_blocks for one in scenarios(SHAPE, session.block_tokens, quick=True)))
+    session.allocate(
+        max(one.room.num_blocks for one in scenarios(SHAPE, session.shape.block_tokens, quick=True))
+    )
     yield session
     session.close()
 
@@ -246,7 +248,7 @@ def session(tiny):
 @pytest.fixture(scope="module")
 def run(session):
     problems = []
-    found = scenarios(SHAPE, session.block_tokens, quick=True)
+    found = scenarios(SHAPE, session.shape.block_tokens, quick=True)
     run = run_scenarios(session, found, problems, lambda name, value: None)
     return SimpleNamespace(answers=run, problems=problems, scenarios=found)
 
@@ -295,7 +297,7 @@ def test_a_tied_head_is_written_once(tied, tmp_path):
     sizes = sum(parameter.nbytes for parameter in model.parameters())
     assert (tmp_path / "weights.bin").stat().st_size < 1.1 * sizes + 4096 * 20
     session = OnnxCpuSession(tmp_path / "model.onnx", OnnxCpuSettings(threads=1))
-    found = [scenarios(tied, session.block_tokens, quick=True)[0]]
+    found = [scenarios(tied, session.shape.block_tokens, quick=True)[0]]
     session.allocate(found[0].room.num_blocks)
     run = run_scenarios(session, found, [], lambda name, value: None)
     assert judge(model, model, found[0].requests, run["mixed"]).good

@@ -63,7 +63,7 @@ def expected_logprobs(model: Any, tokenizer: Any) -> list[Expected]:
 def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> None:
     """Raise `ExportError` where the exported model at `path` parts from transformers."""
     session = _open(path)
-    expected = [_within(each, session.max_context) for each in expected]
+    expected = [_within(each, session.shape.max_context) for each in expected]
     try:
         given = prompt_logits(session, [each.prompt for each in expected], STEP_TOKENS)
     except RuntimeError as error:

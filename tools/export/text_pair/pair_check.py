@@ -60,7 +60,7 @@ def _of_export(folder: Path, read: NDArray[np.int64], written: NDArray[np.int64]
     rows = np.array(encoder.run(batch)[0], np.float32)
     encoder.close()
     decoder = OnnxCpuSession(folder / "decoder.onnx")
-    size = decoder.block_tokens
+    size = decoder.shape.block_tokens
     own = -(-len(written) // size)
     decoder.reserve(len(written), 1)
     decoder.allocate(own - (-len(rows) // size))

@@ -22,8 +22,9 @@ from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
@@ -63,7 +64,7 @@ class Decoding:
     def __init__(self, model: Path, settings: OpenVINOSettings, sequences: int, steps: int) -> None:
         session = OpenVINOSession(model, settings)
         length = PROMPT_TOKENS + steps + 1
-        num_blocks = sequences * (length // session.block_tokens + 2)
+        num_blocks = sequences * (length // session.shape.block_tokens + 2)
         session.allocate(num_blocks)
         self._session, self._sequences, self._steps = session, sequences, steps
 
@@ -71,14 +72,11 @@ class Decoding:
             return sample(Logits(session.run(context.step), context))
 
         self._engine = GenerationEngine(
-            body,
+            StepBody(body, adapters=session),
             EngineSettings(sequences, max(512, 2 * sequences), reuse_prefixes=False),
-            num_blocks,
-            session.block_tokens,
-            session.vocab_size,
-            session.max_context,
+            session.shape,
+            CacheSize(num_blocks),
             frozenset(),
-            adapters=session,
         )
 
     def put(self, number: int, rank: int) -> None:
@@ -99,7 +97,7 @@ class Decoding:
         params = SamplingParams(max_tokens=self._steps + 1, ignore_eos=True, temperature=0.0)
         for key in range(self._sequences):
             adapter = 1 + key % num_adapters if num_adapters else BASE
-            prompt = [(key + place) % self._session.vocab_size for place in range(PROMPT_TOKENS)]
+            prompt = [(key + place) % self._session.shape.vocab_size for place in range(PROMPT_TOKENS)]
             self._engine.submit(key, GenerationRequest([prompt], params, adapter=adapter))
         before = self._engine.counts().output_tokens
         while self._engine.counts().output_tokens - before < self._sequences:

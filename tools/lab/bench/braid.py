@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2])).block_bytes)
+print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2])).shape.block_bytes)
 """
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
@@ -25,12 +26,10 @@ class Engine:
             return sample(Logits(session.run(context.step), context))
 
         self._loop = GenerationEngine(
-            body,
+            StepBody(body),
             EngineSettings(max_sequences=settings.max_sequences, max_step_tokens=settings.max_step_tokens),
-            settings.num_blocks,
-            session.block_tokens,
-            session.vocab_size,
-            session.max_context,
+            session.shape,
+            CacheSize(settings.num_blocks),
             frozenset(),
         )
 

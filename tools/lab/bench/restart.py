@@ -25,8 +25,9 @@ from rich.console import Console
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.slot_file import SlotFile
 from pipelines.host.engine.sequences.sequence import Sequence
@@ -65,25 +66,22 @@ class Server:
     def __init__(self, model: Path, file: Path, max_bytes: int, prompt_tokens: int) -> None:
         session = OpenVINOSession(model, OpenVINOSettings(kv_cache="u8"))
         session.reserve(MAX_STEP_TOKENS, MAX_SEQUENCES)
-        num_blocks = 3 * (prompt_tokens // session.block_tokens) + BLOCKS_BESIDE
+        num_blocks = 3 * (prompt_tokens // session.shape.block_tokens) + BLOCKS_BESIDE
         session.allocate(num_blocks)
-        self.block_bytes, self.block_tokens = session.block_bytes, session.block_tokens
-        self._vocab_size, self._keys = session.vocab_size, 0
+        self.block_bytes, self.block_tokens = session.shape.block_bytes, session.shape.block_tokens
+        self._vocab_size, self._keys = session.shape.vocab_size, 0
 
         def body(context: StepContext) -> Sampled:
             return sample(Logits(session.run(context.step), context))
 
         self.engine = GenerationEngine(
-            body,
+            StepBody(body, close=session.close),
             EngineSettings(MAX_SEQUENCES, MAX_STEP_TOKENS),
-            num_blocks,
-            session.block_tokens,
-            session.vocab_size,
-            session.max_context,
+            session.shape,
+            CacheSize(num_blocks),
             frozenset(),
-            close_body=session.close,
         )
-        opened = partial(SlotFile, file, {"model": str(model)}, session.block_bytes, max_bytes)
+        opened = partial(SlotFile, file, {"model": str(model)}, session.shape.block_bytes, max_bytes)
         self.engine.store_prefixes(PrefixFile(opened, model.name), session)
         self.ask(self.prompt(QUESTION_TOKENS, 0))  # the first step of all
 

@@ -28,7 +28,7 @@ WIDTHS = (1, 2, 3, 4, 6, 8, 11)
 def main(model: Path, rounds: int) -> None:
     """Print medians in milliseconds."""
     session = OpenVINOSession(model)
-    size = session.block_tokens
+    size = session.shape.block_tokens
     session.reserve(CONTEXT, 1)
     num_blocks = -(-(CONTEXT + max(WIDTHS)) // size)
     session.allocate(num_blocks)

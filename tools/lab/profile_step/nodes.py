@@ -70,7 +70,7 @@ def open_counted(folder: Path) -> CountingSession:
 
 def count(session: CountingSession, sequences: int, context: int, seconds: float) -> Operators:
     """Measure decode steps of `sequences` with `context` tokens each, over an empty cache."""
-    blocks = -(-(context + 1) // session.block_tokens)
+    blocks = -(-(context + 1) // session.shape.block_tokens)
     session.allocate(sequences * blocks)
     step = _step(session, sequences, context, blocks)
     session.run(step)

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
@@ -65,12 +67,10 @@ class SimulatedEngine:
             num_draft_tokens=size.max_step_tokens,
         )
         self._engine = GenerationEngine(
-            self._body,
+            StepBody(self._body),
             settings,
-            size.num_blocks,
-            size.block_tokens,
-            size.vocab_size,
-            size.max_context,
+            ModelShape(size.vocab_size, size.max_context, size.block_tokens),
+            CacheSize(size.num_blocks),
             frozenset(),
         )
         self._outputs: list[Output] = []

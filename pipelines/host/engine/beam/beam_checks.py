@@ -86,14 +86,15 @@ def _check_room(prompts: list[list[int]], max_tokens: int, width: int, num_ends:
             "runs at a time",
             "n",
         )
-    if num_candidates(width, num_ends) > limits.vocab_size:
+    if num_candidates(width, num_ends) > limits.model.vocab_size:
         raise RequestError(
-            f"{width} beams and {num_ends} end tokens are too many for a vocabulary of {limits.vocab_size}",
+            f"{width} beams and {num_ends} end tokens are too many for a vocabulary of "
+            f"{limits.model.vocab_size}",
             "n",
         )
-    longest = max(map(len, prompts))
+    longest, block_tokens = max(map(len, prompts)), limits.model.block_tokens
     num_cached = min(longest + max_tokens, limits.max_context) - 1  # the last token is never cached
-    needed = width * blocks_for(num_cached, limits.block_tokens) * limits.block_tokens
+    needed = width * blocks_for(num_cached, block_tokens) * block_tokens
     if needed > limits.cache_tokens:
         raise RequestError(
             f"a search with {width} beams, {longest} prompt tokens and up to {max_tokens} more may need "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipelines.base.errors import ContextTooLong, RequestError
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
@@ -19,26 +20,22 @@ MAX_SCORES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine can hold: slots, the model's vocabulary and context, and the cache, in tokens."""
+    """What an engine can hold: sequences, what its model reads, and the cache, in tokens."""
 
     max_sequences: int
-    vocab_size: int
-    model_context: int
+    model: ModelShape
     cache_tokens: int
-    block_tokens: int
-    frame_size: int = 0
-    row_size: int = 0
-    position_axes: int = 1
     max_uncut: int = 0  # tokens of the longest image, where a step has all of one; 0: images may be cut
 
     @property
     def max_context(self) -> int:
         """Most tokens of one sequence, output included; the last token is never cached."""
-        return min(self.model_context, self.cache_tokens + 1)
+        return min(self.model.max_context, self.cache_tokens + 1)
 
     def beside(self, num_frames: int) -> Limits:
         """What is left for tokens beside the blocks of the frames."""
-        taken = blocks_for(num_frames, self.block_tokens) * self.block_tokens
+        block_tokens = self.model.block_tokens
+        taken = blocks_for(num_frames, block_tokens) * block_tokens
         return replace(self, cache_tokens=self.cache_tokens - taken)
 
 
@@ -47,7 +44,7 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
 
     Raises RequestError for frames that the model does not read, or that leave no room.
     """
-    frames, size = request.frames, limits.frame_size
+    frames, size = request.frames, limits.model.encoder_hidden_size
     if len(frames) != (len(request.prompts) if size else 0):
         what = "the frames of an encoder" if size else "no frames"
         raise RequestError(
@@ -60,7 +57,7 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
         if values.ndim != 2 or values.shape[1] != size or not len(values):
             raise RequestError(f"this model attends to frames of {size} numbers, not to {values.shape}")
     left = limits.beside(max(map(len, frames)))
-    if left.cache_tokens < limits.block_tokens:
+    if left.cache_tokens < limits.model.block_tokens:
         raise ContextTooLong(
             f"This model's cache holds {limits.cache_tokens} tokens and frames together. However, your input "
             f"has {max(map(len, frames))} frames. Please reduce its length, or serve the model with more "
@@ -71,7 +68,8 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
 
 def check_images(request: GenerationRequest, limits: Limits) -> None:
     """Raise RequestError for images that the model does not read, or that are not those of the prompts."""
-    check_rows(request.images, [*map(len, request.prompts)], limits.row_size, limits.position_axes)
+    model = limits.model
+    check_rows(request.images, [*map(len, request.prompts)], model.inputs_embeds_size, model.position_axes)
     for own in filter(None, request.images if limits.max_uncut else ()):
         _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
 
@@ -130,7 +128,7 @@ def check(request: GenerationRequest, limits: Limits) -> None:
         raise RequestError(f"n must be at least 1, not {n}", "n")
     for prompt in prompts:
         _check_prompt(prompt, limits)
-    check_ids(params, limits.vocab_size)
+    check_ids(params, limits.model.vocab_size)
     _check_scores(sum(map(len, prompts)) * n, params)
 
 
@@ -148,11 +146,11 @@ def _check_prompt(prompt: list[int], limits: Limits) -> None:
     if not prompt:
         raise RequestError("The decoder prompt cannot be empty", "prompt")
     for token_id in (min(prompt), max(prompt)):
-        if not 0 <= token_id < limits.vocab_size:
+        if not 0 <= token_id < limits.model.vocab_size:
             raise RequestError(f"Token id {token_id} is out of vocabulary")
-    if len(prompt) >= limits.model_context:
+    if len(prompt) >= limits.model.max_context:
         raise ContextTooLong(
-            f"This model's maximum context length is {limits.model_context} tokens. However, your prompt "
+            f"This model's maximum context length is {limits.model.max_context} tokens. However, your prompt "
             f"contains {len(prompt)} input tokens, which leaves no room for any output tokens. Please "
             "reduce the length of the input prompt.",
             "input_tokens",

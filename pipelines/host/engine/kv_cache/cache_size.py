@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.kv_cache.cache import NO_SWAPPING
 from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
 
@@ -21,16 +22,7 @@ class CachedSession(Protocol):
     """A loaded decoder, as far as the size of its cache depends on it."""
 
     @property
-    def block_tokens(self) -> int: ...
-
-    @property
-    def block_bytes(self) -> int: ...
-
-    @property
-    def state_bytes(self) -> int: ...
-
-    @property
-    def max_frames(self) -> int: ...
+    def shape(self) -> ModelShape: ...
 
     @property
     def can_swap(self) -> bool: ...
@@ -40,10 +32,15 @@ class CachedSession(Protocol):
 
 
 class CacheSize(NamedTuple):
-    """Blocks of tokens, and rows for recurrent states."""
+    """What a cache holds: blocks of tokens, rows for recurrent states, and blocks of host memory.
+
+    A model with recurrent states has at least two rows for each sequence: one to read in a step, one to
+    write.  Host blocks store the cache of preempted sequences; without a free one it is computed again.
+    """
 
     num_blocks: int
-    num_states: int
+    num_states: int = 0
+    num_host_blocks: int = 0
 
 
 def device_cache(
@@ -54,13 +51,13 @@ def device_cache(
 
     Raises ValueError where not one block fits.
     """
-    block_bytes = sum(session.block_bytes for session in sessions)
-    state_bytes = sum(session.state_bytes for session in sessions)
+    block_bytes = sum(session.shape.block_bytes for session in sessions)
+    state_bytes = sum(session.shape.state_bytes for session in sessions)
     limits = settings.max_step_tokens, settings.max_sequences, settings.max_scored_tokens
     free = min(session.reserve(*limits) for session in sessions)
     budget = free if memory_gb is None else int(memory_gb * GIB)
-    block_tokens = sessions[-1].block_tokens
-    max_frames = max(session.max_frames for session in sessions)
+    block_tokens = sessions[-1].shape.block_tokens
+    max_frames = max(session.shape.max_encoder_states for session in sessions)
     columns = blocks_for(max_context, block_tokens) + blocks_for(max_frames, block_tokens)
     useful = settings.max_sequences * columns
     num_states = 2 * settings.max_sequences + settings.num_draft_tokens if state_bytes else 0
@@ -88,10 +85,10 @@ def _too_small(budget: int, block_bytes: int, state_bytes: int) -> str:
 def host_blocks(swap_gb: float, sessions: Sequence[CachedSession]) -> int:
     """Blocks of host memory that preempted sequences can be moved to.  Raises ValueError."""
     swap_bytes = int(swap_gb * GIB)
-    if swap_bytes and any(session.state_bytes for session in sessions):
+    if swap_bytes and any(session.shape.state_bytes for session in sessions):
         raise ValueError(NO_SWAPPING)
     if swap_bytes and not all(session.can_swap for session in sessions):
         raise ValueError(
             "cache.swap_gb: this device's cache is in host memory already; increase memory_gb instead"
         )
-    return swap_bytes // sum(session.block_bytes for session in sessions)
+    return swap_bytes // sum(session.shape.block_bytes for session in sessions)

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 
@@ -31,10 +32,10 @@ class BlockContents(Protocol):
     """What stores the blocks: a decoder's session."""
 
     @property
-    def block_bytes(self) -> int: ...
+    def shape(self) -> ModelShape: ...
 
     def read_block(self, block: int) -> NDArray[np.uint8]:
-        """uint8[block_bytes]: a copy of what a block holds."""
+        """uint8[shape.block_bytes]: a copy of what a block holds."""
 
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         """Replace what a block holds."""
@@ -63,7 +64,7 @@ class StoredPrefixes:
         self._min_blocks, self._read_s = -(-min_tokens // block_tokens), read_s
         self._wanted: deque[bytes] = deque()
         self._read_until_s: float | None = None  # of this step, once it has read a block
-        self._buffer = np.empty(contents.block_bytes, np.uint8)
+        self._buffer = np.empty(contents.shape.block_bytes, np.uint8)
 
     @property
     def num_written(self) -> int:

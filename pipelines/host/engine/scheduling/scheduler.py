@@ -57,12 +57,16 @@ class StepScheduler:
     slots: SequenceSlots
     sampling: SamplingSlots
     counts: Counts
-    background: BackgroundWork
-    pieces: PromptPieces
     speculation: SpeculationSlots | None = None
-    waiting: WaitingSequences = field(default_factory=WaitingSequences)
-    running: list[Sequence] = field(default_factory=list)
-    late: list[Sequence] = field(default_factory=list)  # of those that run: they wait for a mask
+    background: BackgroundWork = field(init=False)
+    pieces: PromptPieces = field(init=False)
+    waiting: WaitingSequences = field(init=False, default_factory=WaitingSequences)
+    running: list[Sequence] = field(init=False, default_factory=list)
+    late: list[Sequence] = field(init=False, default_factory=list)  # of those that run: they wait for a mask
+
+    def __post_init__(self) -> None:
+        self.background = BackgroundWork(self.settings.max_background_tokens)
+        self.pieces = PromptPieces(self.settings.max_step_s)
 
     def add(self, sequence: Sequence) -> None:
         self.waiting.add(sequence)

@@ -57,7 +57,7 @@ class Draft(Speculator):
 
     def use_session(self, session: DecoderSession) -> None:
         self.session = session
-        self._drafted = DraftCacheState(session.block_tokens)
+        self._drafted = DraftCacheState(session.shape.block_tokens)
         self._cost = StepCost()
         self._policy = DraftPolicy(self.num_draft_tokens, self.config.adaptive, self._cost)
         self._largest = 0
@@ -97,7 +97,7 @@ class Draft(Speculator):
     def _longest(self, step: Step) -> NDArray[np.int32]:
         """How many draft tokens the draft's own context allows each sequence: int32[num_seqs]."""
         return np.asarray(
-            np.clip(self.session.max_context - step.num_past, 0, self.num_draft_tokens), np.int32
+            np.clip(self.session.shape.max_context - step.num_past, 0, self.num_draft_tokens), np.int32
         )
 
     def _input(
@@ -116,7 +116,7 @@ class Draft(Speculator):
         ends = step.num_past + np.diff(step.starts)
         speculators = np.flatnonzero(counts)
         wanted = speculators[np.argsort(ends[speculators] - computed[speculators], kind="stable")]
-        prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.max_context))
+        prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.shape.max_context))
         if len(prompts) and self._policy.wants_prompts(step, speculation):
             known = [seq for seq in prompts.tolist() if len(token_ids[slots[seq]]) >= ends[seq]]
             wanted = np.concatenate([wanted, np.array(known, np.int64)])
@@ -137,7 +137,7 @@ class Draft(Speculator):
     def _draft(self, context: StepContext, draft_input: DraftInput, counts: NDArray[np.int64]) -> DraftTokens:
         """Run the draft once for each draft position, over the sequences that want one more token."""
         step = context.step
-        vocab_size = min(self.session.vocab_size, context.sampling.vocab_size)
+        vocab_size = min(self.session.shape.vocab_size, context.sampling.vocab_size)
         draft_tokens = DraftTokens(context, vocab_size, self.session.ops)
         values, seconds = self._run(step, draft_input, moves=True)
         seqs = draft_input.seqs[draft_input.asks]
@@ -158,8 +158,8 @@ class Draft(Speculator):
 
     def _run(self, step: Step, draft_input: DraftInput, moves: bool) -> tuple[Any, float]:
         began = perf_counter()
-        np.minimum(draft_input.token_ids, self.session.vocab_size - 1, out=draft_input.token_ids)
-        run = draft_step(step, draft_input, self.session.block_tokens, moves)
+        np.minimum(draft_input.token_ids, self.session.shape.vocab_size - 1, out=draft_input.token_ids)
+        run = draft_step(step, draft_input, self.session.shape.block_tokens, moves)
         values = self.session.run(run)
         self._drafted.write(run)
         return values, perf_counter() - began
@@ -167,18 +167,19 @@ class Draft(Speculator):
 
 def check_draft(draft: DecoderSession, target: DecoderSession) -> None:
     """Raise ValueError where a draft cannot share the blocks of its target, or has another vocabulary."""
-    if draft.state_bytes:
+    own, other = draft.shape, target.shape
+    if own.state_bytes:
         raise ValueError(
             "the draft keeps recurrent states, which cannot follow the blocks of its target: take a draft of "
             "attention alone, or a `lookup` line"
         )
-    if draft.block_tokens != target.block_tokens:
+    if own.block_tokens != other.block_tokens:
         raise ValueError(
-            f"the draft's blocks hold {draft.block_tokens} tokens, the model's {target.block_tokens}; "
+            f"the draft's blocks hold {own.block_tokens} tokens, the model's {other.block_tokens}; "
             "they must be equal: give both the same engine, device and kv_cache"
         )
-    if abs(draft.vocab_size - target.vocab_size) >= PADDING:
+    if abs(own.vocab_size - other.vocab_size) >= PADDING:
         raise ValueError(
-            f"the draft has {draft.vocab_size} tokens, the model {target.vocab_size}:  "
+            f"the draft has {own.vocab_size} tokens, the model {other.vocab_size}:  "
             "a draft needs a model of the same tokenizer"
         )

@@ -11,8 +11,9 @@ from engine_invariants import snapshot, violations
 from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.lookup import Lookup
@@ -47,8 +48,9 @@ def engine_of(
         return sample(Logits(session.run(context.step), context))
 
     settings = EngineSettings(max_sequences=8, max_step_tokens=24, num_draft_tokens=4 * speculates)
-    limits = session.block_tokens, session.vocab_size, session.max_context
-    engine = GenerationEngine(body, settings, NUM_BLOCKS, *limits, frozenset(), adapters=session)
+    engine = GenerationEngine(
+        StepBody(body, adapters=session), settings, session.shape, CacheSize(NUM_BLOCKS), frozenset()
+    )
     for name, weights in adapters.items():
         engine.put_adapter(NUMBERS[name], weights)
     return engine

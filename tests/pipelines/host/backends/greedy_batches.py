@@ -8,8 +8,9 @@ from engine_invariants import snapshot, violations
 
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import Sampled, Step
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -28,17 +29,14 @@ def greedy_engine(
         return Sampled(session.run(context.step).argmax(axis=1), [])
 
     session.reserve(CHUNK_TOKENS, MAX_SEQUENCES)
-    num_states = 3 * MAX_SEQUENCES if session.state_bytes else 0
+    num_states = 3 * MAX_SEQUENCES if session.shape.state_bytes else 0
     session.allocate(num_blocks, num_states=num_states)
     return GenerationEngine(
-        body,
+        StepBody(body),
         EngineSettings(MAX_SEQUENCES, CHUNK_TOKENS),
-        num_blocks,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
+        session.shape,
+        CacheSize(num_blocks, num_states),
         frozenset(),
-        num_states=num_states,
     )
 
 

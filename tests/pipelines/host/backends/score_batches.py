@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits as StepLogits
 from pipelines.host.sampling.step_context import StepContext
@@ -31,9 +32,7 @@ def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> Gene
 
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(8, CHUNK_TOKENS, reuse_prefixes, MAX_SCORED)
-    return GenerationEngine(
-        body, settings, NUM_BLOCKS, session.block_tokens, session.vocab_size, session.max_context, frozenset()
-    )
+    return GenerationEngine(StepBody(body), settings, session.shape, CacheSize(NUM_BLOCKS), frozenset())
 
 
 def score_alone(engine: GenerationEngine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:

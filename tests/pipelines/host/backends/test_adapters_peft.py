@@ -62,6 +62,6 @@ def test_one_prompt_has_other_tokens_and_blocks_with_each_adapter(session, recor
     own = [generate(engine, [Case(name, prompt, [])])[0] for name in (None, "a", "b")]
     assert engine.counts().prefix_hit_tokens == 0
     again = [generate(engine, [Case(name, prompt, [])])[0] for name in (None, "a", "b")]
-    assert engine.counts().prefix_hit_tokens >= 3 * (len(prompt) // engine.limits.block_tokens - 1)
+    assert engine.counts().prefix_hit_tokens >= 3 * (len(prompt) // engine.limits.model.block_tokens - 1)
     assert own == again
     assert len({tuple(text) for text in own}) == 3

@@ -12,8 +12,9 @@ from tiny_decoders import VOCABULARY, prompts
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import Beams, SamplingParams
@@ -67,9 +68,7 @@ def engine(exported_onnx: Any) -> Any:
 
     session.allocate(100)
     settings = EngineSettings(max_sequences=10, max_step_tokens=40, reuse_prefixes=True)
-    yield GenerationEngine(
-        body, settings, 100, session.block_tokens, session.vocab_size, session.max_context, EOS
-    )
+    yield GenerationEngine(StepBody(body), settings, session.shape, CacheSize(100), EOS)
     session.close()
 
 

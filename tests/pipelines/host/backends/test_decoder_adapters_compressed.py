@@ -60,7 +60,7 @@ def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, reco
 
 
 def logits(session, adapter: int, prompt: list[int]) -> np.ndarray:
-    blocks = list(range(-(-len(prompt) // session.block_tokens)))
+    blocks = list(range(-(-len(prompt) // session.shape.block_tokens)))
     alone = step(prompt, 0, blocks, list(range(len(prompt))))
     return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
 

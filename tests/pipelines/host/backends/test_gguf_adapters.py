@@ -31,7 +31,7 @@ ENGINES = {
 
 def logits(session, adapter):
     """Those of every token of the prompt."""
-    blocks = list(range(-(-NUM_IDS // session.block_tokens)))
+    blocks = list(range(-(-NUM_IDS // session.shape.block_tokens)))
     alone = step(ids(), 0, blocks, list(range(NUM_IDS)))
     return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
 

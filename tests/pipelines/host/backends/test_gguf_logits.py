@@ -93,7 +93,7 @@ def given(engine, source, folder):
     try:
         session.reserve(NUM_IDS, 1)
         session.allocate(8)
-        blocks = list(range(-(-NUM_IDS // session.block_tokens)))
+        blocks = list(range(-(-NUM_IDS // session.shape.block_tokens)))
         first = session.run(step(ids()[:CHUNK], 0, blocks, list(range(CHUNK)))).copy()
         rest = session.run(step(ids()[CHUNK:], CHUNK, blocks, list(range(NUM_IDS - CHUNK))))
         return np.concatenate([first, rest])

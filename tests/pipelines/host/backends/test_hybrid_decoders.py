@@ -17,8 +17,9 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.lookup import Lookup
@@ -65,16 +66,13 @@ def engine(
         return sample(Logits(session.run(context.step), context, session.ops))
 
     return GenerationEngine(
-        body,
+        StepBody(body),
         EngineSettings(
             NUM_SLOTS, max_step_tokens, reuse_prefixes, num_draft_tokens=DRAFT_TOKENS if speculate else 0
         ),
-        num_blocks,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
+        session.shape,
+        CacheSize(num_blocks, NUM_STATES),
         frozenset(),
-        num_states=NUM_STATES,
     )
 
 
@@ -234,8 +232,8 @@ def test_rows_are_those_of_the_step_and_of_its_padding(session):
 
 
 def test_facts_name_the_size_of_a_state(session):
-    assert session.state_bytes == sum(table[0].nbytes for table in session._states.bytes.values()) > 0
-    assert session.describe()["state_bytes"] == str(session.state_bytes)
+    assert session.shape.state_bytes == sum(table[0].nbytes for table in session._states.bytes.values()) > 0
+    assert session.describe()["state_bytes"] == str(session.shape.state_bytes)
 
 
 def test_a_state_that_does_not_page_is_refused_by_name(family, tmp_path):

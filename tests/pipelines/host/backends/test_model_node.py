@@ -45,7 +45,7 @@ def fake(tmp_path) -> Path:
 def test_the_fake_device_opens_a_fake_session(fake):
     session = open_decoder(fake / "fake.json", Model.Config(path="fake.json", device="fake").settings())
     assert isinstance(session, FakeSession)
-    assert session.vocab_size == 11
+    assert session.shape.vocab_size == 11
 
 
 def test_a_node_shares_its_session_by_file_and_settings(fake):
@@ -53,7 +53,7 @@ def test_a_node_shares_its_session_by_file_and_settings(fake):
     node, resources = Model(config, fake), Shared()
     node.load(resources)
     assert resources.asked == [(open_decoder, fake / "fake.json", (config.settings(),))]
-    assert node.session.vocab_size == 11
+    assert node.session.shape.vocab_size == 11
 
 
 def test_logits_come_with_their_step(fake):

@@ -12,7 +12,8 @@ from tiny_decoders import prompts, write_decoder
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.draft import Draft
@@ -33,8 +34,7 @@ def speculating_engine(
 
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_draft_tokens=4)
-    limits = session.block_tokens, session.vocab_size, session.max_context
-    return GenerationEngine(body, settings, NUM_BLOCKS, *limits, frozenset())
+    return GenerationEngine(StepBody(body), settings, session.shape, CacheSize(NUM_BLOCKS), frozenset())
 
 
 def draft(folder: Path) -> Draft:

@@ -31,7 +31,7 @@ def start(session: DecoderSession, path: Path | None) -> GenerationEngine:
     """An engine, with a file of prefixes where there is a path."""
     engine = greedy_engine(session, NUM_BLOCKS)
     if path is not None:
-        opened = partial(SlotFile, path, {}, session.block_bytes, 1 << 24)
+        opened = partial(SlotFile, path, {}, session.shape.block_bytes, 1 << 24)
         engine.store_prefixes(PrefixFile(opened, "tiny"), session, 64)
     return engine
 
@@ -59,7 +59,7 @@ def check(opened: Callable[[], DecoderSession], tmp_path: Path) -> None:
         kept.append(ask(engine, question))
         engine.close()
         session.close()
-    whole_blocks = len(SYSTEM) // session.block_tokens * session.block_tokens
+    whole_blocks = len(SYSTEM) // session.shape.block_tokens * session.shape.block_tokens
     assert [cached for _, cached in kept] == [whole_blocks, whole_blocks]
 
     session = opened()
@@ -71,10 +71,10 @@ def check(opened: Callable[[], DecoderSession], tmp_path: Path) -> None:
     session = opened()
     engine = start(session, path)
     assert ask(engine, [8, 9]) == kept[1]
-    assert engine.counts().prefix_blocks_read == whole_blocks // session.block_tokens
+    assert engine.counts().prefix_blocks_read == whole_blocks // session.shape.block_tokens
     for block in range(3):
         content = session.read_block(block)
-        assert (content.dtype, content.shape) == (np.uint8, (session.block_bytes,))
+        assert (content.dtype, content.shape) == (np.uint8, (session.shape.block_bytes,))
     engine.close()
     session.close()
 

@@ -18,8 +18,9 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import Beams, SamplingParams
@@ -99,15 +100,11 @@ def run_together(session, frames):
     def body(context: StepContext):
         return sample(Logits(session.run(context.step), context))
 
-    num_blocks = 9 if session.block_tokens == 16 else 6
+    num_blocks = 9 if session.shape.block_tokens == 16 else 6
     settings = EngineSettings(max_sequences=6, max_step_tokens=7)
     session.reserve(settings.max_step_tokens, settings.max_sequences)
     session.allocate(num_blocks)
-    engine = GenerationEngine(
-        *(body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context),
-        frozenset(),
-        frame_size=session.frame_size,
-    )
+    engine = GenerationEngine(StepBody(body), settings, session.shape, CacheSize(num_blocks), frozenset())
     found, arriving = {}, list(enumerate(CASES))
     while arriving or engine.has_work:
         if arriving:
@@ -139,7 +136,7 @@ def test_tokens_equal_transformers(name, engine, written):
     found, counts = run_together(session, encoded(folder, engine))
     session.close()
     assert found == wanted
-    assert session.frame_size == WIDTH
+    assert session.shape.encoder_hidden_size == WIDTH
     assert counts.blocks_used == 0
     assert counts.preemptions > 5
     texts = [tokens for (key, _), tokens in wanted.items() if CASES[key][1] == 1]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from engine_invariants import snapshot, violations
 from numpy.typing import NDArray
 
 from ops import numpy_ops
+from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 from pipelines.host.contracts.step import NO_STATE, Sampled, Step
-from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -26,6 +29,9 @@ from pipelines.wire.requests import Origin
 from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB_SIZE = 97
+SETTING_NAMES = {each.name for each in dataclasses.fields(EngineSettings)}
+SETTINGS: dict[str, Any] = {"max_sequences": 4, "max_step_tokens": 16}
+SESSION: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "block_tokens": 4, "max_context": 200}
 
 
 @dataclass
@@ -45,45 +51,18 @@ class Rig:
 
     def __init__(
         self,
-        max_sequences: int = 4,
-        max_step_tokens: int = 16,
         num_blocks: int = 64,
-        block_tokens: int = 4,
-        max_context: int = 200,
-        eos_token_ids: frozenset[int] = frozenset(),
-        reuse_prefixes: bool = True,
-        poison: int | None = None,
         num_host_blocks: int = 0,
-        max_scored_tokens: int = 128,
-        num_draft_tokens: int = 0,
-        keeps_states: bool = False,
         num_stored_states: int = 8,
-        frame_size: int = 0,
-        row_size: int = 0,
-        position_axes: int = 1,
-        whole_images: bool = False,
-        num_products: int = 0,
+        eos_token_ids: frozenset[int] = frozenset(),
+        **more: Any,
     ) -> None:
-        self.session = FakeSession(
-            *(VOCAB_SIZE, block_tokens, max_context),
-            poison=poison,
-            keeps_states=keeps_states,
-            frame_size=frame_size,
-            row_size=row_size,
-            position_axes=position_axes,
-            whole_images=whole_images,
-            num_products=num_products,
-        )
-        self.session.reserve(max_step_tokens, max_sequences)
-        num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
+        """`more`: fields of the engine's settings and of its session."""
+        settings = EngineSettings(**SETTINGS | {name: more.pop(name) for name in SETTING_NAMES & {*more}})
+        self.session = FakeSession(**SESSION | more)
+        self.session.reserve(settings.max_step_tokens, settings.max_sequences)
+        num_states = 2 * settings.max_sequences + num_stored_states if self.session.keeps_states else 0
         self.session.allocate(num_blocks, num_host_blocks, num_states)
-        settings = EngineSettings(
-            max_sequences,
-            max_step_tokens,
-            reuse_prefixes,
-            max_scored_tokens,
-            num_draft_tokens,
-        )
         self.draft_token: Callable[[StepContext], StepContext] = lambda context: context
         self.before: Callable[[StepContext], None] = lambda context: None
         self.after: Callable[[Step], None] = lambda step: None
@@ -91,20 +70,11 @@ class Rig:
         self.steps: list[Step] = []
         self.texts: dict[tuple[Hashable, int], Text] = {}
         self.engine = GenerationEngine(
-            self._body,
+            StepBody(self._body, self.session if self.session.num_products else WithoutAdapters()),
             settings,
-            num_blocks,
-            block_tokens,
-            VOCAB_SIZE,
-            max_context,
+            self.session.shape,
+            CacheSize(num_blocks, num_states, num_host_blocks),
             eos_token_ids,
-            num_host_blocks,
-            num_states,
-            frame_size,
-            row_size,
-            position_axes,
-            whole_images,
-            adapters=self.session if num_products else None,
         )
 
     def _body(self, context: StepContext) -> Sampled:
@@ -183,7 +153,7 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     assert step.starts[0] == 0
     assert (counts >= 1).all()
     assert step.num_tokens == step.starts[-1] == len(step.positions) <= limits.max_step_tokens
-    assert (step.num_past + counts <= step.num_blocks * session.block_tokens).all()
+    assert (step.num_past + counts <= step.num_blocks * session.shape.block_tokens).all()
     assert step.max_context == (step.num_past + counts).max()
     assert step.block_table.shape == (step.num_seqs, step.num_blocks.max())
     within = np.concatenate(
@@ -238,19 +208,19 @@ def check_states(step: Step, session: FakeSession) -> None:
 def check_frames(step: Step, session: FakeSession) -> None:
     """What `Step` promises of the frames of an encoder, which only some models attend to."""
     assert step.frame_slots.dtype == step.frame_table.dtype == step.num_frames.dtype == np.int32
-    assert step.new_frames.shape == (len(step.frame_slots), session.frame_size)
-    if not session.frame_size:
+    assert step.new_frames.shape == (len(step.frame_slots), session.shape.encoder_hidden_size)
+    if not session.shape.encoder_hidden_size:
         assert step.frame_table.shape == (0, 0)
         assert not len(step.num_frames)
         return
     assert (step.num_frames >= 1).all()
-    assert (step.num_frames <= step.frame_table.shape[1] * session.block_tokens).all()
+    assert (step.num_frames <= step.frame_table.shape[1] * session.shape.block_tokens).all()
     assert len(np.unique(step.frame_slots)) == len(step.frame_slots)
-    written = set((step.frame_slots // session.block_tokens).tolist())
+    written = set((step.frame_slots // session.shape.block_tokens).tolist())
     read = {
         block
         for blocks, num_frames in zip(step.frame_table, step.num_frames, strict=True)
-        for block in blocks[: -(-num_frames // session.block_tokens)].tolist()
+        for block in blocks[: -(-num_frames // session.shape.block_tokens)].tolist()
     }
     assert written <= read
     assert not read & set(step.copies[:, 1].tolist())

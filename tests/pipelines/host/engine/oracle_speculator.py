@@ -62,7 +62,7 @@ def check_room(step: Step, rig: Rig) -> None:
     assert (step.draft_budget >= 0).all()
     assert (counts[step.draft_budget > 0] == 1).all()
     reach = step.num_past + counts + step.draft_budget
-    assert (reach <= step.num_blocks * rig.session.block_tokens).all()
+    assert (reach <= step.num_blocks * rig.session.shape.block_tokens).all()
     assert (reach < rig.engine.limits.max_context + 1).all()
     assert step.num_tokens + step.draft_budget.sum() <= limits.max_step_tokens
     assert step.num_scored + step.draft_budget.sum() <= limits.max_scored_tokens

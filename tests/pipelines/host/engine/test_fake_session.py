@@ -24,7 +24,7 @@ def session_after_a_prompt() -> tuple[FakeSession, Rig]:
 def test_it_is_a_decoder_session():
     session: DecoderSession = FakeSession(block_tokens=8)
     session.allocate(3)
-    assert session.block_bytes * 3 == session.cache.nbytes  # type: ignore[attr-defined]
+    assert session.shape.block_bytes * 3 == session.cache.nbytes  # type: ignore[attr-defined]
     assert session.describe()["device"] == "fake"
     session.close()
 

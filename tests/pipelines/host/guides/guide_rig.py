@@ -10,8 +10,9 @@ import numpy as np
 from pipelines.grammars.grammar_text import grammar_of_format
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import GenerationEngine, Output
+from pipelines.host.engine.generation_engine import GenerationEngine, Output, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.guides.token_tables import TokenTable
@@ -74,7 +75,7 @@ class GuidedRig:
     def __init__(self, node: Grammar, session=None, max_sequences=4, max_step_tokens=64, **more):
         self.node = node
         self.session = session or FakeSession(VOCAB_SIZE, block_tokens=8, max_context=400)
-        num_blocks = more.pop("num_blocks", 400)
+        num_blocks, ends = more.pop("num_blocks", 400), more.pop("ends", ENDS)
         self.session.allocate(num_blocks, more.get("num_host_blocks", 0))
         settings = EngineSettings(
             max_sequences,
@@ -83,14 +84,11 @@ class GuidedRig:
             num_draft_tokens=more.pop("num_draft_tokens", 0),
         )
         self.engine = GenerationEngine(
-            self._body,
+            StepBody(self._body),
             settings,
-            num_blocks,
-            self.session.block_tokens,
-            VOCAB_SIZE,
-            self.session.max_context,
-            more.pop("ends", ENDS),
-            **more,
+            self.session.shape,
+            CacheSize(num_blocks, **more),
+            ends,
         )
         self.outputs: dict = {}
         self.endings: dict[tuple, Output] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.submission_checks import Limits
@@ -17,7 +18,7 @@ def test_an_image_of_256_tokens_needs_twice_as_many_beside_those_that_decode(ste
     encoder.bounds, encoder.per_token = Bounds(256, 0, output_size=8), True
     room = EngineSettings(max_sequences=64, max_step_tokens=step_tokens).max_uncut
     for whole in (0, room):
-        limits = Limits(64, 320, 512, 4096, 32, row_size=8, max_uncut=whole)
+        limits = Limits(64, ModelShape(320, 512, 32, inputs_embeds_size=8), 4096, max_uncut=whole)
         fault = context_checks._too_large(limits, encoder)
         if whole and refused:
             assert fault is not None

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
@@ -37,7 +38,7 @@ class Decoding:
         self._session.allocate(num_blocks)
         settings = EngineSettings(num_seqs, PROMPT_STEP_TOKENS, reuse_prefixes=False)
         self._engine = GenerationEngine(
-            self._body, settings, num_blocks, BLOCK_TOKENS, NUM_WORDS, length, frozenset()
+            StepBody(self._body), settings, self._session.shape, CacheSize(num_blocks), frozenset()
         )
         params = SamplingParams(max_tokens=max_tokens, ignore_eos=True, temperature=0.0)
         for number in range(num_seqs):

@@ -96,7 +96,7 @@ class Sides:
             num_blocks += self.engines[name].counts().blocks_total
         session = self.bodies[PLAIN].sessions[-1]
         session.allocate(num_blocks)
-        self.vocab_size = session.vocab_size
+        self.vocab_size = session.shape.vocab_size
         file = self.model.path / "tokenizer.json"
         self.tokenizer = open_tokenizer(file if file.exists() else self.model.path / "model" / file.name)
         self._write = grammar_writer(self.tokenizer)

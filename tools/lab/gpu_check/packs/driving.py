@@ -12,9 +12,10 @@ from typing import NamedTuple
 from pipelines.adapters.weights import BASE, AdapterWeights
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.outputs import Output
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
@@ -71,15 +72,11 @@ def engine(
     """An engine over the session's cache that holds these adapters, by their load numbers."""
     settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
     made = GenerationEngine(
-        compute or body(session),
+        StepBody(compute or body(session), adapters=session),
         settings,
-        room.num_blocks,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
+        session.shape,
+        CacheSize(room.num_blocks, num_host_blocks=room.num_host_blocks),
         frozenset(),
-        room.num_host_blocks,
-        adapters=session,
     )
     for number, weights in adapters.items():
         made.put_adapter(number, weights)

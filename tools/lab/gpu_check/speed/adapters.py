@@ -42,7 +42,7 @@ def check_adapter_speed(setting: Setting) -> None:
 
 
 def _blocks(session: Any) -> int:
-    return -(-(CONTEXT + NEW_TOKENS) // int(session.block_tokens)) + 1
+    return -(-(CONTEXT + NEW_TOKENS) // int(session.shape.block_tokens)) + 1
 
 
 def _times(session: Any, shape: Shape, batch: int, has_room: bool) -> dict[str, float]:

@@ -120,7 +120,7 @@ def _check(name: str, setting: Setting) -> None:
 def _session(written: ModelWithWeights, most: int, graphs: bool, setting: Setting) -> Iterator[Any]:
     begin = time.perf_counter()
     with cuda_session(written, graphs=graphs, max_tokens=LONG_STEP, max_sequences=most) as session:
-        session.allocate(_blocks(most, session.block_tokens))
+        session.allocate(_blocks(most, session.shape.block_tokens))
         setting.say(f"session opened in {time.perf_counter() - begin:.0f} s: {dict(session.describe())}")
         yield session
 
@@ -145,7 +145,8 @@ def measure(session: Any, shape: Shape, batch: int, gb_s: float, graphs: bool, s
 
 
 def _room(session: Any, batch: int) -> EngineLimits:
-    return EngineLimits(_blocks(batch, session.block_tokens), max_sequences=batch, max_step_tokens=LONG_STEP)
+    num_blocks = _blocks(batch, session.shape.block_tokens)
+    return EngineLimits(num_blocks, max_sequences=batch, max_step_tokens=LONG_STEP)
 
 
 def _wait() -> None:

@@ -42,6 +42,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
 )
 from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Step
 from pipelines.onnx_format.decoder_format import (
     CONTEXT_FRAMES,
@@ -83,27 +84,28 @@ class OnnxCpuSession:
 
     ops: SamplingOps = numpy_ops
     can_swap = False
-    state_bytes = 0
     step_times_s = NO_STEP_TIMES
     shape_change_s = 0.0
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()
         decoder = read_decoder(path)
-        self.block_tokens = settings.block_tokens
-        self.vocab_size = decoder.vocab_size
-        self.max_context = decoder.max_context
-        self.frame_size, self.max_frames = decoder.frame_size, decoder.max_frames
-        self.row_size, self.position_axes, self.whole_images = 0, 1, False
-        self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
-        self.block_bytes = self._layout.block_bytes
+        self._layout = OnnxCpuCacheLayout(decoder.layers, settings.block_tokens, decoder.element_type)
+        self.shape = ModelShape(
+            vocab_size=decoder.vocab_size,
+            max_context=decoder.max_context,
+            block_tokens=settings.block_tokens,
+            block_bytes=self._layout.block_bytes,
+            encoder_hidden_size=decoder.frame_size,
+            max_encoder_states=decoder.max_frames,
+        )
         self._costs = _costs(decoder)
         self.products = {}
         if settings.targets is not None:
             graph = decoder.model.graph
             self.products = add_low_rank(graph, settings.targets)
             self.products |= add_low_rank_ends(graph, settings.targets)
-            check_products(path, self.products, self.frame_size)
+            check_products(path, self.products, self.shape.encoder_hidden_size)
         self._adapters = AdapterInputs(self.products, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
         self._cache: OnnxCpuCache | None = None
@@ -113,8 +115,8 @@ class OnnxCpuSession:
             "device": "cpu",
             "precision": decoder.element_type,
             "kv_cache": decoder.element_type,
-            "block_tokens": str(self.block_tokens),
-            "block_bytes": str(self.block_bytes),
+            "block_tokens": str(self.shape.block_tokens),
+            "block_bytes": str(self.shape.block_bytes),
         }
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
@@ -130,17 +132,17 @@ class OnnxCpuSession:
         self._cache.bind(self._binding)
         self._adapters.reset()
         self._adapters.none()
-        self._logits = np.empty((1, self.vocab_size), np.float32)
-        self._compute(_first_call(self._spare_block, self.frame_size))
+        self._logits = np.empty((1, self.shape.vocab_size), np.float32)
+        self._compute(_first_call(self._spare_block, self.shape.encoder_hidden_size))
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._cache is not None, "run comes between allocate and close"
         if len(step.copies):
             self._cache.copy(step.copies)
-        self._cache.clear(newly_started_blocks(step, self.block_tokens))
+        self._cache.clear(newly_started_blocks(step, self.shape.block_tokens))
         if len(self._logits) <= step.num_logits:
-            self._logits = np.empty((2 * step.num_logits, self.vocab_size), np.float32)
-        for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
+            self._logits = np.empty((2 * step.num_logits, self.shape.vocab_size), np.float32)
+        for call in plan_calls(step, self.shape.block_tokens, self._spare_block, self._costs):
             starts = call.inputs[CUMULATIVE]
             adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
             logit_rows = call.inputs[LOGITS_INDICES]
@@ -154,10 +156,10 @@ class OnnxCpuSession:
         assert self._binding is not None
         rows, count = call.logits, len(call.logits)
         together = count and rows[-1] - rows[0] == count - 1
-        into = self._logits[rows[0] :] if together else np.empty((max(count, 1), self.vocab_size), np.float32)
+        shape = [max(count, 1), self.shape.vocab_size]
+        into = self._logits[rows[0] :] if together else np.empty(shape, np.float32)
         for name, array in call.inputs.items():
             self._bind(name, array)
-        shape = [max(count, 1), self.vocab_size]
         self._binding.bind_output(LOGITS, "cpu", 0, np.float32, shape, into.ctypes.data)
         self._session.run_with_iobinding(self._binding)
         if count and not together:

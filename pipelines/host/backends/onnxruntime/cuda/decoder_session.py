@@ -41,6 +41,7 @@ from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_boun
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, version
 from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Step
 
 CACHE_SHARE = 0.9
@@ -62,10 +63,6 @@ class OnnxCudaSession:
     """
 
     can_swap = True
-    state_bytes = 0
-    frame_size = max_frames = row_size = 0
-    position_axes = 1
-    whole_images = False
     step_times_s = NO_STEP_TIMES
     shape_change_s = 0.0
     ops: CudaSamplingOps
@@ -84,12 +81,17 @@ class OnnxCudaSession:
         room: AdapterRoom | None = None,
     ) -> None:
         """`room`: where products of the graph have room for adapters, for how many."""
-        self.vocab_size, self.max_context = lowered.vocab_size, lowered.max_context
-        self.block_tokens = lowered.block_tokens
         self._layout = OnnxCudaCacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
-        self.block_bytes = self._layout.block_bytes
-        self._columns = padded_columns(-(-self.max_context // self.block_tokens))
-        self._limits = PartLimits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
+        self.shape = ModelShape(
+            vocab_size=lowered.vocab_size,
+            max_context=lowered.max_context,
+            block_tokens=lowered.block_tokens,
+            block_bytes=self._layout.block_bytes,
+        )
+        self._columns = padded_columns(-(-lowered.max_context // lowered.block_tokens))
+        self._limits = PartLimits(
+            MAX_BATCH, self._columns * lowered.block_tokens if lowered.gathers else None
+        )
         self._adapted, self._room = lowered.adapted, room
         self.products = {each.name: ProductShape(each.size_in, each.size_out) for each in lowered.adapted}
         self._device, self._runtime = device, runtime
@@ -115,15 +117,15 @@ class OnnxCudaSession:
             what += f", and {self._room.max_loaded} adapters of rank {self._room.max_rank} (`adapters`)"
         with CAPTURE_LOCK.device_calls(), self._loading(what):
             self._step_inputs = StepInputBuffers(self._device, max_tokens, rows, self._columns)
-            self._logits = self._device.empty((rows + max_scored + 1, self.vocab_size), np.float32)
+            self._logits = self._device.empty((rows + max_scored + 1, self.shape.vocab_size), np.float32)
             self._pools = AdapterPools(self._device, self._adapted, self._room)
             self._place_cache(0)
             sizes = max_tokens, max_sequences, max_scored
             for adapter in (EVERY, BASE) if self.products else (BASE,):
-                for step in largest_steps(*sizes, self.max_context, self._columns, adapter):
+                for step in largest_steps(*sizes, self.shape.max_context, self._columns, adapter):
                     for part in split_step(step, self._limits):
                         self._compute(part)
-            self.ops.reserve(rows + max_scored, self.vocab_size)
+            self.ops.reserve(rows + max_scored, self.shape.vocab_size)
             self._device.synchronize()
             free, _ = self._device.free_bytes()
         return int(free * CACHE_SHARE)
@@ -183,7 +185,7 @@ class OnnxCudaSession:
         """Allocate the shape's own arrays and bindings, whose addresses never change."""
         batch, columns, first_row, rank = shape
         bound = self._bindings.new()
-        bound.bounds[:] = attention_bounds(shape, self.block_tokens)
+        bound.bounds[:] = attention_bounds(shape, self.shape.block_tokens)
         inputs = new_step_inputs(self._device, batch, batch, columns, batch)
         adapters = self._pools.new_inputs(batch, rank)
         self._bindings.fill(bound, inputs, adapters, self._logits[first_row : first_row + batch])
@@ -220,20 +222,20 @@ class OnnxCudaSession:
         inputs = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
         adapters = self._pools.fill(step.adapters, step.starts, step.num_tokens)
         longest = 1 << (int(np.diff(step.starts).max()) - 1).bit_length()
-        self._eager.bounds[:] = longest, columns * self.block_tokens, step.max_context
+        self._eager.bounds[:] = longest, columns * self.shape.block_tokens, step.max_context
         rows = self._logits[part.first_logit : part.first_logit + max(step.num_logits, 1)]
         self._bindings.fill(self._eager, inputs, adapters, rows)
         self._bindings.run(self._eager, NO_GRAPH)
 
     def _num_columns(self, step: Step) -> int:
         """Blocks of the longest context; the table may be wider."""
-        return -(-step.max_context // self.block_tokens)
+        return -(-step.max_context // self.shape.block_tokens)
 
     def _fill(
         self, step: Step, tokens: int, sequences: int, columns: int, into: StepInputs | None
     ) -> StepInputs:
-        scratch = self._bindings.cache.scratch
-        return self._step_inputs.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
+        scratch, block_tokens = self._bindings.cache.scratch, self.shape.block_tokens
+        return self._step_inputs.bind(step, block_tokens, tokens, sequences, columns, scratch, into=into)
 
     # Blocks
 
@@ -281,8 +283,8 @@ class OnnxCudaSession:
             "device": self._device.name,
             "precision": lowered.element_type,
             "kv_cache": lowered.kv_cache,
-            "block_tokens": str(self.block_tokens),
-            "block_bytes": str(self.block_bytes),
+            "block_tokens": str(self.shape.block_tokens),
+            "block_bytes": str(self.shape.block_bytes),
         }
 
     def close(self) -> None:

@@ -42,6 +42,7 @@ from pipelines.host.backends.openvino.paging.step_inputs import (
     warmup_shapes,
 )
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Step
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
@@ -87,22 +88,16 @@ class OpenVINOSession:
         self._max_tokens = 0
         self._retained = settings.retained
         read = read or read_decoder(path, settings)
-        model, self.max_context, self._files = read.model, read.max_context, read.files
-        self.frame_size, self.max_frames = read.frame_size, read.max_frames
-        self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
-        self.whole_images = read.embedded.whole_images
+        self._files = read.files
         self._rows = RowInputs(read.embedded)
-        if self.frame_size or settings.headless:
+        if read.frame_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = _whole_cache(settings)
         with release_pages_during(self._files):
-            compiled = _compile(model, settings.device, properties)
+            compiled = _compile(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
             self._layout = OpenVINOCacheLayout(compiled)
-            self.block_tokens = self._layout.block_tokens
-            self.block_bytes = self._layout.row_bytes
             self._state_layout = TableLayout(compiled, STATE_INPUT)
-            self.state_bytes = self._state_layout.row_bytes
-            self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
+            self.shape = self._shape_of(compiled, read)
             self._facts = self._read_facts(compiled, settings.device)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
@@ -117,9 +112,23 @@ class OpenVINOSession:
         self.step_times_s: dict[int, float] = {}
         self._changes_s: list[float] = []
 
+    def _shape_of(self, compiled: ov.CompiledModel, read: ReadDecoder) -> ModelShape:
+        return ModelShape(
+            vocab_size=compiled.output(0).get_partial_shape()[-1].get_length(),
+            max_context=read.max_context,
+            block_tokens=self._layout.block_tokens,
+            block_bytes=self._layout.row_bytes,
+            state_bytes=self._state_layout.row_bytes,
+            encoder_hidden_size=read.frame_size,
+            max_encoder_states=read.max_frames,
+            inputs_embeds_size=read.embedded.row_size,
+            position_axes=read.embedded.position_axes,
+            whole_images=read.embedded.whole_images,
+        )
+
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
-        num_warm = min(max_sequences, NUM_SPARE) if self.state_bytes else max_sequences
+        num_warm = min(max_sequences, NUM_SPARE) if self.shape.state_bytes else max_sequences
         self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
         return default_cache_bytes()
 
@@ -135,7 +144,8 @@ class OpenVINOSession:
         self._frames: FrameInputs | None = None
         if frames is not None:
             compiled = _compile(as_blocks(frames.model, self._layout), device, properties)
-            self._frame_writer = FrameWriter(compiled, self._layout, self.frame_size, frames.numbers)
+            frame_size = self.shape.encoder_hidden_size
+            self._frame_writer = FrameWriter(compiled, self._layout, frame_size, frames.numbers)
 
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
@@ -163,14 +173,16 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
-        read = step if self._retained is None else without_middle(step, self._retained, self.block_tokens)
+        read = (
+            step if self._retained is None else without_middle(step, self._retained, self.shape.block_tokens)
+        )
         inputs = self._padded(step_inputs(read))
         num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
         inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
         if self._frames is not None:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
-        if self.state_bytes:
+        if self.shape.state_bytes:
             num_more = len(inputs["past_lens"]) - step.num_seqs
             inputs = inputs | self._states.step_inputs(step, num_more)
         return self._infer(inputs)[: step.num_logits]
@@ -180,7 +192,7 @@ class OpenVINOSession:
         tokens, rows = len(inputs["input_ids"]), len(inputs[LOGITS_INPUT])
         num_tokens = max(self._min_rows, min(rounded_up(tokens), max(self._max_tokens, tokens)))
         num_rows = max(self._min_rows, rounded_up(rows))
-        return padded(inputs, num_tokens, num_rows, self._spare_block, self.block_tokens)
+        return padded(inputs, num_tokens, num_rows, self._spare_block, self.shape.block_tokens)
 
     def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
         """float32[rows gathered, vocab]."""
@@ -189,7 +201,7 @@ class OpenVINOSession:
         self._inputs.write(inputs)
         self._request.infer(share_outputs=True, decode_strings=False)
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
-        return logits.reshape(-1, self.vocab_size)
+        return logits.reshape(-1, self.shape.vocab_size)
 
     def warm(self) -> bool:
         """Run one more shape of steps, the first of which takes longer; return whether more are left."""
@@ -232,11 +244,11 @@ class OpenVINOSession:
 
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> NDArray[np.float32]:
         """Run a warm-up step in the spare block; return its logits, which the next step overwrites."""
-        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
-        inputs |= self._adapters.none()
+        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.shape.block_tokens)
+        inputs |= self._rows.none | self._adapters.none()
         if self._frames is not None:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
-        if self.state_bytes:
+        if self.shape.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
         return self._infer(inputs)
 
@@ -265,9 +277,9 @@ class OpenVINOSession:
             "activation_group": str(compiled.get_property(ROUNDING)),
             "sparse_prefill": "none" if self._retained is None else "{}+{}".format(*self._retained),
             "kv_cache": self._layout.element_type,
-            "block_tokens": str(self.block_tokens),
-            "block_bytes": str(self.block_bytes),
-            "state_bytes": str(self.state_bytes),
+            "block_tokens": str(self.shape.block_tokens),
+            "block_bytes": str(self.shape.block_bytes),
+            "state_bytes": str(self.shape.state_bytes),
         }
 
     def close(self) -> None:

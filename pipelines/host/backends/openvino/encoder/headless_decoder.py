@@ -54,12 +54,13 @@ class HeadlessDecoder:
         self.products = self._session.products
         self._session.reserve(ROUNDED_TOKENS, 1)
         self._num_blocks = 0
-        self.max_tokens, self.size = self._session.max_context, self._session.vocab_size
-        self.row_size, self.position_axes = self._session.row_size, self._session.position_axes
+        shape = self._session.shape
+        self.max_tokens, self.size = shape.max_context, shape.vocab_size
+        self.row_size, self.position_axes = shape.inputs_embeds_size, shape.position_axes
         self.vocab_size = int(read_config(path.parent / "config.json")["vocab_size"])
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
-        size = self._session.block_tokens
+        size = self._session.shape.block_tokens
         counts = -(-batch.lengths // size)
         ends = np.cumsum(counts)
         self._allocate(int(ends[-1]))

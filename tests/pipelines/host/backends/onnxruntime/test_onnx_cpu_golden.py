@@ -17,9 +17,11 @@ from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
@@ -54,8 +56,9 @@ class Schedule:
         max_sequences = draw.randint(2, 6)
         settings = EngineSettings(max_sequences, max_sequences + draw.choice([2, 9, 40]), True)
         self.most_choices = min(3, max_sequences)
+        shape = ModelShape(VOCABULARY, MAX_CONTEXT, BLOCK_TOKENS)
         self.engine = GenerationEngine(
-            self.body, settings, self.num_blocks, BLOCK_TOKENS, VOCABULARY, MAX_CONTEXT, frozenset()
+            StepBody(self.body), settings, shape, CacheSize(self.num_blocks), frozenset()
         )
         self.roots = [self.ids(draw.randint(10, 50)) for _ in range(2)]
         self.asked: dict[int, tuple[list[int], SamplingParams]] = {}

@@ -42,9 +42,13 @@ def session(open_small):
 
 
 def test_facts_are_those_of_the_model(session):
-    assert (session.block_tokens, session.vocab_size, session.max_context) == (16, VOCABULARY, 512)
+    assert (session.shape.block_tokens, session.shape.vocab_size, session.shape.max_context) == (
+        16,
+        VOCABULARY,
+        512,
+    )
     layers, sides, heads, head_size, float32_bytes = 2, 2, 1, 16, 4
-    assert session.block_bytes == layers * sides * heads * 16 * head_size * float32_bytes
+    assert session.shape.block_bytes == layers * sides * heads * 16 * head_size * float32_bytes
     facts = session.describe()
     assert (facts["device"], facts["precision"], facts["kv_cache"]) == ("cpu", "f32", "f32")
     assert facts["engine"].startswith("onnxruntime 1.")
@@ -128,7 +132,7 @@ def test_a_step_is_computed_with_the_gil_released(session):
 def test_half_precision_is_close_to_full(open_small, session):
     half = open_small("f16")
     half.allocate(8)
-    assert half.block_bytes == session.block_bytes // 2
+    assert half.shape.block_bytes == session.shape.block_bytes // 2
     both = [one.run(step(PROMPT, 0, [3, 1, 2, 0], [49]))[0].copy() for one in (half, session)]
     np.testing.assert_allclose(*both, atol=0.05)
 

@@ -18,8 +18,9 @@ from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.contracts.step import Sampled, Step
-from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
@@ -43,10 +44,8 @@ class Crowd:
 
     def __post_init__(self) -> None:
         settings = EngineSettings(MAX_SEQUENCES, STEP_TOKENS, True, MAX_SCORED)
-        sizes = (self.session.block_tokens, self.session.vocab_size, self.session.max_context)
-        self.engine = GenerationEngine(
-            self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks
-        )
+        size = CacheSize(self.num_blocks, num_host_blocks=self.num_host_blocks)
+        self.engine = GenerationEngine(StepBody(self.body), settings, self.session.shape, size, frozenset())
 
     def body(self, context: StepContext) -> Sampled:
         self.steps.append(context.step)

@@ -96,7 +96,7 @@ def test_logits_equal_the_cpu_sessions(tmp_path, reference, gathers):
 def test_half_precision_lies_in_pools_of_its_bytes(tmp_path):
     session, _, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS, element_type="f16")
     full, _, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
-    assert session.block_bytes * 2 == full.block_bytes
+    assert session.shape.block_bytes * 2 == full.shape.block_bytes
     assert {pool.dtype for pool in session._bindings.cache.pools.values()} == {np.dtype(np.uint16)}
     for half, exact in zip(live(session), live(full), strict=True):
         np.testing.assert_allclose(half, exact, atol=0.02)
@@ -349,9 +349,9 @@ def test_reserve_gives_a_share_of_what_is_free(tmp_path):
 def test_block_bytes_are_those_of_the_pools(opened):
     session, _, _ = opened
     pools = session._bindings.cache.pools.values()
-    assert sum(pool.nbytes for pool in pools) == (NUM_BLOCKS + 1) * session.block_bytes
-    assert session.block_tokens == BLOCK_TOKENS
-    assert (session.vocab_size, session.max_context) == (VOCABULARY, CONTEXT)
+    assert sum(pool.nbytes for pool in pools) == (NUM_BLOCKS + 1) * session.shape.block_bytes
+    assert session.shape.block_tokens == BLOCK_TOKENS
+    assert (session.shape.vocab_size, session.shape.max_context) == (VOCABULARY, CONTEXT)
 
 
 def test_a_step_that_does_not_fit_is_a_model_error(tmp_path):
@@ -372,7 +372,7 @@ def test_close_frees_the_cache_and_may_come_twice(tmp_path):
     session.close()
     assert all(session.describe().values())
     held = sum(size for _, size in device._guarded.values())
-    assert held < session.block_bytes
+    assert held < session.shape.block_bytes
 
 
 # Faults

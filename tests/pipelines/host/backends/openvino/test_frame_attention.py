@@ -52,11 +52,11 @@ def wanted(whisper):
 @pytest.mark.parametrize("name", ENGINES)
 def test_tokens_equal_transformers(name, decoder, wanted):
     session = ENGINES[name](decoder)
-    engine = engine_over(session, 11 if session.block_tokens == 16 else 8)
+    engine = engine_over(session, 11 if session.shape.block_tokens == 16 else 8)
     found, counts = run_together(engine, CASES), engine.counts()
     session.close()
     assert found == wanted
-    assert (session.frame_size, session.max_frames) == (WIDTH, 50)
+    assert (session.shape.encoder_hidden_size, session.shape.max_encoder_states) == (WIDTH, 50)
     assert counts.blocks_used == 0
     assert counts.preemptions > 5
     assert all(len(set(tokens)) > 3 for tokens in wanted.values()), "degenerate text proves nothing"

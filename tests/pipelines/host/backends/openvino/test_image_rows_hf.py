@@ -32,8 +32,9 @@ from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEnc
 from pipelines.host.backends.openvino.paging.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
@@ -133,16 +134,11 @@ def answers(model, session, rows, adapter=None):
     """
     settings = EngineSettings(max_sequences=4, max_step_tokens=STEP_TOKENS[model.name])
     engine = GenerationEngine(
-        lambda context: sample(Logits(session.run(context.step), context)),
+        StepBody(lambda context: sample(Logits(session.run(context.step), context)), adapters=session),
         settings,
-        8,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
+        session.shape,
+        CacheSize(8),
         frozenset(),
-        row_size=session.row_size,
-        whole_images=session.whole_images,
-        adapters=session,
     )
     if adapter is not None:
         engine.put_adapter(1, adapter)
@@ -171,13 +167,13 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
     given = answers(model, session, rows)
     assert given.tokens == wanted
     assert given.counts.preemptions > 2
-    assert given.num_cached[5] == session.block_tokens
-    assert given.num_cached[7] == (0 if session.whole_images else session.block_tokens)
+    assert given.num_cached[5] == session.shape.block_tokens
+    assert given.num_cached[7] == (0 if session.shape.whole_images else session.shape.block_tokens)
     assert all(len(set(tokens)) > 5 for tokens in wanted), "degenerate text proves nothing"
     assert wanted[1] != wanted[3], "the model does not look at the image"
-    assert session.whole_images == (model.name == "gemma3")
-    if session.whole_images:
-        session._rows = RowInputs(Embedded(session.row_size))
+    assert session.shape.whole_images == (model.name == "gemma3")
+    if session.shape.whole_images:
+        session._rows = RowInputs(Embedded(session.shape.inputs_embeds_size))
         session._rows.none[KINDS] = np.empty(0, np.int32)
         unwired = answers(model, session, rows).tokens
         differing = [one != other for one, other in zip(unwired, wanted, strict=True)]

@@ -34,9 +34,9 @@ def session(exported):
 
 @pytest.mark.slow
 def test_facts_are_read_from_the_model(session):
-    assert (session.block_tokens, session.vocab_size, session.max_context) == (32, 320, 512)
+    assert (session.shape.block_tokens, session.shape.vocab_size, session.shape.max_context) == (32, 320, 512)
     layers, sides, heads, head_size, float32_bytes = 2, 2, 1, 32, 4
-    assert session.block_bytes == layers * sides * heads * 32 * head_size * float32_bytes
+    assert session.shape.block_bytes == layers * sides * heads * 32 * head_size * float32_bytes
     facts = session.describe()
     assert (facts["device"], facts["precision"], facts["kv_cache"]) == ("cpu", "f32", "f32")
 
@@ -46,8 +46,8 @@ def test_facts_are_read_from_the_model(session):
 def test_a_smaller_cache_type_takes_smaller_blocks(session, exported, kv_cache, less_than):
     path = exported("llama")[1] / "openvino_model.xml"
     small = OpenVINOSession(path, OpenVINOSettings(kv_cache=kv_cache, precision="f32"))
-    assert small.block_tokens == session.block_tokens
-    assert small.block_bytes < session.block_bytes * less_than
+    assert small.shape.block_tokens == session.shape.block_tokens
+    assert small.shape.block_bytes < session.shape.block_bytes * less_than
     small.allocate(4)
     both = [one.run(step(PROMPT, 0, [2, 1], [len(PROMPT) - 1]))[0].copy() for one in (small, session)]
     assert np.corrcoef(both)[0, 1] > 0.9

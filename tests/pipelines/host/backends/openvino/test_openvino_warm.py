@@ -10,8 +10,9 @@ from lone_steps import step
 
 from pipelines.host.backends.openvino.decoder.decoder_session import NUM_CHANGES, OpenVINOSession
 from pipelines.host.backends.openvino.paging.step_inputs import warmup_shapes
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.wire.sampling_params import SamplingParams
@@ -92,7 +93,7 @@ def test_shapes_that_are_tried_are_within_the_largest_step(sizes, expected):
 def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
     """More sequences than the pool can hold, so that they preempt each other, in steps that need no padding."""
     memory = {name: (blocks.ctypes.data, blocks.nbytes) for name, blocks in session._memory.bytes.items()}
-    assert sum(size for _, size in memory.values()) == (NUM_BLOCKS + 1) * session.block_bytes
+    assert sum(size for _, size in memory.values()) == (NUM_BLOCKS + 1) * session.shape.block_bytes
     spare = {name: blocks[NUM_BLOCKS].copy() for name, blocks in session._memory.bytes.items()}
     named: list[int] = []
 
@@ -103,13 +104,11 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
         return sample(Logits(session.run(packed), context))
 
     engine = GenerationEngine(
-        body=body,
-        settings=EngineSettings(max_sequences=8, max_step_tokens=32),
-        num_blocks=NUM_BLOCKS,
-        block_tokens=session.block_tokens,
-        vocab_size=session.vocab_size,
-        max_context=session.max_context,
-        eos_token_ids=frozenset(),
+        StepBody(body),
+        EngineSettings(max_sequences=8, max_step_tokens=32),
+        session.shape,
+        CacheSize(NUM_BLOCKS),
+        frozenset(),
     )
     for number in range(8):
         params = SamplingParams(max_tokens=40, ignore_eos=True)

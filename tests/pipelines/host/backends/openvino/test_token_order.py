@@ -39,7 +39,7 @@ def operators(session):
 
 def logits(session):
     session.reserve(len(IDS), 2)
-    session.allocate(CONTEXT // session.block_tokens)
+    session.allocate(CONTEXT // session.shape.block_tokens)
     first = session.run(step(IDS[:23], 0, [0, 1], range(23))).copy()
     rest = [session.run(step(IDS[at : at + 1], at, [0, 1], [0])).copy() for at in range(23, len(IDS))]
     return np.concatenate([first, *rest])

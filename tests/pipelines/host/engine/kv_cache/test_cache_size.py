@@ -33,14 +33,14 @@ def test_what_all_sequences_can_use_includes_their_frames():
 
 def test_states_of_sequences_drafts_and_prefixes_are_counted_against_the_memory():
     session = FakeSession(keeps_states=True, block_tokens=64)
-    budget = 100 * session.block_bytes
+    budget = 100 * session.shape.block_bytes
     plain = EngineSettings(max_sequences=4, max_step_tokens=64, reuse_prefixes=False)
     drafting = EngineSettings(max_sequences=4, max_step_tokens=64, reuse_prefixes=False, num_draft_tokens=3)
     assert device_cache(budget / GIB, plain, [session], 4000).num_states == 8
     assert device_cache(budget / GIB, drafting, [session], 4000).num_states == 11
     size = device_cache(budget / GIB, SETTINGS, [session], 4000)
     assert size.num_states == 8 + 99 * 64 // TOKENS_PER_STORED_STATE
-    assert 0 <= budget - size.num_blocks * session.block_bytes - size.num_states * STATE_BYTES < 512
+    assert 0 <= budget - size.num_blocks * session.shape.block_bytes - size.num_states * STATE_BYTES < 512
 
 
 def test_large_states_take_a_quarter_of_the_memory_at_most(monkeypatch):

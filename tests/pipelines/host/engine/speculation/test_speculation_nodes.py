@@ -32,7 +32,9 @@ class WatchedDraft:
                 path="draft.json", device="fake", num_draft_tokens=num_draft_tokens, adaptive=adaptive
             ),
         )
-        self.session = FakeSession(VOCAB_SIZE, session.block_tokens, session.max_context, dissent=dissent)
+        self.session = FakeSession(
+            VOCAB_SIZE, session.shape.block_tokens, session.shape.max_context, dissent=dissent
+        )
         self.session.allocate(len(session.cache), len(session.host_cache))
         self.running = rig.engine.scheduler.running
         self.node = Draft(config, NOWHERE)
@@ -43,7 +45,7 @@ class WatchedDraft:
         step, drafted = context.step, self.node.run(context)
         token_ids = {sequence.slot: sequence.token_ids for sequence in self.running}
         for seq, computed in enumerate(self.node._drafted.computed(step).tolist()):
-            slots = context_slots(step.block_table[seq], computed, self.session.block_tokens)
+            slots = context_slots(step.block_table[seq], computed, self.session.shape.block_tokens)
             held = self.session.cache.reshape(-1)[slots]
             assert held.tolist() == token_ids[step.slots[seq]][:computed].tolist()
         return drafted
