@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 from time import perf_counter
 
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.scheduling.background_work import BackgroundWork
+from pipelines.host.engine.scheduling.draft_budget import with_draft_budget
 from pipelines.host.engine.scheduling.prompt_pieces import PromptPieces
+from pipelines.host.engine.scheduling.seats import Seats
+from pipelines.host.engine.scheduling.step_limits import (
+    end_at_branches,
+    limit_background,
+    limit_scoring,
+    most_tokens,
+    num_scored,
+)
 from pipelines.host.engine.scheduling.step_plan import Plan
+from pipelines.host.engine.scheduling.step_room import EngineRoom, StepRoom
 from pipelines.host.engine.scheduling.tenant_shares import (
     TenantShares,
     WaitingSequences,
@@ -21,13 +30,9 @@ from pipelines.host.engine.scheduling.tenant_shares import (
 from pipelines.host.engine.sequences.policy import (
     EngineSettings,
     may_admit,
-    share_draft_budget,
     split_budget,
 )
 from pipelines.host.engine.sequences.sequence import NO_SLOT, Sequence, Slice
-from pipelines.host.engine.sequences.slots import SequenceSlots
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 
 
@@ -54,10 +59,8 @@ class StepScheduler:
 
     settings: EngineSettings
     cache: Cache
-    slots: SequenceSlots
-    sampling: SamplingSlots
+    seats: Seats
     counts: Counts
-    speculation: SpeculationSlots | None = None
     background: BackgroundWork = field(init=False)
     pieces: PromptPieces = field(init=False)
     waiting: WaitingSequences = field(init=False, default_factory=WaitingSequences)
@@ -91,9 +94,9 @@ class StepScheduler:
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
-        speculates = self.speculation is not None and self.speculation.is_due()
+        speculates = self.seats.speculation is not None and self.seats.speculation.is_due()
         if speculates:
-            decoding = self._with_draft_budget(decoding, prompts)
+            decoding = with_draft_budget(decoding, prompts, self.settings, self.cache)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused, speculates)
 
     def learn(self, plan: Plan, seconds: float) -> None:
@@ -144,16 +147,6 @@ class StepScheduler:
         others = filterfalse(is_background, chain(self.running, self.waiting.heads))
         return self.background.num_tokens(list(others))
 
-    def _limit_background(self, pending: list[int], left: int) -> None:
-        """Limit the pending tokens of all background sequences to `left`, in queue order."""
-        if not self._has_background():
-            return
-        for place, sequence in enumerate(self.running):
-            if is_background(sequence):
-                if left <= 0 or sequence.uncut is None:
-                    pending[place] = min(pending[place], max(0, left))
-                left -= pending[place]
-
     def _split_budget(self, claimed: int, background: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
@@ -161,12 +154,14 @@ class StepScheduler:
             self._let_late_rest(pending)
         has_prompts = max(pending, default=0) > 1
         if has_prompts:  # decoding sequences have nothing to score
-            self._limit_scoring(pending)
-            self._end_at_branches(pending)
-        self._limit_background(pending, background)
+            limit_scoring(self.running, pending, self.settings.max_scored_tokens)
+            if self.cache.states.used:
+                end_at_branches(self.running, pending)
+        if self._has_background():
+            limit_background(self.running, pending, background)
         budget = self.settings.max_step_tokens
         if has_prompts:
-            budget = self._budget(zip(self.running, pending, strict=True))
+            budget = most_tokens(zip(self.running, pending, strict=True), budget, self.pieces)
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         if has_prompts:
             counts = [sequence.num_uncut(count) for sequence, count in zip(self.running, counts, strict=True)]
@@ -182,49 +177,6 @@ class StepScheduler:
         for place, sequence in enumerate(self.running):
             if sequence in self.late:
                 pending[place] = 0
-
-    def _budget(self, tokens: Iterable[tuple[Sequence, int]]) -> int:
-        """Most tokens of a step that has at least these of each sequence.
-
-        Background sequences may wait, and so may all others for an image that a step must have as a whole.
-        """
-        most, pairs = self.settings.max_step_tokens, list(tokens)
-        waits = any(count == 1 and not is_background(sequence) for sequence, count in pairs)
-        if not waits or any(count > 1 and sequence.uncut is not None for sequence, count in pairs):
-            return most
-        num_decoding = sum(count == 1 for _, count in pairs)
-        return num_decoding + self.pieces.limit(most - num_decoding)
-
-    def _with_draft_budget(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
-        """Add the draft budget: what the other slices leave of the step's tokens and of the free blocks."""
-        spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
-        budgets = share_draft_budget(
-            [slice.sequence.num_draftable(self.settings.num_draft_tokens) for slice in decoding],
-            [slice.end for slice in decoding],
-            self.cache.block_tokens,
-            min(spare, self._num_rows_to_score(prompts), self._num_states_to_spare(decoding, prompts)),
-            -self.cache.shortage(decoding + prompts),
-        )
-        return [slice._replace(draft_budget=budget) for slice, budget in zip(decoding, budgets, strict=True)]
-
-    def _limit_scoring(self, pending: list[int]) -> None:
-        """Limit the pending tokens of scored prompts to the step's logit rows, in queue order."""
-        num_rows = self.settings.max_scored_tokens
-        for place, sequence in enumerate(self.running):
-            if sequence.scoring:
-                pending[place] = sequence.num_scorable(num_rows)
-                num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
-
-    def _end_at_branches(self, pending: list[int]) -> None:
-        if self.cache.states.used:
-            for place, sequence in enumerate(self.running):
-                pending[place] = min(pending[place], sequence.num_to_branch)
-
-    def _num_states_to_spare(self, decoding: list[Slice], prompts: list[Slice]) -> int:
-        """Each draft token takes a row for the state after it, if the model has states."""
-        states = self.cache.states
-        most = self.settings.max_step_tokens
-        return states.num_spare(len(decoding) + len(prompts)) if states.used else most
 
     def _has_several_tenants(self) -> bool:
         if len(self.waiting.tenants) > 1:
@@ -260,95 +212,85 @@ class StepScheduler:
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there are slots and blocks for a waiting sequence."""
-        if len(sequence.group) > len(self.slots.free):
+        if not self.seats.has_room(sequence):
             return False
-        needed = self.cache.num_needed(sequence, self.cache.match(sequence))
-        reserved, num_growing = (
-            self.cache.num_reserved(self.running),
-            self.slots.num_taken - self._num_resting(),
-        )
+        reserved, matched = self.cache.num_reserved(self.running), self.cache.match(sequence)
+        return self._has_blocks(sequence, matched, reserved, self._num_resting())
+
+    def _has_blocks(self, sequence: Sequence, matched: list[int], reserved: int, num_resting: int) -> bool:
+        """Whether there are blocks for a waiting sequence beside those that running ones are about to take:
+        `reserved` for their pending tokens, and one more for each, but not for the beams that rest.
+        """
+        needed = self.cache.num_needed(sequence, matched)
+        num_growing = self.seats.slots.num_taken - num_resting
         return may_admit(needed, reserved, num_growing, self.cache.pool.num_free)
 
     def _num_resting(self) -> int:
         return sum(not sequence.num_pending for sequence in self.running)
 
     def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]], background: int) -> None:
-        """Admit those next in line while slots, blocks and what `slices` leave of the step last."""
-        budget = self._budget((slice.sequence, slice.num_tokens) for slice in slices)
-        spare = budget - sum(slice.num_tokens for slice in slices)
-        reserved = self.cache.num_reserved(self.running)
-        num_resting = self._num_resting()
-        shares = self._shares() if len(self.waiting.tenants) > 1 else None
-        left = background - sum(slice.num_tokens for slice in slices if is_background(slice.sequence))
-        while spare > 0 and self.waiting and (self.slots.free or self._has_background()):
-            sequence = self.waiting.first(shares)
+        """Admit those next in line while slots, blocks and what `slices` leave of the step last.
+
+        The first that has to wait ends it: the next in line is not overtaken, or a sequence that needs much
+        would wait for as long as small ones come.  One that a slot refuses goes to `refused`, and the next
+        one is tried.  Without a `background` token in the step, background sequences are preempted for it.
+        """
+        engine, step = self._engine_room(), self._step_room(slices, background)
+        while step.num_tokens > 0 and self.waiting and (self.seats.slots.free or self._has_background()):
+            sequence = self.waiting.first(engine.shares)
             if not background and self._clear_background(sequence):
-                reserved, num_resting = self.cache.num_reserved(self.running), self._num_resting()
-                shares = self._shares()
-            if len(sequence.group) > len(self.slots.free):
+                engine = self._engine_room(with_shares=True)  # what was preempted waits, of whatever tenant
+            num_rows = self.settings.max_scored_tokens - num_scored(slices) if sequence.scoring else None
+            if not self.seats.has_room(sequence) or not step.allows(sequence, num_rows):
                 break
-            num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
-            if num_rows == 0 or (is_background(sequence) and left <= 0):
-                break
-            matched = self.cache.match(sequence)
-            needed = self.cache.num_needed(sequence, matched)
-            num_growing = self.slots.num_taken - num_resting
-            if not may_admit(needed, reserved, num_growing, self.cache.pool.num_free):
-                break
-            if not self.cache.restore(sequence, matched):
+            matched = self._matched(sequence, engine)
+            if matched is None:
                 break
             try:
                 self._start(sequence, matched)
             except Exception as error:  # the fault of its own parameters: it must not stop the others
                 refused.append((sequence, error))
                 continue
-            if shares is not None:
-                shares.add(sequence)
-            reserved += self.cache.num_reserved([sequence])
-            pending = sequence.num_to_branch
-            if num_rows is not None:
-                pending = min(pending, sequence.num_scorable(num_rows))
-            if is_background(sequence) and sequence.uncut is None:
-                pending = min(pending, left)
-            if num_tokens := sequence.num_uncut(min(pending, spare)):
+            engine.take(sequence, self.cache.num_reserved([sequence]))
+            if num_tokens := step.take(sequence, num_rows):
                 slices.append(Slice(sequence, sequence.num_cached, num_tokens))
-            spare -= num_tokens
-            left -= num_tokens if is_background(sequence) else 0
 
-    def _num_rows_to_score(self, slices: list[Slice]) -> int:
-        return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
+    def _engine_room(self, with_shares: bool = False) -> EngineRoom:
+        """What running sequences hold; with the shares of tenants where it depends on them who is next."""
+        return EngineRoom(
+            num_reserved=self.cache.num_reserved(self.running),
+            num_resting=self._num_resting(),
+            shares=self._shares() if with_shares or len(self.waiting.tenants) > 1 else None,
+        )
+
+    def _step_room(self, slices: list[Slice], background: int) -> StepRoom:
+        """What `slices` leave of the step, in which background sequences may have `background` tokens."""
+        pairs = ((slice.sequence, slice.num_tokens) for slice in slices)
+        most = most_tokens(pairs, self.settings.max_step_tokens, self.pieces)
+        in_background = (slice.num_tokens for slice in slices if is_background(slice.sequence))
+        return StepRoom(
+            num_tokens=most - sum(slice.num_tokens for slice in slices),
+            num_background=background - sum(in_background),
+        )
+
+    def _matched(self, sequence: Sequence, room: EngineRoom) -> list[int] | None:
+        """The blocks in which the next in line finds its first tokens; None where it has to wait for blocks.
+
+        It waits while there are too few free ones, and while the file of prefixes is read for it.
+        """
+        matched = self.cache.match(sequence)
+        if not self._has_blocks(sequence, matched, room.num_reserved, room.num_resting):
+            return None
+        return matched if self.cache.restore(sequence, matched) else None
 
     def _start(self, sequence: Sequence, matched: list[int]) -> None:
         """Give the next in line a slot (one more for each follower) and the matched blocks."""
         self.waiting.remove(sequence)
-        try:
-            for member in sequence.group:
-                member.slot = self.slots.take(member.token_ids[-1], member.shift, member.adapter)
-                self._set_sampling(member)
-        except BaseException:
-            for member in sequence.group:
-                self._free_slot(member)
-            raise
+        self.seats.take(sequence)
         self.cache.attach(sequence, matched)
         insort(self.running, sequence, key=by_turn)
         if sequence.num_reused is None:
             self._count_prompt(sequence)
-
-    def _set_sampling(self, sequence: Sequence) -> None:
-        prompt_ids = sequence.token_ids[: sequence.num_prompt]
-        output_ids = sequence.token_ids[sequence.num_prompt :]
-        end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
-        self.sampling.set(
-            sequence.slot,
-            sequence.params,
-            prompt_ids,
-            output_ids,
-            sequence.choice,
-            end_token_ids,
-            sequence.guide,
-        )
-        if self.speculation is not None:
-            self.speculation.set(sequence.slot, sequence.token_ids, sequence.params)
 
     def _count_prompt(self, sequence: Sequence) -> None:
         sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()
@@ -363,7 +305,7 @@ class StepScheduler:
         self.counts.swap_preemptions += self.cache.evict(sequence)
         self._stop(sequence)
         for follower in sequence.followers:
-            self._free_slot(follower)
+            self.seats.free(follower)
         self.add(sequence)
 
     def _replace_leader(self, leader: Sequence) -> None:
@@ -395,12 +337,4 @@ class StepScheduler:
             self.waiting.remove(sequence)
         elif sequence in self.running:  # followers are not
             self.running.remove(sequence)
-        self._free_slot(sequence)
-
-    def _free_slot(self, sequence: Sequence) -> None:
-        if sequence.slot != NO_SLOT:
-            self.sampling.clear(sequence.slot)
-            if self.speculation is not None:
-                self.speculation.clear(sequence.slot)
-            self.slots.release(sequence.slot)
-            sequence.slot = NO_SLOT
+        self.seats.free(sequence)

@@ -173,9 +173,9 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if self._frames is not None and len(step.new_frames):
             self._frames.write(step)
-        read = (
-            step if self._retained is None else without_middle(step, self._retained, self.shape.block_tokens)
-        )
+        read = step
+        if self._retained is not None:
+            read = without_middle(step, self._retained, self.shape.block_tokens)
         inputs = self._padded(step_inputs(read))
         num_tokens, logit_rows = len(inputs["input_ids"]), inputs[LOGITS_INPUT]
         inputs |= self._adapters.of(step.adapters, step.starts, num_tokens, logit_rows)
