@@ -204,7 +204,11 @@ class Lifecycle:
             reply = ModelSettled(
                 request_id,
                 has_changed,
-                *(error.message, error.status, error.field, error.word, error.retry_after_s),
+                error=error.message,
+                error_status=error.status,
+                error_field=error.field,
+                error_word=error.word,
+                retry_after_s=error.retry_after_s,
             )
         self._listener.send([(peer, reply)])
 
@@ -273,7 +277,10 @@ class Lifecycle:
             sizes.append(f"cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)")
         log.info(
             "loaded %s version %s in %.1f s%s",
-            *(folder.name, folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
+            folder.name,
+            folder.version,
+            event.seconds,
+            ": " + ", ".join(sizes) if sizes else "",
         )
         for note in notes_of(event.graphs.get(folder.name, "")):
             log.info("%s: %s", folder.name, note)

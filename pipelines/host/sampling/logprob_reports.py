@@ -32,21 +32,18 @@ def report(
     if changed.any():
         values = ops.fetch(raw, raw_rows[changed])
         as_drawn(values, heat[changed], share[changed])
-        _report(
-            numpy_ops,
-            values,
-            np.arange(len(values)),
-            asking[changed],
-            at[changed],
-            token_ids,
-            sampling,
-            reports,
-        )
+        rows, own = np.arange(len(values)), asking[changed]
+        _fill(reports, own, _wanted(numpy_ops, values, rows, token_ids[own], sampling, at[changed]))
         same = ~changed
         raw_rows, asking, at = raw_rows[same], asking[same], at[same]
     if len(asking):
-        _report(ops, raw, raw_rows, asking, at, token_ids, sampling, reports)
+        _fill(reports, asking, _wanted(ops, raw, raw_rows, token_ids[asking], sampling, at))
     return reports
+
+
+def _fill(reports: list[TokenLogprobs | None], asking: Index, found: list[TokenLogprobs]) -> None:
+    for row, logprobs in zip(asking.tolist(), found, strict=True):
+        reports[row] = logprobs
 
 
 def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
@@ -59,23 +56,20 @@ def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
     return gather(ops, values, at, step.scored_ids, step.scored_top_counts)
 
 
-def _report(
+def _wanted(
     ops: SamplingOps,
     values: Any,
-    value_rows: Index,
-    asking: Index,
-    at: NDArray[np.int32],
+    rows: Index,
     token_ids: Index,
     sampling: SamplingSlots,
-    reports: list[TokenLogprobs | None],
-) -> None:
-    """Fill the reports of `asking`: their logits are `value_rows` of `values`, their slots `at`."""
-    found = gather(ops, values, value_rows, token_ids[asking], sampling.num_logprobs[at])
+    at: NDArray[np.int32],
+) -> list[TokenLogprobs]:
+    """What the requests of slots `at` want to know of their tokens, whose logits are `rows` of `values`."""
+    found = gather(ops, values, rows, token_ids, sampling.num_logprobs[at])
     named = [(i, ids) for i, slot in enumerate(at.tolist()) if len(ids := sampling.logprob_ids[slot])]
     if named:
-        _name(ops, values, value_rows, named, found)
-    for j, one in zip(asking.tolist(), found, strict=True):
-        reports[j] = one
+        _name(ops, values, rows, named, found)
+    return found
 
 
 def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:

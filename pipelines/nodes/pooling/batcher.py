@@ -12,9 +12,10 @@ import numpy as np
 from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
+from pipelines.adapters.weights import HoldsAdapters, WithoutAdapters
 from pipelines.base.errors import RequestError
 from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSession, ReadsRows
+from pipelines.host.contracts.encoder_contract import ReadsRows
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Loading, Planning, Running
@@ -109,18 +110,15 @@ class Batcher(Node, Planning):
 
         Raises ValueError when the body holds no encoder, or `max_tokens` is more than it reads.
         """
-        from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+        from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 
         config = self.config
         return BatchEngine(
-            body,
+            BatchBody(body, _adapted(body), body.profile, body.warm),
             self._bounds(body),
             BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
             per_token=self._shape(body).per_token,
             cache=self._cache(body),
-            adapters=_adapted(body),
-            profile=body.profile,
-            warm=body.warm,
         )
 
     def _batch_tokens(self, body: Body) -> int:
@@ -166,12 +164,12 @@ class Batcher(Node, Planning):
         return last.gives
 
 
-def _adapted(body: Body) -> EncoderSession | None:
-    """The encoder that adapters change; None where none does.  Raises ValueError where several would."""
+def _adapted(body: Body) -> HoldsAdapters:
+    """The encoder that adapters change.  Raises ValueError where several would be changed."""
     found = [encoder for encoder in body.encoders if encoder.products]
     if len(found) > 1:
         raise ValueError("two encoders of its body have `adapters`; one of them may")
-    return found[0] if found else None
+    return found[0] if found else WithoutAdapters()
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:

@@ -233,7 +233,10 @@ class _Rotary:
         turned = 2 * table.shape.numpy()[-1]
         return writer.op(
             "RotaryEmbedding",
-            *(value, self.cos, self.sin, self.positions),
+            value,
+            self.cos,
+            self.sin,
+            self.positions,
             interleaved=int(attribute_number(node, "rotary_interleaved", 0)),
             rotary_embedding_dim=0 if turned == size else turned,  # 0 is all of it
         )

@@ -66,7 +66,14 @@ def read_decoder(path: Path) -> DecoderModel:
         frame_size, element_type = read_frame_size(model.graph, layers), _element_type(model.graph)
         max_frames = _max_frames(fields, max_context) if frame_size else 0
         return DecoderModel(
-            *(model, folder, layers, vocabulary, max_context, element_type, frame_size, max_frames)
+            model=model,
+            folder=folder,
+            layers=layers,
+            vocab_size=vocabulary,
+            max_context=max_context,
+            element_type=element_type,
+            frame_size=frame_size,
+            max_frames=max_frames,
         )
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
@@ -125,7 +132,10 @@ def _follow_links(model: ir.Model, folder: Path) -> Path:
             blob = (here / str(tensor.location)).resolve()
             place = str(blob.relative_to(tree)) if blob.is_relative_to(tree) else str(blob)
             value.const_value = ir.ExternalTensor(
-                *(place, tensor.offset, tensor.length, tensor.dtype),
+                place,
+                tensor.offset,
+                tensor.length,
+                tensor.dtype,
                 shape=tensor.shape,
                 name=tensor.name,
                 base_dir=tree,

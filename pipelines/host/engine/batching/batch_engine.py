@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,20 @@ class BatchSettings:
     max_waiting_tokens: int = 4_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class BatchBody:
+    """What computes the batches of an engine."""
+
+    compute: Runnable
+    """Encodes a `TokenBatch`; the engine closes it."""
+    adapters: HoldsAdapters = field(default_factory=WithoutAdapters)
+    """Holds the adapters that requests name: the encoder."""
+    profile: StepProfile = field(default_factory=StepProfile)
+    """The engine and the lines of the body mark in it what a batch spends its time on."""
+    warm: Callable[[], bool] | None = None
+    """Called while no request waits, until it returns False."""
+
+
 class BatchEngine(JoiningEngine[BatchPart]):
     """The texts of a request may run in several batches; it has its result when all outputs are computed."""
 
@@ -44,21 +58,18 @@ class BatchEngine(JoiningEngine[BatchPart]):
 
     def __init__(
         self,
-        body: Runnable,
+        body: BatchBody,
         bounds: Bounds,
         settings: BatchSettings,
         *,
         per_token: bool = False,
         cache: RowCache | None = None,
-        adapters: HoldsAdapters | None = None,
-        profile: StepProfile | None = None,
-        warm: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`per_token`: the body returns an output for each token, else for each text.
 
         `cache`, of a body that reads images and gives rows of tokens: an image whose rows are there is not
-        run.  `adapters` holds those that requests name: the body's encoder.
+        run.
         """
         self.bounds = bounds
         self._settings = settings
@@ -66,10 +77,10 @@ class BatchEngine(JoiningEngine[BatchPart]):
         self._cache = cache
         self._known = None if cache is None else KnownImages(cache)
         self._waiting = WaitingQueue(settings.max_batch_tokens)
-        self._adapters = adapters or WithoutAdapters()
+        self._adapters = body.adapters
         self._numbers = {BASE}  # of the adapters that requests may name
         self._changes: list[Callable[[], None]] = []  # of what is held, for the engine's thread
-        super().__init__(body, profile or StepProfile(), warm, clock)
+        super().__init__(body.compute, body.profile, body.warm, clock)
 
     def submit(self, key: Hashable, request: TensorRequest) -> None:
         if "wanted" in request.inputs:
@@ -187,8 +198,17 @@ class BatchEngine(JoiningEngine[BatchPart]):
     def _view_of(self, texts: Texts, identity: Identity) -> SequenceView:
         waits = self._waiting.num_left(texts) >= texts.remaining
         state: RequestState = "waiting" if waits else "running"
-        tokens = len(texts.ids), texts.num_done
         return SequenceView(
-            *(identity.name, 0, state, *tokens, 0, 0, 0, 0),
-            *(identity.age_s, identity.adapter, identity.tenant),
+            name=identity.name,
+            choice=0,
+            state=state,
+            prompt_tokens=len(texts.ids),
+            prompt_done=texts.num_done,
+            cached_tokens=0,
+            output_tokens=0,
+            max_tokens=0,
+            blocks=0,
+            age_s=identity.age_s,
+            adapter=identity.adapter,
+            tenant=identity.tenant,
         )

@@ -141,7 +141,20 @@ class TensorEngine(JoiningEngine[TensorWork]):
 
     def _view_of(self, work: TensorWork, identity: Identity) -> SequenceView:
         state: RequestState = "waiting" if work in self._queue else "running"
-        return SequenceView(identity.name, 0, state, 0, 0, 0, 0, 0, 0, *identity[1:])
+        return SequenceView(
+            name=identity.name,
+            choice=0,
+            state=state,
+            prompt_tokens=0,
+            prompt_done=0,
+            cached_tokens=0,
+            output_tokens=0,
+            max_tokens=0,
+            blocks=0,
+            age_s=identity.age_s,
+            adapter=identity.adapter,
+            tenant=identity.tenant,
+        )
 
 
 def check_joinable(inputs: Mapping[str, TensorPort], outputs: Mapping[str, TensorPort]) -> None:

@@ -280,8 +280,12 @@ class Cache:
 
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
         prefix_digests.extend(
-            *(sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens),
-            sequence.images,
+            sequence.digests,
+            sequence.root,
+            sequence.token_ids,
+            num_blocks=num_blocks,
+            block_tokens=self.block_tokens,
+            images=sequence.images,
         )
 
     def _shared_column(self, slice: Slice) -> int | None:

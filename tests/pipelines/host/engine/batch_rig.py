@@ -14,7 +14,7 @@ from fake_encoder import FakeEncoder, row_of
 from patience import PATIENCE_S
 
 from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
-from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.engine_contract import TensorRequest
 
@@ -56,12 +56,10 @@ class Rig:
         self.body = Body(encoder, held)
         bounds = Bounds(encoder.max_tokens, encoder.vocab_size, encoder.size)
         self.engine = BatchEngine(
-            self.body,
+            BatchBody(self.body, adapters=encoder, warm=None if warm is None else encoder.warm),
             bounds,
             BatchSettings(**settings),
             per_token=per_token,
-            adapters=encoder,
-            warm=None if warm is None else encoder.warm,
             clock=clock,
         )
         self.told: queue.Queue[tuple[Any, Any]] = queue.Queue()

@@ -267,7 +267,10 @@ def _attend(
     padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
     attended = op(
         "Attention",
-        *(padded, keys, values, mask),
+        padded,
+        keys,
+        values,
+        mask,
         q_num_heads=heads,
         kv_num_heads=layer.num_kv_heads,
         scale=scale,

@@ -74,10 +74,14 @@ def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> Rea
     from pipelines.host.backends.openvino.decoder.from_onnx import read_onnx
 
     read = read_onnx(path, targets, int8_sums)
-    files = list(read.weights.files.values())
-    sizes = read.frame_size, read.max_frames
     return ReadDecoder(
-        *(read.model, read.max_context, files, *sizes), frames=read.frames, products=read.products
+        model=read.model,
+        max_context=read.max_context,
+        files=list(read.weights.files.values()),
+        frame_size=read.frame_size,
+        max_frames=read.max_frames,
+        frames=read.frames,
+        products=read.products,
     )
 
 

@@ -9,7 +9,7 @@ from patience import PATIENCE_S
 
 from pipelines.base.errors import RequestError
 from pipelines.host.contracts.encoder_batch import Encoded
-from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.engine_contract import TensorRequest
 
@@ -39,7 +39,8 @@ class Body:
 @pytest.fixture
 def engine():
     body = Body()
-    made = BatchEngine(body, Bounds(FRAMES, 1, 4, COLUMNS), BatchSettings(2 * FRAMES), per_token=True)
+    bounds = Bounds(FRAMES, 1, 4, COLUMNS)
+    made = BatchEngine(BatchBody(body), bounds, BatchSettings(2 * FRAMES), per_token=True)
     yield made
     made.close()
 
@@ -76,7 +77,7 @@ def test_other_inputs_are_refused(engine, inputs, problem):
 
 
 def test_an_encoder_of_texts_refuses_features():
-    engine = BatchEngine(Body(), Bounds(8, 10), BatchSettings())
+    engine = BatchEngine(BatchBody(Body()), Bounds(8, 10), BatchSettings())
     with pytest.raises(RequestError, match="reads token ids, not features"):
         answers(engine, {"features": np.zeros((1, *COLUMNS), np.float32)})
     engine.close()

@@ -9,7 +9,7 @@ from patience import PATIENCE_S
 
 from pipelines.base.errors import RequestError
 from pipelines.host.contracts.encoder_batch import Encoded
-from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.engine_contract import TensorRequest
@@ -44,7 +44,9 @@ def make_engine():
     def make(max_bytes):
         bounds = Bounds(ROWS, 1, 4, SHAPE)
         made.append(
-            BatchEngine(Body(), bounds, BatchSettings(2 * ROWS), per_token=True, cache=RowCache(max_bytes))
+            BatchEngine(
+                BatchBody(Body()), bounds, BatchSettings(2 * ROWS), per_token=True, cache=RowCache(max_bytes)
+            )
         )
         return made[-1]
 
