@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import CrossAttention, Step
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
@@ -42,10 +42,12 @@ def frames_in(step: Step, frames: NDArray[np.float32], first_block: int, block_t
     num_parts, is_first = len(step.num_past), not step.num_past.any()
     return replace(
         step,
-        frame_table=np.tile(blocks, (num_parts, 1)),
-        num_frames=np.full(num_parts, len(frames), np.int32),
-        new_frames=frames if is_first else frames[:0],
-        frame_slots=slots if is_first else slots[:0],
+        cross=CrossAttention(
+            table=np.tile(blocks, (num_parts, 1)),
+            lengths=np.full(num_parts, len(frames), np.int32),
+            new_states=frames if is_first else frames[:0],
+            slots=slots if is_first else slots[:0],
+        ),
     )
 
 

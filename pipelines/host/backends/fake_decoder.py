@@ -23,7 +23,7 @@ from pipelines.adapters.weights import AdapterWeights, ProductShape
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.step import NO_STATE, Step
+from pipelines.host.contracts.step import NO_STATE, CrossAttention, InputsEmbeds, RecurrentStates, Step
 
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
@@ -121,23 +121,24 @@ class FakeSession:
         self._move_blocks(step)
         if len(step.adapters):
             step = self._adapted(step)
-        if len(step.given_places):
-            step = _with_rows(step, self.whole_images)
+        if step.embeds is not None:
+            step = _with_rows(step, step.embeds, self.whole_images)
         if self.position_axes > 1:
             step = replace(step, token_ids=with_axes(step.token_ids, _positions(step, self.position_axes)))
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
-        if len(step.new_frames):
-            self.cache.reshape(-1)[step.frame_slots] = fake_frames(step.new_frames)
+        if step.cross is not None:
+            self.cache.reshape(-1)[step.cross.slots] = fake_frames(step.cross.new_states)
         if self.deadly is not None and (step.token_ids == self.deadly).any():
             os.abort()
         if self.poison is not None and (step.token_ids == self.poison).any():
             raise RuntimeError(f"the step met the poisoned token {self.poison}")
         digests = self._digests(step)
-        if self.frame_size:
-            digests += self._frame_digests(step)
-        if self.keeps_states:
-            digests += (self._advance_states(step) - digests) * GOLDEN  # nothing where the two agree
+        if step.cross is not None:
+            digests += self._frame_digests(step, step.cross)
+        if step.states is not None and self.keeps_states:
+            states = self._advance_states(step, step.states)
+            digests += (states - digests) * GOLDEN  # nothing where the two agree
         if self.dissent:
             other = _mix(digests ^ GOLDEN)
             digests = np.where((other >> np.uint64(40)) < self.dissent * 2**24, other, digests)
@@ -180,24 +181,24 @@ class FakeSession:
         self.cache[step.swaps_in[:, 1]] = self.host_cache[step.swaps_in[:, 0]]
         copy_blocks(self.cache, step.copies)
 
-    def _advance_states(self, step: Step) -> NDArray[np.uint64]:
+    def _advance_states(self, step: Step, states: RecurrentStates) -> NDArray[np.uint64]:
         """uint64[num_logits]: the state after each sampled position; writes the states of all sequences."""
         sums = np.cumsum(_hashed(step.token_ids, step.positions), dtype=np.uint64)
-        read = step.state_table[:, 0]
+        read = states.table[:, 0]
         begins = np.where(read == NO_STATE, np.uint64(0), self.states[read])
         begins[1:] -= sums[step.starts[1:-1] - 1]
         for seq, num_writes in enumerate(step.num_state_writes.tolist()):
-            interval, past, end = step.state_interval[seq], step.num_past[seq], step.starts[seq + 1]
+            interval, past, end = states.interval[seq], step.num_past[seq], step.starts[seq + 1]
             ends = step.starts[seq] + (past // interval + 1 + np.arange(num_writes)) * interval - past
-            rows = step.state_table[seq, 1 : num_writes + 1]
+            rows = states.table[seq, 1 : num_writes + 1]
             self.states[rows] = begins[seq] + sums[np.minimum(ends, end) - 1]
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
         return begins[owners] + sums[step.logit_indices]
 
-    def _frame_digests(self, step: Step) -> NDArray[np.uint64]:
+    def _frame_digests(self, step: Step, cross: CrossAttention) -> NDArray[np.uint64]:
         """uint64[num_logits]: a hash of the cached frames that each sampled position attends to."""
         digests = []
-        for blocks, num_frames in zip(step.frame_table, step.num_frames, strict=True):
+        for blocks, num_frames in zip(cross.table, cross.lengths, strict=True):
             stored = self.cache[blocks].reshape(-1)[:num_frames]
             digests.append(_hashed_frames(stored).sum(dtype=np.uint64))
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
@@ -222,9 +223,9 @@ def fake_adapter(weights: AdapterWeights) -> int:
     return (crc32(content) | 1) << 24
 
 
-def _with_rows(step: Step, whole_images: bool) -> Step:
+def _with_rows(step: Step, embeds: InputsEmbeds, whole_images: bool) -> Step:
     """The step with the first numbers of its rows as the ids of their tokens."""
-    token_ids, places, numbers = step.token_ids.copy(), step.given_places, fake_frames(step.given_rows)
+    token_ids, places, numbers = step.token_ids.copy(), embeds.places, fake_frames(embeds.values)
     if whole_images:
         follows = (np.diff(places) == 1) & ~np.isin(places[1:], step.starts)
         begins = np.flatnonzero(np.append(True, ~follows))
@@ -236,10 +237,11 @@ def _with_rows(step: Step, whole_images: bool) -> Step:
 
 def _positions(step: Step, axes: int) -> NDArray[np.int64]:
     """int64[axes, num_tokens]: what a model turns each token by."""
-    shifted = step.positions + step.position_shifts if len(step.position_shifts) else step.positions
+    shifts = step.position_shifts
+    shifted = step.positions if shifts is None else step.positions + shifts
     positions = np.tile(shifted, (axes, 1))
-    if len(step.given_places):
-        positions[:, step.given_places] = step.given_positions
+    if step.embeds is not None:
+        positions[:, step.embeds.places] = step.embeds.positions
     return positions
 
 

@@ -15,35 +15,91 @@ def no_pairs() -> NDArray[np.int32]:
     return np.empty((0, 2), np.int32)
 
 
-def no_ids() -> NDArray[np.int64]:
-    """int64[0]: no tokens to score."""
-    return np.empty(0, np.int64)
-
-
 def no_slots() -> NDArray[np.int32]:
-    """int32[0]: slots that no node reads, or no sequences to draft for."""
+    """int32[0]: slots that no node reads, or no adapters."""
     return np.empty(0, np.int32)
-
-
-def no_table() -> NDArray[np.int32]:
-    """int32[0, 0]: no recurrent states."""
-    return np.empty((0, 0), np.int32)
-
-
-def no_axes() -> NDArray[np.int64]:
-    """int64[0, 0]: no tokens with positions on several axes."""
-    return np.empty((0, 0), np.int64)
-
-
-def no_frames(frame_size: int = 0) -> NDArray[np.float32]:
-    """float32[0, frame_size]: no frames to add to the cache."""
-    return np.empty((0, frame_size), np.float32)
 
 
 NO_STATE = -1
 """In place of the row that a sequence without computed tokens would read."""
 ONLY_LAST = 1 << 30
-"""A `state_interval` that no sequence reaches.  At 0 OpenVINO's operator for Mamba 2 would write no state."""
+"""An interval of states that no sequence reaches; at 0 OpenVINO's operator for Mamba 2 would write none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTokens:
+    """Prompt tokens whose log-probabilities a step gives, each from the logits before it.
+
+    The logit rows behind those that are sampled are theirs, in order.
+    """
+
+    ids: NDArray[np.int64]
+    """int64[num_scored]: the token that each of these rows predicts."""
+    top_counts: NDArray[np.int64]
+    """int64[num_scored]: number of most likely tokens to report, at most the vocabulary size."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentStates:
+    """The rows of recurrent states that a step reads and writes.
+
+    The model reads the state of sequence `i` from row `table[i, 0]`, or begins with zeros where that is
+    NO_STATE.  It writes states to the rows after it: after every `interval[i]` tokens, counted from the
+    beginning of the sequence, and after the last one (`Step.num_state_writes`).  No row is written twice, or
+    read by one sequence and written by another.
+    """
+
+    table: NDArray[np.int32]
+    """int32[num_seqs, columns]: rows; columns that the step does not write to are undefined."""
+    interval: NDArray[np.int32]
+    """int32[num_seqs], tokens: ONLY_LAST where one state is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """The hidden states of an encoder that sequences attend to, in blocks of the same cache.
+
+    Those of sequence `i`, `lengths[i]` of them, are in the blocks `table[i]`, in order.  Before any token
+    attends to them the step writes the keys and values of `new_states` to `slots`, whole contexts one after
+    another.
+    """
+
+    table: NDArray[np.int32]
+    """int32[num_seqs, columns]: blocks; columns after the last hidden state of a sequence are undefined."""
+    lengths: NDArray[np.int32]
+    """int32[num_seqs], hidden states: at least 1."""
+    new_states: NDArray[np.float32]
+    """float32[k, encoder_hidden_size]: hidden states whose keys and values the step writes; k may be 0."""
+    slots: NDArray[np.int32]
+    """int32[k]: where, as block * block_tokens + offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputsEmbeds:
+    """What the model reads instead of the embeddings of k >= 1 tokens, which stand for parts of images."""
+
+    values: NDArray[np.float32]
+    """float32[k, inputs_embeds_size]."""
+    places: NDArray[np.int64]
+    """int64[k], ascending: indices into `Step.token_ids`."""
+    positions: NDArray[np.int64] | None = None
+    """int64[axes, k]: time, row and column of these tokens (M-RoPE); None for a model of one axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRows:
+    """Draft tokens among the tokens of a step.
+
+    The logit rows of a sequence are then a run: one row for its last own token and one for each draft token.
+    `token_ids[j]` is the draft token after row `j`, accepted when the token chosen from row `j` equals it.
+    """
+
+    token_ids: NDArray[np.int64]
+    """int64[num_sampled]: NO_DRAFT_TOKEN in the last row of a run."""
+    offsets: NDArray[np.int64]
+    """int64[num_sampled], tokens: draft tokens before each row in its run."""
+    logprobs: list[TokenLogprobs | None] | None = None
+    """[num_sampled]: the draft model's log-probability of token_ids[j], where requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +112,17 @@ class Step:
 
     Logits are computed only for the packed positions `logit_indices`, which ascend (a position occurs once
     for each of the n > 1 choices that share a prompt).  The first `num_sampled` logit rows choose a token:
-    row `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows score one prompt token
-    each: the log-probability of `scored_ids[j]`, and of the `scored_top_counts[j]` most likely tokens.
+    row `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows are those of `scored`.
 
     Whole blocks move before the model runs, in this order: all of `swaps_out`, all of `swaps_in`, all of
     `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.
     Otherwise the target of a pair occurs in no other pair, and host blocks that are written are not read.
 
-    A model with recurrent states reads that of sequence `i` from row `state_table[i, 0]`, or begins with
-    zeros where that is NO_STATE.  It writes states to the rows after it: after every `state_interval[i]`
-    tokens, counted from the beginning of the sequence, and after the last one (`num_state_writes`).  No row
-    is written twice, or read by one sequence and written by another.
-
-    A model that attends to frames of an encoder finds those of sequence `i`, `num_frames[i]` of them, in
-    blocks of the same cache: `frame_table[i]`, in order.  Before any token attends to them the step writes
-    the keys and values of `new_frames` to the slots `frame_slots`, whole contexts one after another.
-
-    Tokens that stand for a part of an image have `given_rows` instead of the embeddings of their ids.  A
-    model that turns each token by several numbers (M-RoPE) takes those from `given_positions` for these
-    tokens; for others all are the token's position with its part of `position_shifts` added.
-
-    Where a sequence has an adapter, `adapters` has the load number of each one's, BASE for those without.
+    A part that only some models or requests have is None for the others: `scored`, `states`, `cross`,
+    `embeds`, `position_shifts`, `draft_budget`, `draft`.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
-    sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
-    sequence are then a run: one row for its last own token and one for each draft token.  `draft_offset[j]`
-    is the number of draft tokens before row `j` in its run; `draft_tokens[j]` is the draft token after row
-    `j`, accepted when the token chosen from row `j` equals it, or NO_DRAFT_TOKEN in the last row of a run.
+    sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them, and then `draft` is set.
     """
 
     token_ids: NDArray[np.int64]
@@ -111,52 +151,35 @@ class Step:
     """int32[k, 2]: (block, host block)."""
     swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)
     """int32[k, 2]: (host block, block)."""
-    scored_ids: NDArray[np.int64] = field(default_factory=no_ids)
-    """int64[num_scored]: the prompt token that each scored logit row predicts."""
-    scored_top_counts: NDArray[np.int64] = field(default_factory=no_ids)
-    """int64[num_scored]: number of most likely tokens to report, at most the vocabulary size."""
-    state_table: NDArray[np.int32] = field(default_factory=no_table)
-    """int32[num_seqs, columns]: rows of recurrent states; int32[0, 0] for a model without them.  Columns that
-    the step does not write to are undefined.
-    """
-    state_interval: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[num_seqs], tokens: ONLY_LAST where one state is written; int32[0] without states."""
-    frame_table: NDArray[np.int32] = field(default_factory=no_table)
-    """int32[num_seqs, columns]: blocks of frames; int32[0, 0] for a model without them.  Columns after the
-    last frame of a sequence are undefined.
-    """
-    num_frames: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[num_seqs], frames: at least 1; int32[0] for a model without them."""
-    new_frames: NDArray[np.float32] = field(default_factory=no_frames)
-    """float32[k, frame_size]: frames whose keys and values the step writes."""
-    frame_slots: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[k]: where, as block * block_tokens + offset."""
-    given_rows: NDArray[np.float32] = field(default_factory=no_frames)
-    """float32[k, row_size]: what the model reads instead of the embeddings of k tokens."""
-    given_places: NDArray[np.int64] = field(default_factory=no_ids)
-    """int64[k], ascending: indices into `token_ids`."""
-    given_positions: NDArray[np.int64] = field(default_factory=no_axes)
-    """int64[axes, k]: time, row and column of the same tokens; int64[0, 0] for a model of one axis."""
-    position_shifts: NDArray[np.int64] = field(default_factory=no_ids)
-    """int64[num_tokens]; int64[0] where all are 0."""
-    adapters: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[num_seqs]: load numbers; int32[0] where all sequences are of the base."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
-    draft_budget: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[num_seqs], tokens: most draft tokens per sequence; int32[0] without a speculation node."""
-    draft_tokens: NDArray[np.int64] | None = None
-    """int64[num_sampled]: token ids, or NO_DRAFT_TOKEN; None: the step has no draft tokens."""
-    draft_offset: NDArray[np.int64] | None = None
-    """int64[num_sampled], tokens: draft tokens before each row in its run; None: no draft tokens."""
-    draft_logprobs: list[TokenLogprobs | None] | None = None
-    """[num_sampled]: the draft model's log-probability of draft_tokens[j], where requested."""
+    adapters: NDArray[np.int32] = field(default_factory=no_slots)
+    """int32[num_seqs]: the load number of each sequence's LoRA adapter, BASE for those without; int32[0]
+    where all are of the base.
+    """
+    scored: ScoredTokens | None = None
+    """None where no prompt is scored."""
+    states: RecurrentStates | None = None
+    """None for a model without recurrent states."""
+    cross: CrossAttention | None = None
+    """None for a model without an encoder."""
+    embeds: InputsEmbeds | None = None
+    """None where no token stands for a part of an image."""
+    position_shifts: NDArray[np.int64] | None = None
+    """int64[num_tokens]: what a model of several position axes (M-RoPE) adds to `positions` of all tokens but
+    those of `embeds`; None where all are 0.
+    """
+    draft_budget: NDArray[np.int32] | None = None
+    """int32[num_seqs], tokens: most draft tokens per sequence; None where none is to be drafted."""
+    draft: DraftRows | None = None
+    """None where no token was drafted."""
 
     @property
     def num_state_writes(self) -> NDArray[np.int32]:
-        """int32[num_seqs]: how many states of each sequence are written."""
-        reach = self.num_past % self.state_interval + np.diff(self.starts)
-        return np.asarray(-(-reach // self.state_interval), np.int32)
+        """int32[num_seqs]: how many states of each sequence are written; of a step with `states`."""
+        assert self.states is not None
+        reach = self.num_past % self.states.interval + np.diff(self.starts)
+        return np.asarray(-(-reach // self.states.interval), np.int32)
 
     @property
     def num_seqs(self) -> int:
@@ -176,7 +199,7 @@ class Step:
 
     @property
     def num_scored(self) -> int:
-        return len(self.scored_ids)
+        return 0 if self.scored is None else len(self.scored.ids)
 
 
 @dataclass(frozen=True, slots=True)

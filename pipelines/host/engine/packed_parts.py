@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, Step
-from pipelines.host.engine.packing import Chunk, rows_of
+from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, RecurrentStates, Step
+from pipelines.host.engine.packing import Chunk, embeds_of
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 
 
@@ -44,7 +44,6 @@ def packed_step(parts: Sequence[PromptPart], block_tokens: int) -> Step:
         Chunk(part.images, part.past, part.past + len(part.ids), int(start))
         for part, start in zip(parts, starts, strict=False)
     ]
-    given = rows_of(chunks)
     return Step(
         token_ids=np.concatenate([part.ids for part in parts]),
         positions=np.concatenate([np.arange(part.past, part.past + len(part.ids)) for part in parts]),
@@ -57,11 +56,11 @@ def packed_step(parts: Sequence[PromptPart], block_tokens: int) -> Step:
         logit_slots=np.arange(len(rows), dtype=np.int32),
         copies=np.empty((0, 2), np.int32),
         slots=slots,
-        state_table=np.stack([np.where(past, slots, NO_STATE), slots], axis=1).astype(np.int32),
-        state_interval=np.full(len(parts), ONLY_LAST, np.int32),
-        given_rows=given.rows,
-        given_places=given.places,
-        given_positions=given.positions,
+        states=RecurrentStates(
+            table=np.stack([np.where(past, slots, NO_STATE), slots], axis=1).astype(np.int32),
+            interval=np.full(len(parts), ONLY_LAST, np.int32),
+        ),
+        embeds=embeds_of(chunks),
         position_shifts=np.concatenate([_shifts(chunk) for chunk in chunks]),
     )
 

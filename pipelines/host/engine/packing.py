@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.step import (
     NO_STATE,
+    CrossAttention,
+    InputsEmbeds,
+    RecurrentStates,
+    ScoredTokens,
     Step,
-    no_axes,
-    no_frames,
-    no_ids,
     no_pairs,
     no_slots,
-    no_table,
 )
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
@@ -28,14 +28,6 @@ from pipelines.host.engine.scheduling.step_plan import Plan
 from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
 from pipelines.host.engine.sequences.prompt_rows import PromptRows
 from pipelines.host.engine.sequences.slots import SequenceSlots
-
-
-class Scored(NamedTuple):
-    """Positions of a step that score a prompt's next token, that token, and how many others are wanted."""
-
-    at: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    tops: NDArray[np.int64]
 
 
 class Packed(NamedTuple):
@@ -55,18 +47,6 @@ class Chunk(NamedTuple):
     begin: int
 
 
-class StepRows(NamedTuple):
-    """The rows of images in a step, the tokens that they belong to, and the positions of these."""
-
-    rows: NDArray[np.float32]
-    places: NDArray[np.int64]
-    positions: NDArray[np.int64]
-
-
-NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
-NO_ROWS = StepRows(no_frames(), no_ids(), no_axes())
-
-
 def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change."""
     slot_of = plan.slots()
@@ -75,8 +55,10 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
     columns = max(num_blocks.tolist())
     tokens = _tokens(plan, slots.last_token[slot_of[: plan.num_decoding]], num_past)
     logit_indices, logit_slots = _logits(plan, tokens.starts, slot_of)
-    given = _given(plan, tokens.starts)
-    scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
+    scored = None
+    if plan.num_scoring:
+        scored_indices, scored = _scored(plan, tokens.starts)
+        logit_indices = np.concatenate([logit_indices, scored_indices])
     return Step(
         token_ids=tokens.ids,
         positions=tokens.positions,
@@ -85,31 +67,34 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
         block_table=slots.block_table[slot_of, :columns],
         num_blocks=num_blocks,
         max_context=max(slice.end for slice in plan.slices),
-        logit_indices=np.concatenate([logit_indices, scored.at]) if plan.num_scoring else logit_indices,
+        logit_indices=logit_indices,
         logit_slots=logit_slots,
         copies=_pairs(moves.copies),
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
-        state_table=_state_table(moves.states) if moves.states else no_table(),
-        state_interval=_state_intervals(moves.states) if moves.states else no_slots(),
-        scored_ids=scored.ids,
-        scored_top_counts=scored.tops,
-        frame_table=_frame_table(slots, slot_of) if slots.frame_size else no_table(),
-        num_frames=slots.num_frames[slot_of] if slots.frame_size else no_slots(),
-        new_frames=_frame_values(moves.frames) if moves.frames else no_frames(slots.frame_size),
-        frame_slots=np.concatenate([one.slots for one in moves.frames]) if moves.frames else no_slots(),
-        given_rows=given.rows,
-        given_places=given.places,
-        given_positions=given.positions,
-        position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else no_ids(),
-        adapters=_adapters(slots, slot_of),
         slots=slot_of,
-        draft_budget=_draft_budget(plan) if plan.speculates else no_slots(),
+        adapters=_adapters(slots, slot_of),
+        scored=scored,
+        states=_states(moves.states) if moves.states else None,
+        cross=_cross(slots, slot_of, moves.frames) if slots.frame_size else None,
+        embeds=_embeds(plan, tokens.starts),
+        position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else None,
+        draft_budget=_draft_budget(plan) if plan.speculates else None,
     )
 
 
-def _frame_table(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:
-    return slots.frame_table[slot_of, : slots.num_frame_blocks[slot_of].max()]
+def _cross(slots: SequenceSlots, slot_of: NDArray[np.int32], new: list[EncoderFrames]) -> CrossAttention:
+    columns = slots.num_frame_blocks[slot_of].max()
+    return CrossAttention(
+        table=slots.frame_table[slot_of, :columns],
+        lengths=slots.num_frames[slot_of],
+        new_states=_new_states(new) if new else np.empty((0, slots.frame_size), np.float32),
+        slots=np.concatenate([frames.slots for frames in new]) if new else no_slots(),
+    )
+
+
+def _new_states(new: list[EncoderFrames]) -> NDArray[np.float32]:
+    return np.concatenate([frames.values for frames in new])
 
 
 def _adapters(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -121,18 +106,13 @@ def _draft_budget(plan: Plan) -> NDArray[np.int32]:
     return np.array([slice.draft_budget for slice in plan.slices], np.int32)
 
 
-def _state_table(states: list[StateRows]) -> NDArray[np.int32]:
-    columns = max((len(one.rows) for one in states), default=0)
-    table = [one.rows + [NO_STATE] * (columns - len(one.rows)) for one in states]
-    return np.array(table, np.int32).reshape(len(states), columns)
-
-
-def _state_intervals(states: list[StateRows]) -> NDArray[np.int32]:
-    return np.array([rows.interval for rows in states], np.int32)
-
-
-def _frame_values(frames: list[EncoderFrames]) -> NDArray[np.float32]:
-    return np.concatenate([one.values for one in frames])
+def _states(states: list[StateRows]) -> RecurrentStates:
+    columns = max(len(state.rows) for state in states)
+    table = [state.rows + [NO_STATE] * (columns - len(state.rows)) for state in states]
+    return RecurrentStates(
+        table=np.array(table, np.int32).reshape(len(states), columns),
+        interval=np.array([state.interval for state in states], np.int32),
+    )
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:
@@ -153,35 +133,40 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
     return Packed(np.concatenate([decoding, *chunks]), positions, starts)
 
 
-def _given(plan: Plan, starts: NDArray[np.int32]) -> StepRows:
-    """The rows of all prompts, whose tokens are those of no decoding sequence."""
+def _embeds(plan: Plan, starts: NDArray[np.int32]) -> InputsEmbeds | None:
+    """The embeddings of all prompts, whose tokens are those of no decoding sequence."""
     begins = starts[plan.num_decoding : -1].tolist()
     prompts = zip(plan.slices[plan.num_decoding :], begins, strict=True)
-    return rows_of(Chunk(slice.sequence.images, slice.start, slice.end, begin) for slice, begin in prompts)
+    return embeds_of(Chunk(slice.sequence.images, slice.start, slice.end, begin) for slice, begin in prompts)
 
 
-def rows_of(chunks: Iterable[Chunk]) -> StepRows:
-    """The rows of images in the parts of prompts that a step computes."""
-    rows, places, positions = [], [], []
+def embeds_of(chunks: Iterable[Chunk]) -> InputsEmbeds | None:
+    """The embeddings of images in the parts of prompts that a step computes; None where there are none."""
+    values, places, positions = [], [], []
     for images, start, end, begin in chunks:
         if images is not None:
             those = images.within(start, end)
             if those.start < those.stop:
-                rows.append(images.rows[those])
+                values.append(images.rows[those])
                 places.append(images.places[those] + (begin - start))
-                positions.append(no_axes() if images.positions is None else images.positions.axes[:, those])
-    if not rows:
-        return NO_ROWS
-    return StepRows(np.concatenate(rows), np.concatenate(places), np.concatenate(positions, axis=1))
+                if images.positions is not None:
+                    positions.append(images.positions.axes[:, those])
+    if not values:
+        return None
+    return InputsEmbeds(
+        values=np.concatenate(values),
+        places=np.concatenate(places),
+        positions=np.concatenate(positions, axis=1) if positions else None,
+    )
 
 
 def _shifts(
     plan: Plan, starts: NDArray[np.int32], slots: SequenceSlots, slot_of: NDArray[np.int32]
-) -> NDArray[np.int64]:
-    """What images before a token add to its place, for all tokens; int64[0] where no sequence has any."""
+) -> NDArray[np.int64] | None:
+    """What images before a token add to its place, for all tokens; None where no sequence has any."""
     after_prompt = slots.shift[slot_of]
     if not after_prompt.any():
-        return no_ids()
+        return None
     shifts = np.repeat(after_prompt, np.diff(starts))
     begins = starts[plan.num_decoding : -1].tolist()
     for slice, begin in zip(plan.slices[plan.num_decoding :], begins, strict=True):
@@ -209,8 +194,10 @@ def _logits(
     return np.array(at, np.int64), np.array(of, np.int32)
 
 
-def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
-    """The positions that the last `num_scoring` slices score, which come after all that are sampled."""
+def _scored(plan: Plan, starts: NDArray[np.int32]) -> tuple[NDArray[np.int64], ScoredTokens]:
+    """The tokens that the last `num_scoring` slices score, and the positions of the logits for them, which
+    come behind all that are sampled.
+    """
     begins = starts[len(plan.slices) - plan.num_scoring : -1].tolist()
     at, ids, tops = [], [], []
     for slice, begin in zip(plan.scoring, begins, strict=True):
@@ -219,4 +206,4 @@ def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
         at.append(np.arange(scored.start, scored.stop) + (begin - slice.start))
         ids.append(np.array(slice.sequence.token_ids[scored.start + 1 : scored.stop + 1], np.int64))
         tops.append(np.full(len(scored), scores.num_alternatives))
-    return Scored(*(np.concatenate(one) for one in (at, ids, tops)))
+    return np.concatenate(at), ScoredTokens(np.concatenate(ids), np.concatenate(tops))

@@ -50,10 +50,10 @@ def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
     """The log-probabilities of the step's scored tokens; `values` are the unchanged logits of all its
     rows.
     """
-    if not step.num_scored:
+    if step.scored is None or not step.num_scored:
         return []
     at = np.arange(step.num_sampled, step.num_logits)
-    return gather(ops, values, at, step.scored_ids, step.scored_top_counts)
+    return gather(ops, values, at, step.scored.ids, step.scored.top_counts)
 
 
 def _wanted(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ops.contract import Index
 from ops.draft_verification import NO_DRAFT_TOKEN, NO_TOKEN
-from pipelines.host.contracts.step import Sampled, Step
+from pipelines.host.contracts.step import DraftRows, Sampled, Step
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
@@ -24,26 +24,26 @@ def edits_of(step: Step, sampling: SamplingSlots) -> Edited:
     at, edits_by_slot = step.logit_slots, sampling.edits
     rows = np.flatnonzero(sampling.edited[at]).tolist()
     edited = [(j, edits) for j in rows if (edits := edits_by_slot[at[j]]) is not None]
-    if step.draft_tokens is None or step.draft_offset is None:
+    draft = step.draft
+    if draft is None:
         return edited
-    before = [step.draft_tokens[j - step.draft_offset[j] : j].tolist() for j, _ in edited]
+    before = [draft.token_ids[j - draft.offsets[j] : j].tolist() for j, _ in edited]
     return [(j, edits.after(ids) if ids else edits) for (j, edits), ids in zip(edited, before, strict=True)]
 
 
 def counters_of(step: Step, sampling: SamplingSlots) -> NDArray[np.uint64]:
     """The output position of each row's token, on which its random number depends: uint64[num_sampled]."""
     place = sampling.num_outputs[step.logit_slots]
-    return (place if step.draft_offset is None else place + step.draft_offset).astype(np.uint64)
+    return (place if step.draft is None else place + step.draft.offsets).astype(np.uint64)
 
 
-def gather_runs(step: Step, verified: Index, reports: Reports, scores: list[TokenLogprobs]) -> Sampled:
+def gather_runs(draft: DraftRows, verified: Index, reports: Reports, scores: list[TokenLogprobs]) -> Sampled:
     """The valid tokens: `verified` has each row's token or NO_TOKEN, `reports` its log-probabilities, if
     any.
     """
-    assert step.draft_tokens is not None
     counts = verified != NO_TOKEN
     valid = np.flatnonzero(counts)
-    ends = np.flatnonzero(step.draft_tokens == NO_DRAFT_TOKEN)
+    ends = np.flatnonzero(draft.token_ids == NO_DRAFT_TOKEN)
     starts = np.concatenate([[0], ends[:-1] + 1])
     return Sampled(
         verified[valid],
@@ -51,9 +51,7 @@ def gather_runs(step: Step, verified: Index, reports: Reports, scores: list[Toke
         scores,
         num_tokens=np.add.reduceat(counts, starts, dtype=np.int64),
         num_drafted=ends - starts,
-        draft_logprobs=_of_draft_tokens(
-            step.draft_logprobs, verified[valid] == step.draft_tokens[valid], valid
-        ),
+        draft_logprobs=_of_draft_tokens(draft.logprobs, verified[valid] == draft.token_ids[valid], valid),
     )
 
 

@@ -114,7 +114,7 @@ def sample(logits: Logits) -> Sampled:
     """
     step, sampling, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots
-    is_plain = logits.masks is None and step.draft_tokens is None and not step.num_scored
+    is_plain = logits.masks is None and step.draft is None and not step.num_scored
     if is_plain and all(sampling.plain[at].tolist()):
         return Sampled(ops.likeliest(logits.values), [])
     values = ops.writable(logits.values)
@@ -137,13 +137,13 @@ def sample(logits: Logits) -> Sampled:
         sampling.top_p[at],
         sampling.keys[at],
         counters_of(step, sampling),
-        step.draft_tokens,
+        None if step.draft is None else step.draft.token_ids,
     )
-    if step.draft_tokens is None:
+    if step.draft is None:
         return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, logits.context), scores)
     valid = token_ids[asking] != NO_TOKEN
     reports = report(ops, raw, raw_rows[valid], token_ids, asking[valid], logits.context)
-    return gather_runs(step, token_ids, reports, scores)
+    return gather_runs(step.draft, token_ids, reports, scores)
 
 
 def _edit(ops: SamplingOps, values: Any, edited: Edited, masked: frozenset[int]) -> None:

@@ -145,6 +145,7 @@ class SimulatedEngine:
     def _body(self, context: StepContext) -> Sampled:
         """Any tokens will do, as long as no two replies have the same."""
         step = context.step
+        assert step.draft_budget is not None
         self._step_tokens = step.num_tokens
         num_drafted = step.draft_budget[: len(step.logit_slots)].astype(np.int64)
         number = len(num_drafted) + int(num_drafted.sum())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.step import Step, no_ids, no_pairs, no_slots, no_table
+from pipelines.host.contracts.step import Step, no_pairs, no_slots
 
 
 class DraftCacheState:
@@ -26,7 +26,7 @@ class DraftCacheState:
     def start_step(self, step: Step) -> None:
         """Record that a step is about to run: its blocks move, its tokens and draft tokens are new."""
         reach = np.diff(step.starts)
-        if len(step.draft_budget) and step.draft_tokens is None:
+        if step.draft_budget is not None and step.draft is None:
             reach = reach + step.draft_budget
         ends = np.cumsum(reach)
         places = np.arange(ends[-1]) + np.repeat(step.num_past - (ends - reach), reach)
@@ -115,11 +115,9 @@ def draft_step(step: Step, feed: DraftInput, block_tokens: int, moves: bool) -> 
         copies=step.copies if moves else no_pairs(),
         swaps_out=step.swaps_out if moves else no_pairs(),
         swaps_in=step.swaps_in if moves else no_pairs(),
-        scored_ids=no_ids(),
-        scored_top_counts=no_ids(),
-        state_table=no_table(),
-        state_interval=no_slots(),
-        adapters=no_slots(),
         slots=step.slots[feed.seqs],
-        draft_budget=step.draft_budget[feed.seqs],
+        adapters=no_slots(),
+        scored=None,
+        states=None,
+        draft_budget=None,
     )

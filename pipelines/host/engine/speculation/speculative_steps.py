@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import DraftRows, Step
 from pipelines.wire.logprobs import TokenLogprobs
 
 
@@ -50,20 +50,18 @@ def with_draft_tokens(
             [np.repeat(sampled_at, runs) + draft_offset, moved[step.logit_indices[step.num_sampled :]]]
         ),
         logit_slots=np.repeat(step.logit_slots, runs),
-        given_places=moved[step.given_places],
+        embeds=None if step.embeds is None else replace(step.embeds, places=moved[step.embeds.places]),
         position_shifts=_shifts(step, counts, moved, is_draft_token),
-        draft_tokens=draft_tokens,
-        draft_offset=draft_offset,
-        draft_logprobs=_spread(logprobs, draft_tokens),
+        draft=DraftRows(draft_tokens, draft_offset, _spread(logprobs, draft_tokens)),
     )
 
 
 def _shifts(
     step: Step, counts: NDArray[np.int64], moved: NDArray[np.int64], is_draft_token: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+) -> NDArray[np.int64] | None:
     """The shifts of all tokens: a draft token has that of its sequence's last own token."""
-    if not len(step.position_shifts):
-        return step.position_shifts
+    if step.position_shifts is None:
+        return None
     shifts = np.empty(len(is_draft_token), np.int64)
     shifts[moved] = step.position_shifts
     shifts[is_draft_token] = np.repeat(step.position_shifts[step.starts[1:] - 1], counts)

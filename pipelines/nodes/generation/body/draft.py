@@ -70,7 +70,7 @@ class Draft(Speculator):
         step, speculation = context.step, context.speculation
         self._drafted.start_step(step)
         self._largest = max(self._largest, step.num_tokens)
-        if speculation is None or step.draft_tokens is not None:
+        if speculation is None or step.draft is not None or step.draft_budget is None:
             self._drafted.leave_out(step)
             return context
         speculation.is_asked_always = True

@@ -57,6 +57,7 @@ class DraftPolicy:
         computed: int32[num_seqs], tokens that the draft has in its cache.
         """
         self._learn(step, speculation)
+        assert step.draft_budget is not None
         limits = np.minimum(step.draft_budget, longest).astype(np.int64)
         seqs = np.flatnonzero(limits)
         counts = np.zeros(step.num_seqs, np.int64)
@@ -81,6 +82,7 @@ class DraftPolicy:
 
     def wants_prompts(self, step: Step, speculation: SpeculationSlots) -> bool:
         """Whether a new sequence would be drafted for at this load: then its prompt is computed now."""
+        assert step.draft_budget is not None
         cost, num_slots = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
         if not self._adaptive or cost.seconds(num_slots) is None:
             return True

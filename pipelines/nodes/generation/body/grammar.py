@@ -150,13 +150,12 @@ def _runs(context: StepContext) -> list[DraftRun]:
         return []
     rows = np.array(guided)
     draft_tokens: list[list[int]] = [[]] * len(rows)
-    if step.draft_tokens is not None and step.draft_offset is not None:
-        rows = rows[step.draft_offset[rows] == 0]
-        ends = np.flatnonzero(step.draft_tokens == NO_DRAFT_TOKEN)
+    if step.draft is not None:
+        drafted = step.draft.token_ids
+        rows = rows[step.draft.offsets[rows] == 0]
+        ends = np.flatnonzero(drafted == NO_DRAFT_TOKEN)
         lasts = ends[np.searchsorted(ends, rows)].tolist()
-        draft_tokens = [
-            step.draft_tokens[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)
-        ]
+        draft_tokens = [drafted[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)]
     found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), draft_tokens, strict=True)]
     runs = [DraftRun(guide, j, ids) for guide, j, ids in found if guide is not None]
     return [run for run in runs if run.draft_tokens or run.guide.restricts()]

@@ -80,7 +80,7 @@ class Lookup(Speculator):
 
     def _speculate(self, context: StepContext) -> StepContext:
         step, speculation = context.step, context.speculation
-        if speculation is None or step.draft_tokens is not None or not len(step.draft_budget):
+        if speculation is None or step.draft is not None or step.draft_budget is None:
             return context
         budgets = step.draft_budget.tolist()
         slots = [slot for slot, budget in zip(step.slots.tolist(), budgets, strict=True) if budget]
@@ -151,6 +151,7 @@ class Lookup(Speculator):
         `slots` are those with a draft budget, in the order of the step.
         """
         chances = np.zeros((len(slots), self.num_draft_tokens))
+        assert step.draft_budget is not None
         budgets = step.draft_budget[step.draft_budget > 0].tolist()
         for row, (slot, budget) in enumerate(zip(slots, budgets, strict=True)):
             if length := self._trackers[slot].matched:
@@ -167,6 +168,7 @@ class Lookup(Speculator):
             if count:
                 ids += self._trackers[slot].next_ids(speculation.token_ids[slot], count)
         of_all = np.zeros(step.num_seqs, np.int64)
+        assert step.draft_budget is not None
         of_all[step.draft_budget > 0] = counts
         return with_draft_tokens(step, of_all, np.array(ids, np.int64))
 

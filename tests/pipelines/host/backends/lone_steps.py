@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.host.contracts.step import ONLY_LAST, Step, no_table
+from pipelines.host.contracts.step import ONLY_LAST, RecurrentStates, Step
 
 
 def step(
@@ -35,9 +35,12 @@ def step(
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.array(copies, np.int32).reshape(-1, 2),
         slots=np.array(slots, np.int32),
-        state_table=np.array([states], np.int32) if states else no_table(),
-        state_interval=np.array([interval] if states else [], np.int32),
+        states=states_of(states, interval) if states else None,
     )
+
+
+def states_of(rows: Sequence[int], interval: int) -> RecurrentStates:
+    return RecurrentStates(table=np.array([rows], np.int32), interval=np.array([interval], np.int32))
 
 
 def together(steps: list[Step]) -> Step:
@@ -64,6 +67,10 @@ def together(steps: list[Step]) -> Step:
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.concatenate([one.copies for one in steps]),
         slots=np.concatenate([one.slots for one in steps]),
-        state_table=np.concatenate([one.state_table for one in steps]),
-        state_interval=np.concatenate([one.state_interval for one in steps]),
+        states=None
+        if steps[0].states is None
+        else RecurrentStates(
+            table=np.concatenate([one.states.table for one in steps]),
+            interval=np.concatenate([one.states.interval for one in steps]),
+        ),
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.contracts.step import NO_STATE, Sampled, Step
+from pipelines.host.contracts.step import NO_STATE, RecurrentStates, Sampled, Step
 from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.outputs import Output
@@ -161,15 +161,18 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     )
     assert (step.positions == within).all()
     assert len(np.unique(step.logit_slots)) == step.num_sampled <= limits.max_sequences
-    assert len(step.scored_top_counts) == step.num_scored <= limits.max_scored_tokens
+    assert step.num_scored <= limits.max_scored_tokens
+    if step.scored is not None:
+        assert step.scored.ids.dtype == step.scored.top_counts.dtype == np.int64
+        assert len(step.scored.top_counts) == step.num_scored
     assert step.num_logits == step.num_sampled + step.num_scored
     assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
     check_states(step, session)
     check_frames(step, session)
-    for name in ("token_ids", "positions", "logit_indices", "scored_ids", "scored_top_counts"):
+    for name in ("token_ids", "positions", "logit_indices"):
         assert getattr(step, name).dtype == np.int64, name
-    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots", "state_table"):
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots"):
         assert getattr(step, name).dtype == np.int32, name
 
 
@@ -193,12 +196,13 @@ def check_moves(step: Step, session: FakeSession) -> None:
 def check_states(step: Step, session: FakeSession) -> None:
     """What `Step` promises of the recurrent states, which only some models keep."""
     assert len(np.unique(step.slots)) == step.num_seqs
-    if not session.keeps_states:
-        assert step.state_table.shape == (0, 0)
-        assert not len(step.state_interval)
+    states = step.states
+    assert (states is not None) == session.keeps_states
+    if states is None:
         return
-    assert len(step.state_table) == len(step.state_interval) == step.num_seqs
-    read, written = step.state_table[:, 0], written_states(step)
+    assert states.table.dtype == states.interval.dtype == np.int32
+    assert len(states.table) == len(states.interval) == step.num_seqs
+    read, written = states.table[:, 0], written_states(step, states)
     assert ((read == NO_STATE) == (step.num_past == 0)).all()
     assert len(np.unique(written)) == len(written)
     assert not np.isin(read, written).any()
@@ -207,19 +211,19 @@ def check_states(step: Step, session: FakeSession) -> None:
 
 def check_frames(step: Step, session: FakeSession) -> None:
     """What `Step` promises of the frames of an encoder, which only some models attend to."""
-    assert step.frame_slots.dtype == step.frame_table.dtype == step.num_frames.dtype == np.int32
-    assert step.new_frames.shape == (len(step.frame_slots), session.shape.encoder_hidden_size)
-    if not session.shape.encoder_hidden_size:
-        assert step.frame_table.shape == (0, 0)
-        assert not len(step.num_frames)
+    cross = step.cross
+    assert (cross is not None) == (session.shape.encoder_hidden_size > 0)
+    if cross is None:
         return
-    assert (step.num_frames >= 1).all()
-    assert (step.num_frames <= step.frame_table.shape[1] * session.shape.block_tokens).all()
-    assert len(np.unique(step.frame_slots)) == len(step.frame_slots)
-    written = set((step.frame_slots // session.shape.block_tokens).tolist())
+    assert cross.slots.dtype == cross.table.dtype == cross.lengths.dtype == np.int32
+    assert cross.new_states.shape == (len(cross.slots), session.shape.encoder_hidden_size)
+    assert (cross.lengths >= 1).all()
+    assert (cross.lengths <= cross.table.shape[1] * session.shape.block_tokens).all()
+    assert len(np.unique(cross.slots)) == len(cross.slots)
+    written = set((cross.slots // session.shape.block_tokens).tolist())
     read = {
         block
-        for blocks, num_frames in zip(step.frame_table, step.num_frames, strict=True)
+        for blocks, num_frames in zip(cross.table, cross.lengths, strict=True)
         for block in blocks[: -(-num_frames // session.shape.block_tokens)].tolist()
     }
     assert written <= read
@@ -228,9 +232,9 @@ def check_frames(step: Step, session: FakeSession) -> None:
     assert not read & set(step.block_table[own].tolist())
 
 
-def written_states(step: Step) -> NDArray[np.int32]:
-    columns = np.arange(step.state_table.shape[1] - 1)
-    return step.state_table[:, 1:][columns < step.num_state_writes[:, None]]
+def written_states(step: Step, states: RecurrentStates) -> NDArray[np.int32]:
+    columns = np.arange(states.table.shape[1] - 1)
+    return states.table[:, 1:][columns < step.num_state_writes[:, None]]
 
 
 def alone(

@@ -82,15 +82,14 @@ def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
     ]
     assert with_runs.positions.tolist() == places
     assert with_runs.max_context == max(places) + 1
-    if with_runs.draft_tokens is None or with_runs.draft_offset is None:
+    draft = with_runs.draft
+    if draft is None:
         assert not any(drafted)
         return
-    runs = np.split(with_runs.draft_tokens, np.flatnonzero(with_runs.draft_tokens == NO_DRAFT_TOKEN) + 1)[:-1]
+    runs = np.split(draft.token_ids, np.flatnonzero(draft.token_ids == NO_DRAFT_TOKEN) + 1)[:-1]
     assert [run[:-1].tolist() for run in runs] == drafted[: len(runs)] + [[]] * (len(runs) - len(drafted))
-    assert with_runs.draft_offset.tolist() == [k for run in runs for k in range(len(run))]
+    assert draft.offsets.tolist() == [k for run in runs for k in range(len(run))]
     assert with_runs.logit_slots.tolist() == np.repeat(step.logit_slots, [len(run) for run in runs]).tolist()
     at = with_runs.logit_indices[: with_runs.num_sampled]
-    assert (np.diff(at)[with_runs.draft_offset[1:] > 0] == 1).all()
-    assert with_runs.token_ids[at[with_runs.draft_offset > 0]].tolist() == [
-        one for ids in drafted for one in ids
-    ]
+    assert (np.diff(at)[draft.offsets[1:] > 0] == 1).all()
+    assert with_runs.token_ids[at[draft.offsets > 0]].tolist() == [one for ids in drafted for one in ids]

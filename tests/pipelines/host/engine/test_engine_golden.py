@@ -153,10 +153,10 @@ def test_the_schedules_with_states_meet_forks_preemption_and_reuse():
     assert sum(one.preemptions for one in counts) > 20
     assert sum(one.prefix_hit_tokens for one in counts) > 50
     steps = [step for schedule in schedules for step in schedule.rig.steps]
-    read = [step.state_table[:, 0] for step in steps]
+    read = [step.states.table[:, 0] for step in steps]
     shared = [rows[rows != NO_STATE] for rows in read]
     assert sum(len(rows) - len(np.unique(rows)) for rows in shared) > 20
-    assert sum((step.state_interval < ONLY_LAST).sum() for step in steps) > 20
+    assert sum((step.states.interval < ONLY_LAST).sum() for step in steps) > 20
 
 
 @pytest.mark.parametrize("swapping", [False, True])
@@ -171,9 +171,9 @@ def test_the_schedules_with_frames_meet_choices_preemption_and_reuse():
     assert sum(one.preemptions for one in counts) > 10
     assert sum(one.prefix_hit_tokens for one in counts) > 20
     steps = [step for schedule in schedules for step in schedule.rig.steps]
-    contexts = [set(map(tuple, step.frame_table.tolist())) for step in steps]
+    contexts = [set(map(tuple, step.cross.table.tolist())) for step in steps]
     assert sum(step.num_seqs - len(one) for step, one in zip(steps, contexts, strict=True)) > 100
-    num_written = sum(len(step.frame_slots) > 0 for step in steps)
+    num_written = sum(len(step.cross.slots) > 0 for step in steps)
     assert sum(len(schedule.wanted) for schedule in schedules) < num_written < len(steps) / 2
 
 

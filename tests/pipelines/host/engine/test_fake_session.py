@@ -74,7 +74,7 @@ def test_another_state_changes_the_text():
     step_of = rig.engine._body
 
     def forget(context):
-        read = context.step.state_table[:, 0]
+        read = context.step.states.table[:, 0]
         assert read[0] == read[1] != NO_STATE
         read[1] = len(rig.session.states) - 1
         return step_of(context)

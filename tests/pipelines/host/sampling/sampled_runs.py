@@ -8,7 +8,7 @@ import numpy as np
 
 from ops import numpy_ops
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.contracts.step import Sampled, Step
+from pipelines.host.contracts.step import DraftRows, Sampled, ScoredTokens, Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, Masks, StepContext
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 
 def step_of(
-    rows: SamplingSlots, at: list[int], draft_tokens: list[int] | None, ahead: list[int] | None, **more
+    rows: SamplingSlots, at: list[int], draft: DraftRows | None = None, scored: ScoredTokens | None = None
 ):
     none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
     step = Step(
@@ -43,26 +43,28 @@ def step_of(
         block_table=np.zeros((0, 0), np.int32),
         num_blocks=small,
         max_context=0,
-        logit_indices=np.arange(len(at) + len(more.get("scored_ids", ()))),
+        logit_indices=np.arange(len(at) + (0 if scored is None else len(scored.ids))),
         logit_slots=np.array(at, np.int32),
         copies=np.zeros((0, 2), np.int32),
-        draft_tokens=None if draft_tokens is None else np.array(draft_tokens, np.int64),
-        draft_offset=None if ahead is None else np.array(ahead, np.int64),
-        **more,
+        draft=draft,
+        scored=scored,
     )
     return StepContext(step, rows)
 
 
 def sample_runs(
-    rows: SamplingSlots, runs: list[Given], ops=numpy_ops, upload=np.copy, scored=None, **more
+    rows: SamplingSlots, runs: list[Given], ops=numpy_ops, upload=np.copy, scored=None, wanted=None, told=None
 ) -> Sampled:
-    """All runs in one step; `scored`: logits of rows that score tokens of prompts."""
+    """All runs in one step; `scored`: logits of rows that score tokens of prompts, those that are `wanted`;
+    `told`: the draft's own log-probabilities.
+    """
     at = [run.row for run in runs for _ in run.logits]
     draft_tokens = [draft_token for run in runs for draft_token in [*run.draft_tokens, NO_DRAFT_TOKEN]]
     ahead = [i for run in runs for i in range(len(run.logits))]
     masks = masks_of([bits for run in runs for bits in run.masks])
+    draft = DraftRows(np.array(draft_tokens, np.int64), np.array(ahead, np.int64), told)
     values = np.concatenate([*(run.logits for run in runs), *([] if scored is None else [scored])])
-    return sample(Logits(upload(values), step_of(rows, at, draft_tokens, ahead, **more), ops, masks))
+    return sample(Logits(upload(values), step_of(rows, at, draft, wanted), ops, masks))
 
 
 def masks_of(given: list[np.ndarray | None]) -> Masks | None:
@@ -78,7 +80,7 @@ def one_by_one(rows: SamplingSlots, run: Given, ops=numpy_ops, upload=np.copy) -
     for logits, bits, draft_token in zip(
         run.logits, run.masks, [*run.draft_tokens, NO_DRAFT_TOKEN], strict=True
     ):
-        step = step_of(rows, [run.row], None, None)
+        step = step_of(rows, [run.row])
         found = sample(Logits(upload(logits[None]), step, ops, masks_of([bits])))
         counted.token_ids.extend(found.token_ids.tolist())
         counted.logprobs.extend(found.logprobs or [None])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ops import numpy_ops
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import ScoredTokens, Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
@@ -33,8 +33,7 @@ def step(params: list[SamplingParams], scored: dict[int, int]) -> StepContext:
         logit_indices=np.arange(num_rows + len(scored)),
         logit_slots=np.arange(num_rows, dtype=np.int32),
         copies=np.zeros((0, 2), np.int32),
-        scored_ids=np.array(list(scored), np.int64),
-        scored_top_counts=np.array(list(scored.values()), np.int64),
+        scored=ScoredTokens(np.array(list(scored), np.int64), np.array(list(scored.values()), np.int64)),
     )
     return StepContext(step, rows)
 

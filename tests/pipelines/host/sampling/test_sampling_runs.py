@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sampled_runs import Given, counted_of, one_by_one, sample_runs
 
 from ops.cuda.sampling import CudaSamplingOps
+from pipelines.host.contracts.step import ScoredTokens
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
@@ -176,7 +177,7 @@ def test_runs_are_counted_and_stand_one_after_another():
 def test_the_drafts_log_probabilities_go_with_the_guesses_that_came_true():
     told = [TokenLogprobs(-float(i), 1, [], []) for i in range(6)]
     runs = [free(1, [5, 6, 7], 5, 6, 9, 8), free(2, [4], 4, 3)]
-    sampled = sample_runs(rows_of([GREEDY] * 2), runs, draft_logprobs=[*told[:3], None, told[4], None])
+    sampled = sample_runs(rows_of([GREEDY] * 2), runs, told=[*told[:3], None, told[4], None])
     assert sampled.token_ids.tolist() == [5, 6, 9, 4, 3]
     assert sampled.draft_logprobs == [told[0], told[1], None, told[4], None]
 
@@ -190,8 +191,8 @@ def test_log_probabilities_are_told_of_rows_that_count_alone():
 
 def test_rows_that_score_a_prompt_stand_behind_all_runs():
     rows, run = rows_of([SamplingParams(temperature=0, logprobs=0)]), free(1, [5, 6], 5, 7, 8)
-    wanted = {"scored_ids": np.array([4, 4]), "scored_top_counts": np.array([1, 0])}
-    found = sample_runs(rows, [run], scored=peaks(9, 4), **wanted)
+    wanted = ScoredTokens(np.array([4, 4]), np.array([1, 0]))
+    found = sample_runs(rows, [run], scored=peaks(9, 4), wanted=wanted)
     assert found.token_ids.tolist() == [5, 7]
     assert [score.rank for score in found.scores] == [6, 1]
     assert [score.top_ids for score in found.scores] == [[9], []]

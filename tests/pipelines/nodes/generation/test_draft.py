@@ -227,8 +227,9 @@ def test_it_tells_how_likely_it_thought_its_guesses(sampling):
     speculation.wants_logprobs[1] = True
     sampling.num_logprobs[1] = 2
     step = node.run(step_of(speculation, sampling, [0, 1], 2))
-    assert step.step.draft_logprobs is not None
-    told = step.step.draft_logprobs
+    assert step.step.draft is not None
+    told = step.step.draft.logprobs
+    assert told is not None
     assert [one is None for one in told] == [True, True, True, False, False, True]
     first, second = goes_on([8, 9], 2)
     assert [told[3].top_ids[0], told[4].top_ids[0]] == [first, second]

@@ -18,7 +18,7 @@ from patience import PATIENCE_S
 from ops.cuda.sampling import CudaSamplingOps
 from pipelines.base.errors import RequestError
 from pipelines.host.contracts.guide import MaskTiming
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import DraftRows, Step
 from pipelines.host.guides import token_tables
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
@@ -106,8 +106,10 @@ def with_runs(context: StepContext, *runs: list[int]) -> StepContext:
     drafted = replace(
         step,
         logit_slots=np.repeat(step.logit_slots, [len(run) + 1 for run in runs]),
-        draft_tokens=np.array([draft_token for run in runs for draft_token in [*run, -1]]),
-        draft_offset=np.array([i for run in runs for i in range(len(run) + 1)]),
+        draft=DraftRows(
+            token_ids=np.array([draft_token for run in runs for draft_token in [*run, -1]]),
+            offsets=np.array([i for run in runs for i in range(len(run) + 1)]),
+        ),
     )
     return context.with_step(drafted)
 

@@ -89,8 +89,8 @@ def test_prompts_in_the_same_step_get_no_guess():
     speculation = rows_of([[1, 2, 1], [3, 4, 5, 3]])
     step = always(num_draft_tokens=2).run(step_of(speculation, sampling_rows(2), [0], 5, extra=4))
     assert draft_tokens(step) == [[2, 1], [4, 5, 3]]
-    assert step.step.draft_tokens is not None
-    assert step.step.draft_tokens.tolist() == [2, 1, NO_DRAFT_TOKEN]
+    assert step.step.draft is not None
+    assert step.step.draft.token_ids.tolist() == [2, 1, NO_DRAFT_TOKEN]
 
 
 def test_a_row_that_changes_hands_begins_anew():

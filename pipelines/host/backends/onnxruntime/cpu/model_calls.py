@@ -22,7 +22,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     SLOTS,
     TABLE,
 )
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import CrossAttention, Step
 from pipelines.onnx_format.decoder_format import (
     CONTEXT_FRAMES,
     INPUT_IDS,
@@ -70,17 +70,19 @@ def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts
     columns = -(-(step.num_past + num_new) // block_tokens)
     slots = slot_mapping(step.block_table, step.starts, step.positions, block_tokens).astype(np.int32)
     table = _filled(step.block_table, columns, spare_block)
-    frame_columns = -(-step.num_frames // block_tokens)
-    contexts = columns + frame_columns if len(frame_columns) else columns
+    contexts, cross = columns, step.cross
+    if cross is not None:
+        frame_columns = -(-cross.lengths // block_tokens)
+        contexts = columns + frame_columns
     groups = group_sequences(num_new, contexts * block_tokens, costs)
     if len(groups) == 1:
         calls = [_call_of_all(step, table, slots)]
     else:
         calls = [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
-    if len(frame_columns):
-        frame_table = _filled(step.frame_table, frame_columns, spare_block)
+    if cross is not None:
+        frame_table = _filled(cross.table, frame_columns, spare_block)
         for number, (call, rows) in enumerate(zip(calls, groups, strict=True)):
-            call.inputs.update(_frames(step, frame_table[:, : frame_columns[rows].max()], rows, number == 0))
+            call.inputs.update(_frames(cross, frame_table[:, : frame_columns[rows].max()], rows, number == 0))
     return calls
 
 
@@ -90,14 +92,16 @@ def _filled(table: NDArray[np.int32], columns: NDArray[np.int32], spare_block: i
     return np.where(np.arange(table.shape[1]) < columns[:, None], table, np.int32(spare_block))
 
 
-def _frames(step: Step, table: NDArray[np.int32], rows: Indices, is_first: bool) -> dict[str, NDArray[Any]]:
+def _frames(
+    cross: CrossAttention, table: NDArray[np.int32], rows: Indices, is_first: bool
+) -> dict[str, NDArray[Any]]:
     """What a call of these sequences needs of frames; the first call of a step writes the new ones."""
     written = slice(None) if is_first else slice(0)
     return {
         FRAME_TABLE: table[rows],
-        NUM_FRAMES: step.num_frames[rows],
-        FRAME_SLOTS: step.frame_slots[written],
-        CONTEXT_FRAMES: step.new_frames[None, written],
+        NUM_FRAMES: cross.lengths[rows],
+        FRAME_SLOTS: cross.slots[written],
+        CONTEXT_FRAMES: cross.new_states[None, written],
     }
 
 
@@ -106,9 +110,9 @@ def newly_started_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
     tokens = np.flatnonzero(step.positions % block_tokens == 0)
     owners = np.searchsorted(step.starts, tokens, side="right") - 1
     started = step.block_table[owners, step.positions[tokens] // block_tokens]
-    if not len(step.frame_slots):
+    if step.cross is None or not len(step.cross.slots):
         return started
-    return np.concatenate([started, np.unique(step.frame_slots // block_tokens)])
+    return np.concatenate([started, np.unique(step.cross.slots // block_tokens)])
 
 
 def group_sequences(

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.host.contracts.step import Step, no_pairs
+from pipelines.host.contracts.step import ScoredTokens, Step, no_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,6 @@ def _fitting(contexts: list[int], gathered_tokens: int) -> int:
 def _part(step: Step, first: int, last: int) -> StepPart:
     begin, end = int(step.starts[first]), int(step.starts[last])
     first_logit, last_logit = np.searchsorted(step.logit_indices, [begin, end]).tolist()
-    scored = slice(*(max(0, at - step.num_sampled) for at in (first_logit, last_logit)))
     starts, num_past = step.starts[first : last + 1] - begin, step.num_past[first:last]
     return StepPart(
         replace(
@@ -101,11 +100,18 @@ def _part(step: Step, first: int, last: int) -> StepPart:
             max_context=int((num_past + np.diff(starts)).max()),
             logit_indices=step.logit_indices[first_logit:last_logit] - begin,
             logit_slots=step.logit_slots[first_logit:last_logit],
-            scored_ids=step.scored_ids[scored],
-            scored_top_counts=step.scored_top_counts[scored],
+            scored=_scored(step, first_logit, last_logit),
             copies=no_pairs(),
             swaps_out=no_pairs(),
             swaps_in=no_pairs(),
         ),
         first_logit,
     )
+
+
+def _scored(step: Step, first_logit: int, last_logit: int) -> ScoredTokens | None:
+    """The scored tokens of these logit rows."""
+    if step.scored is None:
+        return None
+    rows = slice(max(0, first_logit - step.num_sampled), max(0, last_logit - step.num_sampled))
+    return ScoredTokens(step.scored.ids[rows], step.scored.top_counts[rows])

@@ -171,8 +171,8 @@ class OpenVINOSession:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        if self._frames is not None and len(step.new_frames):
-            self._frames.write(step)
+        if self._frames is not None and step.cross is not None and len(step.cross.new_states):
+            self._frames.write(step.cross)
         read = step
         if self._retained is not None:
             read = without_middle(step, self._retained, self.shape.block_tokens)

@@ -94,12 +94,13 @@ class RowInputs:
 
     def of(self, step: Step, num_tokens: int) -> StepInputs:
         """The inputs of a step that is padded to `num_tokens` tokens."""
-        if not len(step.given_places):
+        embeds = step.embeds
+        if embeds is None:
             return self.none
-        inputs: StepInputs = {ROWS: step.given_rows, PLACES: step.given_places}
-        if self._has_axes:
-            inputs[GIVEN] = step.given_positions
+        inputs: StepInputs = {ROWS: embeds.values, PLACES: embeds.places}
+        if embeds.positions is not None:
+            inputs[GIVEN] = embeds.positions
         if self._whole_images:
             inputs[KINDS] = np.zeros(num_tokens, np.int32)
-            inputs[KINDS][step.given_places] = 1
+            inputs[KINDS][embeds.places] = 1
         return inputs

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pipelines.host.backends.openvino.paging.frame_writer import FRAMES, LAST_FRAME, FrameWriter
 from pipelines.host.backends.openvino.paging.kv_cache import OpenVINOCache
 from pipelines.host.backends.openvino.paging.step_inputs import StepInputs, flat_blocks
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import CrossAttention, Step
 
 Ints = NDArray[np.int32]
 
@@ -24,9 +24,9 @@ class FrameInputs:
         self._writer, self._memory = writer, memory
         self._last = np.zeros((num_blocks, writer.numbers), np.float32)
 
-    def write(self, step: Step) -> None:
-        """Write keys and values of the step's new frames to their blocks."""
-        blocks, last = self._writer.write(step.new_frames, step.frame_slots, self._memory)
+    def write(self, cross: CrossAttention) -> None:
+        """Write keys and values of a step's new frames to their blocks."""
+        blocks, last = self._writer.write(cross.new_states, cross.slots, self._memory)
         self._last[blocks] = last
 
     def warmup_inputs(self, num_tokens: int) -> StepInputs:
@@ -36,12 +36,14 @@ class FrameInputs:
 
     def step_inputs(self, step: Step, num_tokens: int) -> StepInputs:
         """Every token of a step attends to the frames of its sequence; tokens behind them are padding."""
+        cross = step.cross
+        assert cross is not None
         more = num_tokens - step.num_tokens
         num_new = np.diff(step.starts)
-        num_blocks = -(-step.num_frames // self._writer.block_tokens)
-        table = np.pad(step.frame_table, ((0, 1), (0, 0)), constant_values=len(self._last) - 1)
+        num_blocks = -(-cross.lengths // self._writer.block_tokens)
+        table = np.pad(cross.table, ((0, 1), (0, 0)), constant_values=len(self._last) - 1)
         rows = np.repeat(np.arange(step.num_seqs + 1), np.append(num_new, more))
-        past = np.append(step.num_frames - 1, 0).astype(np.int32)[rows]
+        past = np.append(cross.lengths - 1, 0).astype(np.int32)[rows]
         return self._inputs(past, table[rows], np.append(num_blocks, 1)[rows])
 
     def _inputs(self, past: Ints, table: Ints, num_blocks: Ints) -> StepInputs:

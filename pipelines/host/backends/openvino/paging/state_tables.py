@@ -27,13 +27,14 @@ class StateTables(InputTables):
 
         `num_more` sequences, which padding adds behind those of the step, write spare rows.
         """
-        rows, begins = flat_blocks(step.state_table, 1 + step.num_state_writes)
+        assert step.states is not None
+        rows, begins = flat_blocks(step.states.table, 1 + step.num_state_writes)
         more = self.warmup_inputs(num_more)
         own = {
             "la.block_indices": np.where(rows == NO_STATE, np.int32(self.zeros), rows),
             "la.block_indices_begins": begins[:-1],
             "la.past_lens": step.num_past,
-            "la.cache_interval": step.state_interval,
+            "la.cache_interval": step.states.interval,
         }
         more["la.block_indices_begins"] += begins[-1]
         return {name: np.concatenate([array, more[name]]) for name, array in own.items()}

@@ -26,7 +26,7 @@ def step_inputs(step: Step) -> StepInputs:
     shifts = step.position_shifts
     return {
         "input_ids": step.token_ids,
-        "position_ids": step.positions + shifts if len(shifts) else step.positions,
+        "position_ids": step.positions if shifts is None else step.positions + shifts,
         "past_lens": step.num_past,
         "subsequence_begins": step.starts,
         "block_indices": blocks,

@@ -148,12 +148,12 @@ def test_steps_without_images_have_no_shifts():
     rig = Rig(row_size=2, position_axes=3)
     rig.submit(0, [1, 2, 3], max_tokens=3, ignore_eos=True)
     rig.run()
-    assert all(len(step.position_shifts) == 0 == len(step.given_places) for step in rig.steps)
+    assert all(step.position_shifts is None is step.embeds for step in rig.steps)
     ids, images = prompt_with([1], rows(1, 2, 3, 4), axes=3)
     rig.submit(1, ids, images=[images], max_tokens=3, ignore_eos=True)
     rig.run()
     assert [step.position_shifts.tolist() for step in rig.steps[3:]] == [[0, 0, 0, 0, 0], [-2], [-2]]
-    assert rig.steps[3].given_positions.tolist() == [[1, 1, 1, 1], [1, 1, 2, 2], [1, 2, 1, 2]]
+    assert rig.steps[3].embeds.positions.tolist() == [[1, 1, 1, 1], [1, 1, 2, 2], [1, 2, 1, 2]]
     assert [step.max_context for step in rig.steps[3:]] == [5, 6, 7]
 
 
@@ -163,9 +163,9 @@ def test_the_schedules_meet_preemption_reuse_and_prompts_that_end_with_an_image(
     assert sum(one.preemptions for one in counts) > 10
     assert sum(one.prefix_hit_tokens for one in counts) > 50
     steps = [step for schedule in schedules for step in schedule.rig.steps]
-    alone = [step for step in steps if step.num_seqs == step.num_tokens and len(step.given_places)]
+    alone = [step for step in steps if step.num_seqs == step.num_tokens and step.embeds is not None]
     assert len(alone) > 3  # of one token each, one of which is of an image
-    assert all(step.given_rows.shape == (0, 0) for step in steps if not len(step.given_places))
+    assert all(len(step.embeds.values) for step in steps if step.embeds is not None)
 
 
 def cached_after(first, second, whole=False):
