@@ -25,8 +25,8 @@ from server.http.auth import Guard
 from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.origins import PageGuard
 from server.http.socket_exchange import ARRIVING, SocketExchange
+from server.http.unknown_fields_report import HEADER, UnknownFieldsReport
 from server.process.worker_state import process_of
-from server.schema.unknown_fields import HEADER, UnknownFieldsReport
 from server.services.request_counts import RequestCounts
 from server.services.services import Services
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pipelines.transcription.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
@@ -13,7 +14,6 @@ from server.apis.batches.offline_store import OfflineStore
 from server.apis.responses.background import BackgroundResponses
 from server.apis.responses.store import ResponseStore
 from server.apis.speech.sound_memory import SoundMemory
-from server.apis.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from server.base.settings import Settings
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from pipelines.requests.fields.request_ids import clean_id
 from server.base.replica_ids import replica_of
 from server.ray_attempt import Attempt
-from server.schema.request_ids import clean_id
 from server.services.affinity import affinity_key, fields_of
 
 if TYPE_CHECKING:

@@ -54,10 +54,17 @@ MAY_IMPORT = {
     | {"pipelines.nodes.text.parsers"},
     "pipelines.nodes.text.markup": set(),
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
+    "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
+    | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.model_json"}
+    | {"pipelines.nodes.text.templates.chat_messages", "pipelines.requests", "pipelines.values"}
+    | {"pipelines.wire"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
     # the worker
     "pipelines.worker": SHARED
     | {"pipelines.loading", "pipelines.nodes", "pipelines.repository", "pipelines.telemetry"}
+    | {"pipelines.worker"},
+    "pipelines.transcription": SHARED
+    | {"pipelines.nodes.speech", "pipelines.telemetry.request_trace", "pipelines.transcription"}
     | {"pipelines.worker"},
     # the engine host, from the ground up
     "pipelines.host": SHARED
@@ -83,12 +90,11 @@ MAY_IMPORT = {
     "server": {*BELOW_APIS, "graphs", "server"},
     "server.base": {"pipelines.base", "pipelines.host.backends.registry", "pipelines.telemetry"}
     | {"pipelines.wire", "server.base"},
-    "server.schema": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
-    | {"pipelines.telemetry", "pipelines.wire", "server.base", "server.schema"},
+    "server.schema": {"pipelines.base", "server.base", "server.schema"},
     "server.sqlite": {"pipelines.base", "server.base", "server.sqlite"},
     "server.dialects": {"pipelines.base", "pipelines.values", "server.dialects", "server.schema"},
-    "server.http": {"pipelines.base", "pipelines.telemetry.request_trace", "server.dialects"}
-    | {"server.http", "server.schema"},
+    "server.http": {"pipelines.base", "pipelines.requests.fields", "pipelines.telemetry.http_requests"}
+    | {"pipelines.telemetry.request_trace", "server.dialects", "server.http", "server.schema"},
     "server.media": {"pipelines.base", "pipelines.values", "server.base", "server.media"},
     "server.status": {"graphs", "pipelines", "server.base", "server.schema", "server.status"},
     "server.process": {"pipelines.base", "pipelines.telemetry", "server.base", "server.http"}

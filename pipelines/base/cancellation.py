@@ -15,6 +15,10 @@ _is_short: ContextVar[bool] = ContextVar("is_short", default=False)
 _cancelled: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None)
 
 
+class ClientGone(Exception):
+    """The client disconnected; no reply is needed."""
+
+
 class WorkCancelled(BraidError):
     """No client receives this error."""
 

@@ -91,7 +91,7 @@ class TimestampRules:
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
-    Ranges are checked where requests are parsed (`server/apis/generation/requests`).
+    Ranges are checked where requests are parsed (`pipelines/requests/generation`).
     """
 
     max_tokens: int = 16

@@ -12,17 +12,15 @@ from typing import Any
 
 import falcon
 import falcon.asgi
-from pydantic import ValidationError
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import BraidError, EngineError, RequestError
+from pipelines.requests.fields.error_text import quoted
 from pipelines.telemetry.request_trace import RequestTrace
 from server.dialects import dialect_of
-from server.http.exchange import ClientGone
-from server.schema.error_text import quoted
 
 log = logging.getLogger("braid.server")
 
-MAX_SHOWN_FAULTS = 3
 INTERNAL = "Internal server error"
 SERVER_ERROR = 1011
 """The close code of a WebSocket whose application failed."""
@@ -50,27 +48,6 @@ KINDS = {
 }
 WORDS = {404: "unknown_url", 405: "method_not_supported"}
 """Status of an error of Falcon's → OpenAI's word for it."""
-
-PLAIN = {
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be a list",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_parsing": "must be an integer",
-    "int_parsing_size": "must be an integer",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a number",
-}
-"""Kind of a pydantic error → a text in terms of JSON."""
-TYPES = ("dict", "model", "model_attributes", "list", "bool", "string", "int", "float")
-FAULT_WORDS = {
-    "json_invalid": None,
-    "missing": "missing_required_parameter",
-    **{f"{kind}_{how}": "invalid_type" for kind in TYPES for how in ("type", "parsing")},
-}
-"""Kind of a pydantic error → OpenAI's word for it; any other is an `invalid_value`."""
 
 
 def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) -> BraidError:
@@ -102,48 +79,6 @@ def let_go_of_frames(error: BaseException) -> None:
         if each is not None and each.__traceback__ is not None:
             each.__traceback__ = None
             chain += [each.__context__, each.__cause__]
-
-
-def from_validation(error: ValidationError, where: str = "") -> RequestError:
-    """Pydantic's errors as one text that names each field and its allowed values.
-
-    `where` is the path of the validated value in the body.
-    """
-    faults: list[Any] = list(error.errors(include_url=False, include_context=False))
-    for fault in faults:
-        fault["loc"] = (where, *fault["loc"]) if where else fault["loc"]
-    texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
-    if len(faults) > len(texts):
-        texts.append(f"and {len(faults) - len(texts)} more")
-    word = FAULT_WORDS.get(faults[0]["type"], "invalid_value")
-    return RequestError("; ".join(texts), field=_path(faults[0]) or None, word=word)
-
-
-def _path(fault: Any) -> str:
-    return ".".join(map(str, fault["loc"]))
-
-
-def _fault_text(fault: Any) -> str:
-    path, message, kind = _path(fault), fault["msg"], fault["type"]
-    if kind == "json_invalid":
-        return f"the body is not valid JSON: {message.removeprefix('Invalid JSON: ')}"
-    if not path:
-        return "the body must be a JSON object"
-    if kind == "missing":
-        return f"`{path}` is required"
-    if kind == "plain_error":
-        return str(message)
-    if kind == "field_error":
-        return f"`{path}` {message}"
-    message = PLAIN.get(kind) or _must(message)
-    return f"`{path}` {message}, got {quoted(fault['input'])}"
-
-
-def _must(message: str) -> str:
-    for start in ("Input should be a valid ", "Input should be "):
-        if message.startswith(start):
-            return f"must be {'a ' if start.endswith('valid ') else ''}{message[len(start) :]}"
-    return message
 
 
 async def on_error(

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.base.cancellation import TakesLong, short_work
+from pipelines.base.cancellation import ClientGone, TakesLong, short_work
+from pipelines.requests.fields.request_ids import clean_id
 from pipelines.telemetry.request_trace import RequestTrace
 from server.http.work_queue import LONG_WORK_BYTES, Work
-from server.schema.request_ids import clean_id
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -35,10 +35,6 @@ KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
 """After this long without data a stream sends a comment, so that proxies do not close it."""
-
-
-class ClientGone(Exception):
-    """The client disconnected; no reply is needed."""
 
 
 class Exchange:

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import falcon.asgi
 
+from pipelines.requests.fields.error_text import quoted
 from server.http.errors import Forbidden
-from server.schema.error_text import quoted
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing; a page of another site cannot read their replies."""

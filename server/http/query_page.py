@@ -5,7 +5,7 @@ from __future__ import annotations
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
-from server.schema.error_text import quoted
+from pipelines.requests.fields.error_text import quoted
 
 ORDERS = ("asc", "desc")
 

@@ -11,10 +11,12 @@ import falcon.asgi
 import numpy as np
 from pydantic import BaseModel, RootModel, ValidationError
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import Overloaded, RequestError
+from pipelines.requests.fields.validation import from_validation
 from server.http.content_encoding import inflated
-from server.http.errors import BodyTooLarge, from_validation
-from server.http.exchange import ClientGone, Exchange
+from server.http.errors import BodyTooLarge
+from server.http.exchange import Exchange
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 """Before JSON it is ignored, as RFC 8259 allows: programs of Windows write it."""

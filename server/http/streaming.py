@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import falcon.asgi
 
-from server.http.exchange import ClientGone, Exchange
+from pipelines.base.cancellation import ClientGone
+from server.http.exchange import Exchange
 
 FIRST_PIECE_S = 5.0
 """How long a stream's status waits for the first piece, so that an early failure gets a status of its own."""

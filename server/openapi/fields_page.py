@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
+from pipelines.requests.fields import known_fields as generation
+from pipelines.requests.fields.known_fields import NONE, Refused
+from pipelines.requests.pooling.embedding import MAX_IN_HEADER
+from pipelines.requests.pooling.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
 from server.apis.generation.requests.batch import ONE_ONLY
 from server.apis.kserve import parameters as kserve
 from server.apis.messages import unsupported_fields as messages
-from server.apis.pooling.requests.embedding import MAX_IN_HEADER
-from server.apis.pooling.requests.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
 from server.apis.responses import unsupported_fields as responses
 from server.openapi.operations import (
     CHAT,
@@ -35,8 +37,6 @@ from server.openapi.operations import (
     TRANSCRIPTION,
 )
 from server.openapi.schemas import BodySchema
-from server.schema import known_fields as generation
-from server.schema.known_fields import NONE, Refused
 
 INTRODUCTION = """\
 # Request fields

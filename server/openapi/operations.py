@@ -10,13 +10,22 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from pipelines.requests.fields import known_fields as generation
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.requests.pooling.base_request import BasePoolingRequest
+from pipelines.requests.pooling.classification import ClassificationRequest
+from pipelines.requests.pooling.cohere import CohereEmbedRequest
+from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
+from pipelines.requests.pooling.reranking import RerankRequest
+from pipelines.requests.pooling.scoring import ScoreRequest
+from pipelines.requests.speech.request import TranscriptionRequest, TranslationRequest
 from server.apis.batches.batch_models import Batch, BatchList, CreateBatch
 from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
 from server.apis.batches.files.upload import UploadRequest
 from server.apis.generation.cancel_endpoint import CancelledRequest
 from server.apis.generation.requests.batch import BatchRequest
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.generation.requests.completion import CompletionRequest
 from server.apis.kserve.generate_body import GenerateRequest
 from server.apis.kserve.messages import (
     InferReply,
@@ -36,19 +45,11 @@ from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequ
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
-from server.apis.pooling.requests.base_request import BasePoolingRequest
-from server.apis.pooling.requests.classification import ClassificationRequest
-from server.apis.pooling.requests.cohere import CohereEmbedRequest
-from server.apis.pooling.requests.embedding import EmbeddingRequest
-from server.apis.pooling.requests.pooling import PoolingRequest
-from server.apis.pooling.requests.reranking import RerankRequest
-from server.apis.pooling.requests.scoring import ScoreRequest
 from server.apis.responses import unsupported_fields as responses
 from server.apis.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
 from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
 from server.apis.speech.events import SpeechEvent
 from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
-from server.apis.speech.request import TranscriptionRequest, TranslationRequest
 from server.apis.tokenizing import unsupported_fields as tokenizing
 from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.apis.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
@@ -56,7 +57,6 @@ from server.apis.voice.events import SpokenEvent
 from server.apis.voice.request import SpeakRequest
 from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion, Success
 from server.openapi.schemas import BodySchema, Model, Schema
-from server.schema import known_fields as generation
 from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply

@@ -14,7 +14,7 @@ from msgspec.json import schema_components
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from server.schema.known_fields import Refused
+from pipelines.requests.fields.known_fields import Refused
 
 REF = "#/components/schemas/{model}"
 STRUCT_REF = "#/components/schemas/{name}"

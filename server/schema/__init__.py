@@ -1,1 +1,1 @@
-"""Fields of requests, replies and errors as all APIs have them."""
+"""Fields of replies and errors as all APIs have them."""

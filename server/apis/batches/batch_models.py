@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from pipelines.requests.fields.known_fields import check_fields
 from server.apis.batches.files.page_reply import Identified, PageReply
-from server.schema.known_fields import check_fields
 from server.schema.reply_models import Reply
 
 ENDPOINTS = (

@@ -11,6 +11,7 @@ import falcon
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
 from server.apis.batches.database import OfflineDatabase
 from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
 from server.apis.batches.files.file_table import ListPage, Purpose, StoredFile, new_file_id
@@ -22,7 +23,6 @@ from server.http.exchange import Exchange
 from server.http.form import FormReader
 from server.http.query_page import read_page
 from server.http.request_body import stream_body
-from server.schema.error_text import quoted
 from server.services.services import Services
 
 MAX_FORM_BYTES = 1 << 20

@@ -9,8 +9,11 @@ from typing import Any
 import falcon
 import falcon.asgi
 
+from pipelines.base.cancellation import ClientGone
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
+from pipelines.worker.model_choice import TEXT
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.generation_endpoint import ReplyInProgress
@@ -19,11 +22,10 @@ from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.requests.batch import BatchRequest
-from server.apis.generation.requests.chat import ChatRequest
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import Dialect, dialect_of
-from server.http.exchange import ClientGone, Exchange
-from server.services.model_lookup import TEXT, find_pipeline
+from server.http.exchange import Exchange
+from server.services.model_lookup import find_pipeline
 
 
 class BatchChatEndpoint(ChatCompletionsEndpoint):

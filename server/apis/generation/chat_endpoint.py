@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_chat
 from server.apis.generation.generation_endpoint import GenerationEndpoint
 from server.apis.generation.replies.chat import chat_completion
 from server.apis.generation.replies.chat_chunks import ChatChunks
@@ -12,8 +14,7 @@ from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.logprobs import TokenFormat
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.generation.requests.required_nodes import check_chat, check_template
+from server.apis.generation.requests.trusted_template import check_template
 from server.schema.reply_models import ChatCompletion
 
 

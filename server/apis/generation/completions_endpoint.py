@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pipelines.requests.generation.completion import CompletionRequest
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_completion, check_echo
 from server.apis.generation.generation_endpoint import GenerationEndpoint
 from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.completion import completion
@@ -10,8 +12,6 @@ from server.apis.generation.replies.completion_chunks import CompletionChunks
 from server.apis.generation.replies.logprobs import TokenFormat
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
-from server.apis.generation.requests.completion import CompletionRequest
-from server.apis.generation.requests.required_nodes import check_completion, check_echo
 from server.schema.reply_models import Completion
 
 

@@ -14,24 +14,26 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import falcon
 import falcon.asgi
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import BraidError, RequestError
+from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
+from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.replies.update_stages import Batch, Joiner, hide_reasoning
-from server.apis.generation.requests.generation import BaseGenerationRequest
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import dialect_of
 from server.http.errors import public_error
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.http.streaming import as_stream, first_piece
 from server.schema.reply_models import Reply
-from server.services.model_lookup import TEXT, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 log = logging.getLogger("braid.server")

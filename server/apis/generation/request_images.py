@@ -17,8 +17,8 @@ from pipelines.values.tasks import ImageInput, MediaInput, PromptInput, SoundInp
 from pipelines.wire.requests import Origin, SubmitTensors
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import nodes
 from pipelines.worker.submissions import TensorSubmission
-from server.apis.generation.requests.required_nodes import nodes
 from server.http.exchange import Exchange
 from server.media.fetching import named_elsewhere
 from server.services.services import Services

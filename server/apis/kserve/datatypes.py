@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.base.element_types import name_of
 from pipelines.base.errors import RequestError
-from server.schema.error_text import quoted
+from pipelines.requests.fields.error_text import quoted
 
 BYTES = "BYTES"
 TEXT = "bytes"

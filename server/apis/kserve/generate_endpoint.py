@@ -10,6 +10,7 @@ import falcon
 import falcon.asgi
 import msgspec
 
+from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve.generate_body import read_generate
 from server.apis.kserve.served import find_served
@@ -24,7 +25,7 @@ from server.apis.kserve.text import (
 from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.http.streaming import as_stream, first_piece, kept_alive
-from server.services.model_lookup import Ability, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 GENERATE = Ability(TEXT_TASKS, "take texts")

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Tensors
 from pipelines.values.tasks import TensorInput
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve.messages import Parameters
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 from server.services.services import Services
 
 Reply = TypeVar("Reply")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.known_fields import Refused, check_fields
 from server.apis.kserve.messages import Parameters
-from server.schema.error_text import quoted
-from server.schema.known_fields import Refused, check_fields
 
 SHARED_MEMORY = Refused("this server reads no memory of its clients", ())
 OF_SHARED_MEMORY = {f"shared_memory_{name}": SHARED_MEMORY for name in ("region", "byte_size", "offset")}

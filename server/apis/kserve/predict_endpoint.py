@@ -7,11 +7,12 @@ from functools import partial
 import falcon
 import falcon.asgi
 
+from pipelines.worker.model_choice import TENSORS
 from server.apis.kserve.inference import Inference, encoded, run_tensors_call
 from server.apis.kserve.model_status import signature, version_status
 from server.apis.kserve.predict import encode_predict, read_predict
 from server.apis.kserve.served import find_served
-from server.services.model_lookup import TENSORS, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Tensors
+from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve import parameters
 from server.apis.kserve.binary_data import objects
@@ -21,7 +22,6 @@ from server.apis.kserve.text import (
     text_pieces,
 )
 from server.http.exchange import Exchange
-from server.services.model_lookup import Ability
 from server.services.services import Services
 
 INFER = Ability(("infer", *TEXT_TASKS), "take tensors")

@@ -9,22 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.known_fields import Refused, check_fields
+from pipelines.requests.fields.validation import from_validation
+from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.requests.pooling.classification import ClassificationRequest
+from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.values.node_values import Tensors
 from pipelines.wire.messages import TensorSpec
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_completion
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.replies.choice_builder import text_of
-from server.apis.generation.requests.completion import CompletionRequest
-from server.apis.generation.requests.required_nodes import check_completion
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.pooling.pooling_call import run_pooling_call
-from server.apis.pooling.requests.classification import ClassificationRequest
-from server.apis.pooling.requests.embedding import EmbeddingRequest
-from server.apis.pooling.requests.reranking import RerankRequest
-from server.http.errors import from_validation
-from server.http.exchange import ClientGone, Exchange
-from server.schema.known_fields import Refused, check_fields
+from server.http.exchange import Exchange
 from server.services.services import Services
 
 TEXT_INPUT, TEXT_OUTPUT, DOCUMENTS = "text_input", "text_output", "documents"

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.field_types import Items, field_error
+from pipelines.requests.fields.known_fields import check_fields
 from server.apis.messages.image_source import check_source, url_of
 from server.apis.messages.unsupported_fields import IGNORED_IN_BLOCKS
-from server.schema.error_text import quoted
-from server.schema.field_types import Items, field_error
-from server.schema.known_fields import check_fields
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "text": ("text",),

@@ -5,19 +5,20 @@ from __future__ import annotations
 import falcon
 import falcon.asgi
 
+from pipelines.worker.encoding import chat_ids
+from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_chat
 from server.apis.generation.generation_endpoint import GenerationEndpoint
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.request_images import fetch_images, size_of, with_files
-from server.apis.generation.requests.required_nodes import check_chat
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.messages.content_builder import ContentBuilder, MessageContext, message
 from server.apis.messages.events import MessageEvents
 from server.apis.messages.reply_models import ContextManagement, MessageReply, TokenCount
 from server.apis.messages.request import CountRequest, MessageChat, MessagesRequest
-from server.apis.tokenizing.encoding import chat_ids
 from server.http.request_body import parse
-from server.services.model_lookup import TEXT, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 REQUEST_ID = "request-id"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.base.errors import RequestError
-from server.schema.error_text import quoted
-from server.schema.known_fields import check_fields
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.known_fields import check_fields
 
 SOURCES: dict[Any, tuple[str, ...]] = {"base64": ("media_type", "data"), "url": ("url",)}
 """Type of a source → the texts that it must have."""

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from server.schema.field_types import Whole, check
-from server.schema.known_fields import Options
+from pipelines.requests.fields.field_types import Whole, check
+from pipelines.requests.fields.known_fields import Options
 
 Budget = Annotated[Whole, check(lambda n: n >= 1, "thinking.{name} must be at least 1, got {got}.")]
 

@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictStr, ValidationError
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.field_types import Items, NumTokens, Stops, Temperature, TopK, TopP
+from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.fields.validation import from_validation
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import ImageInput
-from server.apis.generation.requests.chat import ChatRequest
 from server.apis.messages.blocks import (
     BY_ROLE,
     AnthropicMessage,
@@ -31,9 +34,6 @@ from server.apis.messages.options import (
 )
 from server.apis.messages.tools import ToolChoice, ToolDeclaration, chat_tools
 from server.apis.messages.unsupported_fields import IGNORED, REFUSED
-from server.http.errors import from_validation
-from server.schema.field_types import Items, NumTokens, Stops, Temperature, TopK, TopP
-from server.schema.known_fields import check_fields
 
 Chat = TypeVar("Chat", bound="TranslatedChat")
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.field_types import Items
+from pipelines.requests.fields.known_fields import Options, check_fields
 from server.apis.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
-from server.schema.error_text import quoted
-from server.schema.field_types import Items
-from server.schema.known_fields import Options, check_fields
 
 
 class ToolDeclaration(BaseModel):

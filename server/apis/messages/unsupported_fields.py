@@ -5,7 +5,7 @@ A field that a request model declares is honoured; any other is in a table here,
 
 from __future__ import annotations
 
-from server.schema.known_fields import Refused
+from pipelines.requests.fields.known_fields import Refused
 
 KEEPS_THINKING = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 

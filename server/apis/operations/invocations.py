@@ -6,6 +6,7 @@ from typing import Any
 
 import falcon.asgi
 
+from pipelines.worker.model_choice import NO_NAMES, READING, TEXT
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
 from server.apis.generation.completions_endpoint import CompletionsEndpoint
 from server.apis.pooling.classify_endpoint import ClassifyEndpoint
@@ -15,7 +16,7 @@ from server.apis.pooling.rerank_endpoint import RerankEndpoint
 from server.apis.pooling.score_endpoint import ScoreEndpoint
 from server.http.exchange import Exchange
 from server.http.request_body import JsonObject, parse_body
-from server.services.model_lookup import NO_NAMES, READING, TEXT, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 BY_TASK: dict[str, type[Any]] = {

@@ -9,8 +9,8 @@ import falcon.asgi
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from pipelines.base.errors import NotFound, RequestError
+from pipelines.requests.fields.known_fields import check_fields
 from server.http.request_body import joined, parse
-from server.schema.known_fields import check_fields
 from server.services.services import Services
 
 

@@ -9,10 +9,10 @@ import falcon
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
 from pipelines.telemetry import deferred
 from server.apis.operations.models import known_card
 from server.base.metric_values import MetricValues, NodeRuns
-from server.schema.error_text import quoted
 from server.services.model_times import model_times
 from server.services.services import Services
 

@@ -15,21 +15,22 @@ from typing import Any, ClassVar, Generic, TypeVar
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.generation.image_parts import check_media_settings
+from pipelines.requests.pooling.base_request import BasePoolingRequest, ShownBy
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.call import Call
+from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.generation_endpoint import requested_priority
 from server.apis.generation.request_images import fetch_images, size_of, with_files
-from server.apis.generation.requests.image_parts import check_media_settings
-from server.apis.generation.requests.required_nodes import check_template
+from server.apis.generation.requests.trusted_template import check_template
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.apis.pooling.requests.base_request import BasePoolingRequest, ShownBy
 from server.dialects import dialect_of
 from server.http.exchange import LONG_BODY_BYTES, Exchange
 from server.http.request_body import parse
-from server.services.model_lookup import Ability, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 Body = TypeVar("Body", bound=BasePoolingRequest)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.values.node_values import Classes, Scores
+from pipelines.worker.model_choice import CLASSIFICATION
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.classification import encode_classes
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.apis.pooling.requests.classification import ClassificationRequest
-from server.services.model_lookup import CLASSIFICATION
 
 
 class ClassifyEndpoint(PoolingEndpoint[ClassificationRequest]):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines.requests.pooling.cohere import CohereEmbedRequest
 from pipelines.values.tasks import PoolingInput
+from pipelines.worker.encoding import template_source
+from pipelines.worker.model_choice import EMBEDDING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.cohere import encode_by_type, encode_floats
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.apis.pooling.requests.cohere import CohereEmbedRequest
-from server.apis.tokenizing.encoding import template_source
-from server.services.model_lookup import EMBEDDING
 
 
 class CohereEmbedEndpoint(PoolingEndpoint[CohereEmbedRequest]):

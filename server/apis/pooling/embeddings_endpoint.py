@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.values.node_values import PooledOutputs
+from pipelines.worker.model_choice import EMBEDDING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.replies.vectors import encode_vectors, requested_format
-from server.apis.pooling.requests.embedding import EmbeddingRequest
-from server.services.model_lookup import EMBEDDING
 
 
 class EmbeddingsEndpoint(PoolingEndpoint[EmbeddingRequest]):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.worker.call import Call
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.values.node_values import Classes, PooledOutputs, Scores
+from pipelines.worker.model_choice import POOLING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.replies.vectors import encode_vectors, requested_format
-from server.apis.pooling.requests.pooling import PoolingRequest
-from server.services.model_lookup import POOLING
 
 
 class PoolingTasksEndpoint(PoolingEndpoint[PoolingRequest]):

@@ -7,12 +7,13 @@ from typing import Any
 
 import falcon.asgi
 
+from pipelines.nodes.pooling.similarity import document_scores
+from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.replies.ranking import encode_ovms_ranking, encode_ranking
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.apis.pooling.requests.reranking import RerankRequest
-from server.apis.pooling.score_endpoint import ComparisonEndpoint, document_scores
+from server.apis.pooling.score_endpoint import ComparisonEndpoint
 from server.dialects import OVMS, dialect_of
 from server.services.services import Services
 
@@ -30,7 +31,9 @@ class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
         self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
     ) -> EncodedReply:
         return encode_ovms_ranking(
-            document_scores(request, value), request.num_results, request.returned_documents
+            document_scores(value, len(request.compared.queries)),
+            request.num_results,
+            request.returned_documents,
         )
 
 
@@ -53,5 +56,8 @@ class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
         self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
     ) -> EncodedReply:
         return encode_ranking(
-            context, document_scores(request, value), request.num_results, request.returned_documents
+            context,
+            document_scores(value, len(request.compared.queries)),
+            request.num_results,
+            request.returned_documents,
         )

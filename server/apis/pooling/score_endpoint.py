@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.values.node_values import Scores
+from pipelines.nodes.pooling.similarity import document_scores
+from pipelines.requests.pooling.scoring import ComparisonRequest, ScoreRequest
 from pipelines.values.tasks import PoolingInput
+from pipelines.worker.encoding import truncate_texts
+from pipelines.worker.model_choice import SCORING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.base_endpoint import PoolingEndpoint
-from server.apis.pooling.replies.ranking import Floats, encode_scores
+from server.apis.pooling.replies.ranking import encode_scores
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.apis.pooling.replies.similarity import similarities
-from server.apis.pooling.requests.scoring import ComparisonRequest, ScoreRequest
-from server.apis.tokenizing.encoding import truncate_texts
-from server.services.model_lookup import SCORING
 
 Body = TypeVar("Body", bound=ComparisonRequest)
 
@@ -31,17 +30,10 @@ class ComparisonEndpoint(PoolingEndpoint[Body]):
         return request.texts_input(partial(truncate_texts, pipeline))
 
 
-def document_scores(request: ComparisonRequest, value: Any) -> Floats:
-    """The score of each document, float32[num_documents]."""
-    if isinstance(value, Scores):
-        return value.values
-    return similarities(value, len(request.compared.queries))
-
-
 class ScoreEndpoint(ComparisonEndpoint[ScoreRequest]):
     body = ScoreRequest
 
     def serialize(
         self, request: ScoreRequest, pipeline: Pipeline, context: ReplyContext, value: Any
     ) -> EncodedReply:
-        return encode_scores(context, document_scores(request, value))
+        return encode_scores(context, document_scores(value, len(request.compared.queries)))

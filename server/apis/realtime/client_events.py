@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
 from pipelines.base.errors import RequestError
-from server.http.errors import from_validation
+from pipelines.requests.fields.validation import from_validation
 from server.http.request_body import check_structure
 
 INVALID_JSON = "invalid_json"

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import falcon
 import falcon.asgi
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import BraidError, RequestError
 from server.apis.realtime.client_events import INVALID_EVENT, parse_event
 from server.apis.realtime.live_text import TextListener
@@ -21,7 +22,6 @@ from server.apis.realtime.openai_session_fields import SessionState
 from server.apis.realtime.realtime_session import RealtimeSession
 from server.apis.realtime.vllm_realtime import VllmRealtime
 from server.http.errors import public_error
-from server.http.exchange import ClientGone
 from server.http.socket_exchange import SocketExchange
 from server.services.services import Services
 

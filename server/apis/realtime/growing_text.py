@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from server.apis.realtime.agreement import num_agreed, words
-from server.apis.realtime.utterance import Utterance
-from server.apis.realtime.window_reader import WindowReader
-from server.apis.speech.window_text import joiner
-from server.apis.speech.windows import (
+from pipelines.transcription.window_text import joiner
+from pipelines.transcription.windows import (
     QUIET_SAMPLES,
     SAMPLES_PER_S,
     SEARCHED_SAMPLES,
@@ -19,6 +16,9 @@ from server.apis.speech.windows import (
     Sound,
     quietest,
 )
+from server.apis.realtime.agreement import num_agreed, words
+from server.apis.realtime.utterance import Utterance
+from server.apis.realtime.window_reader import WindowReader
 
 STEP_SAMPLES = SAMPLES_PER_S // 2
 """How much sound there must be more, at least, until a window is read again."""

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from pipelines.transcription.windows import SAMPLES_PER_S
 from server.apis.realtime.pcm import Pcm
-from server.apis.speech.windows import SAMPLES_PER_S
 
 FRAME_SAMPLES = SAMPLES_PER_S // 50
 FLOOR_FRAMES = 150

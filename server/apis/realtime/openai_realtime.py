@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.base.errors import BraidError, RequestError
+from pipelines.transcription.windows import SAMPLES_PER_S
 from server.apis.realtime.client_events import AppendEvent, ClientEvent, checked
 from server.apis.realtime.openai_events import (
     BufferClearedEvent,
@@ -35,7 +36,6 @@ from server.apis.realtime.realtime_session import RealtimeSession
 from server.apis.realtime.turns import TurnDetector
 from server.apis.realtime.utterance import Utterance
 from server.apis.realtime.window_reader import ReadingCost, SpeechChoice
-from server.apis.speech.windows import SAMPLES_PER_S
 
 LEAST_S = 0.1
 """Less sound cannot be committed."""

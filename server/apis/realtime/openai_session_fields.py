@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
+from pipelines.requests.fields.field_types import Items, plain_error
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.loudness import THRESHOLD
 from server.apis.realtime.window_reader import SpeechChoice
-from server.schema.field_types import Items, plain_error
 
 RATE = 24_000
 """OpenAI's rate; a client may name another one."""

@@ -8,13 +8,13 @@ import time
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.worker.model_choice import SPEECH
 from server.apis.realtime.live_text import LiveText, TextListener
 from server.apis.realtime.pcm import Pcm, PcmReader
 from server.apis.realtime.utterance import HeldSound, Utterance
 from server.apis.realtime.window_reader import SpeechChoice, check_model
 from server.http.socket_exchange import SocketExchange
 from server.schema.reply_models import Reply
-from server.services.model_lookup import SPEECH
 from server.services.services import Services
 
 

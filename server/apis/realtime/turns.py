@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipelines.transcription.windows import SAMPLES_PER_S
 from server.apis.realtime.loudness import FRAME_SAMPLES, Loudness
 from server.apis.realtime.pcm import Pcm
-from server.apis.speech.windows import SAMPLES_PER_S
 
 BEGINS_FRAMES = 3
 """Speech is loud for this many frames, a click is not."""

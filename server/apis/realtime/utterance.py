@@ -8,9 +8,9 @@ import secrets
 import numpy as np
 
 from pipelines.base.errors import RequestError
+from pipelines.transcription.windows import SAMPLES_PER_S, Sound
 from server.apis.realtime.loudness import FRAME_SAMPLES, SILENCE, Loudness
 from server.apis.realtime.pcm import Pcm
-from server.apis.speech.windows import SAMPLES_PER_S, Sound
 
 FULL_SCALE = 32768
 SAMPLE_BYTES = 2

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from pipelines.base.errors import Overloaded
-from server.apis.speech.transcription import Transcriber
-from server.apis.speech.window_text import WindowText
-from server.apis.speech.windows import Sound
+from pipelines.transcription.transcriber import Transcriber
+from pipelines.transcription.window_text import WindowText
+from pipelines.transcription.windows import Sound
+from pipelines.worker.model_choice import SPEECH
 from server.http.exchange import Exchange
 from server.http.socket_exchange import SocketExchange
-from server.services.model_lookup import SPEECH, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 GREEDY = {"temperature": 0.0}
@@ -79,7 +81,7 @@ class WindowReader:
                 "previous_text": f"{self.choice.prompt} {previous}".strip(),
                 "begins_with": begins_with,
             }
-            transcriber = Transcriber(services, pipeline, part, speech, {})
+            transcriber = Transcriber(partial(services.route, part), pipeline, part, speech, {})
             text = await (self._last if is_last else self._first)(transcriber, sound)
         finally:
             part.close()

@@ -10,9 +10,10 @@ import falcon.asgi
 from pipelines.base.errors import RequestError
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
+from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_chat
 from server.apis.generation.generation_endpoint import requested_priority
-from server.apis.generation.requests.required_nodes import check_chat
 from server.apis.responses.background import BackgroundRun
 from server.apis.responses.database import ResponseDatabase
 from server.apis.responses.events import ResponseEvents
@@ -28,7 +29,7 @@ from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.http.streaming import as_stream, kept_alive
 from server.services.affinity import response_id
-from server.services.model_lookup import TEXT, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import falcon.asgi
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError, Unavailable
 from pipelines.worker.call import Call
 from server.apis.responses.event_encoding import encode_events
@@ -16,7 +17,7 @@ from server.apis.responses.prepared_request import PreparedRequest
 from server.apis.responses.sqlite_tables import StoredResponse
 from server.apis.responses.store import ResponseStore, encode_response
 from server.http.errors import public_error
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 from server.http.streaming import as_stream, first_piece, kept_alive, next_piece
 
 NOT_STORED = "X-Braid-Not-Stored"

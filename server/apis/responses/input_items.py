@@ -9,11 +9,11 @@ from uuid import uuid4
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.field_types import Items, field_error
+from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.fields.validation import from_validation
 from server.apis.responses.unsupported_fields import IGNORED_IN_ITEMS
-from server.http.errors import from_validation
-from server.schema.error_text import quoted
-from server.schema.field_types import Items, field_error
-from server.schema.known_fields import check_fields
 
 PART_TYPES = {
     "user": "input_text",

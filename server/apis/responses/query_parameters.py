@@ -7,11 +7,11 @@ from typing import Any
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.error_text import quoted
 from server.apis.responses.reply_models import InputItemList
 from server.apis.responses.request import LOGPROBS
 from server.apis.responses.unsupported_fields import IGNORED_INCLUDES
 from server.http.query_page import read_page
-from server.schema.error_text import quoted
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DEFAULT_LIMIT = 20

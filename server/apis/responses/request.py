@@ -8,6 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.base.errors import MissingField, RequestError
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.field_types import (
+    Items,
+    NumLogprobs,
+    NumTokens,
+    RequestId,
+    check,
+    field_error,
+)
+from pipelines.requests.fields.known_fields import IGNORED_STREAM_OPTIONS, Options, Refused, check_fields
 from server.apis.responses.unsupported_fields import (
     IGNORED,
     IGNORED_INCLUDES,
@@ -17,16 +27,6 @@ from server.apis.responses.unsupported_fields import (
     REFUSED,
     REFUSED_REASONING,
 )
-from server.schema.error_text import quoted
-from server.schema.field_types import (
-    Items,
-    NumLogprobs,
-    NumTokens,
-    RequestId,
-    check,
-    field_error,
-)
-from server.schema.known_fields import IGNORED_STREAM_OPTIONS, Options, Refused, check_fields
 
 MAX_METADATA = 16
 MAX_KEY_CHARS = 64

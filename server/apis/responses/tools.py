@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.base.errors import RequestError
-from server.apis.generation.requests.tools import ANY, HOSTED, REQUIRED, read_allowed_tools, read_name
+from pipelines.requests.fields.error_text import quoted
+from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.generation.tools import ANY, HOSTED, REQUIRED, read_allowed_tools, read_name
 from server.apis.responses.unsupported_fields import IGNORED_TOOL, REFUSED_TOOL
-from server.schema.error_text import quoted
-from server.schema.known_fields import check_fields
 
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 NULL_KEYS = ("allowed_callers", "async", "defer_loading", "output_schema")

@@ -11,12 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.validation import from_validation
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
-from server.apis.generation.requests.chat import ChatRequest
 from server.apis.responses.chat_messages import ChatMessages
 from server.apis.responses.request import ResponseRequest
 from server.apis.responses.tools import functions, select_tools
-from server.http.errors import from_validation
 
 RENAMED_FIELDS = (
     (r"messages$", "input"),

@@ -6,7 +6,7 @@ Any other field is refused with the nearest known name.
 
 from __future__ import annotations
 
-from server.schema.known_fields import NO_VERBOSITY, Refused
+from pipelines.requests.fields.known_fields import NO_VERBOSITY, Refused
 
 PASSED = (
     "temperature",

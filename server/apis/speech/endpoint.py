@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import ClassVar, Literal
 
 import falcon.asgi
@@ -11,24 +12,24 @@ from pydantic import ValidationError
 
 from pipelines.base.errors import MissingField, RequestError
 from pipelines.nodes.audio.decoding import AudioLimits, decode_audio
+from pipelines.requests.fields.validation import from_validation
+from pipelines.requests.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
 from pipelines.telemetry.speech import count_audio
+from pipelines.transcription.transcriber import Transcriber, check_words
+from pipelines.transcription.window_text import Transcription
+from pipelines.transcription.windows import SAMPLES_PER_S, Sound
+from pipelines.worker.model_choice import SPEECH
 from server.apis.speech.events import SpeechEvents
 from server.apis.speech.form import sound_form
 from server.apis.speech.replies import FORMATS, JSON, SpeechReply
-from server.apis.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
-from server.apis.speech.transcription import Transcriber, finds_words
-from server.apis.speech.window_text import Transcription
-from server.apis.speech.windows import SAMPLES_PER_S, Sound
 from server.dialects import OVMS, dialect_of
-from server.http.errors import from_validation, public_error
+from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.http.form import UploadForm
 from server.http.streaming import as_stream, first_piece, next_piece
 from server.http.work_queue import LONG_WORK_BYTES
-from server.services.model_lookup import SPEECH, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
-
-NO_WORDS = "Word timestamps not supported for this model; allowed: segment.  Export it again for them"
 
 
 class TranscriptionsEndpoint:
@@ -48,11 +49,16 @@ class TranscriptionsEndpoint:
         request = self._checked(form, is_ovms)
         pipeline = await find_pipeline(services, exchange, request.model, SPEECH)
         with_words = "word" in request.granularities
-        if with_words and not finds_words(pipeline):
-            raise RequestError(NO_WORDS, "timestamp_granularities[]")
+        if with_words:
+            check_words(pipeline)
         sound = await self._decoded(form.files.pop("file"), exchange)
         transcriber = Transcriber(
-            services, pipeline, exchange, request.speech(), request.sampling(), with_words
+            partial(services.route, exchange),
+            pipeline,
+            exchange,
+            request.speech(),
+            request.sampling(),
+            with_words,
         )
         if request.stream:
             events = SpeechEvents(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from server.apis.speech.window_text import Transcription, WindowText, compression_ratio, mean_logprob
-from server.apis.speech.windows import SAMPLES_PER_S, WINDOW_SAMPLES
+from pipelines.transcription.window_text import Transcription, WindowText, compression_ratio, mean_logprob
+from pipelines.transcription.windows import SAMPLES_PER_S, WINDOW_SAMPLES
 from server.schema.reply_models import Reply
 
 FRAMES_PER_S = 100

@@ -6,15 +6,16 @@ import falcon
 import falcon.asgi
 from pydantic import BaseModel
 
+from pipelines.worker import encoding
+from pipelines.worker.model_choice import READING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.request_images import fetch_images, size_of
-from server.apis.generation.requests.required_nodes import check_template
+from server.apis.generation.requests.trusted_template import check_template
 from server.apis.generation.requests.work_bytes import work_bytes
-from server.apis.tokenizing import encoding
 from server.apis.tokenizing.reply import TokenizerDescription
 from server.apis.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizerRequest, read_tokenize
 from server.http.request_body import JsonObject, parse
-from server.services.model_lookup import READING, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 

@@ -12,20 +12,20 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.field_types import Items, TokenIds
+from pipelines.requests.fields.known_fields import Refused, check_fields
+from pipelines.requests.fields.validation import from_validation
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.conversation import Message
+from pipelines.requests.generation.tools import Tools
 from pipelines.values.tasks import ImageInput, SoundInput
+from pipelines.worker import encoding
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.request_images import Files, with_files
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.generation.requests.conversation import Message
-from server.apis.generation.requests.tools import Tools
-from server.apis.tokenizing import encoding
 from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
 from server.apis.tokenizing.unsupported_fields import IGNORED_CHAT, REFUSED_CHAT
 from server.dialects.rules import Rule, boolean, check, unsigned
-from server.http.errors import from_validation
 from server.http.request_body import JsonObject
-from server.schema.field_types import Items, TokenIds
-from server.schema.known_fields import Refused, check_fields
 
 
 class TokenizerRequest(BaseModel):

@@ -5,7 +5,7 @@ Fields that a request model declares are honoured; others are in the table, or u
 
 from __future__ import annotations
 
-from server.schema.known_fields import NO_MEDIA, Refused
+from pipelines.requests.fields.known_fields import NO_MEDIA, Refused
 
 REFUSED_CHAT: dict[str, Refused] = {
     "required_prefix_token_ids": Refused(

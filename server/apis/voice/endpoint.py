@@ -11,22 +11,24 @@ from typing import Any
 
 import falcon.asgi
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.nodes.voice.phonemes import Phonemes
 from pipelines.nodes.voice.voice_settings import VoiceSettings
 from pipelines.telemetry.speech import count_speech
 from pipelines.values.tasks import SpeakInput
 from pipelines.worker.call import Call
+from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
 from server.apis.voice.encoders import FORMATS, SoundEncoder, open_encoder, wav_header
 from server.apis.voice.events import end_event, sound_event
 from server.apis.voice.request import SpeakRequest
 from server.dialects import OVMS, dialect_of
 from server.http.errors import public_error
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.http.streaming import as_stream, first_piece, kept_alive, next_piece
 from server.schema.sse import error_events
-from server.services.model_lookup import Ability, find_pipeline
+from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 SPEAKING = Ability(("speak",), "speak")

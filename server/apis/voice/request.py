@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
 
+from pipelines.requests.fields.field_types import Number, check
+from pipelines.requests.fields.known_fields import Refused, check_fields
 from server.apis.voice.encoders import FormatName
-from server.schema.field_types import Number, check
-from server.schema.known_fields import Refused, check_fields
 
 MAX_CHARS = 4096
 """The most characters of a text, as OpenAI bounds it."""

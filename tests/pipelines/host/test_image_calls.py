@@ -28,12 +28,12 @@ from tiny_seeing import picture
 
 from pipelines.base.errors import RequestError
 from pipelines.repository.new_graph import new_graph
-from server.apis.generation.requests.chat import ChatRequest
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.worker import encoding
 from server.apis.messages.request import MessagesRequest
 from server.apis.responses.input_items import read_items
 from server.apis.responses.request import ResponseRequest
 from server.apis.responses.translate import ChatTranslation
-from server.apis.tokenizing import encoding
 
 SMALL, WIDE = (1, 40, 30), (2, 90, 31)
 NUM_TOKENS = 12

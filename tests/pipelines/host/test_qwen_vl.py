@@ -46,9 +46,9 @@ from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.nodes.images.families import read_family
 from pipelines.repository.new_graph import new_graph
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.wire.sampling_params import SamplingParams
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.tokenizing import encoding
+from pipelines.worker import encoding
 
 NUM_TOKENS = 12
 TALL, WIDE = picture(1, 60, 90), picture(2, 120, 31)  # of 3 × 2 and 1 × 4 tokens

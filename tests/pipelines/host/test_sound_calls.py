@@ -21,11 +21,11 @@ from tiny_voxtral import sound, wav
 
 from pipelines.base.errors import RequestError
 from pipelines.repository.new_graph import new_graph
-from server.apis.generation.requests.chat import ChatRequest
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.worker import encoding
 from server.apis.responses.input_items import read_items
 from server.apis.responses.request import ResponseRequest
 from server.apis.responses.translate import ChatTranslation
-from server.apis.tokenizing import encoding
 
 pytestmark = pytest.mark.breadth
 

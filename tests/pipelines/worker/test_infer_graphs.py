@@ -17,7 +17,7 @@ from pipelines.repository.model_folders import scan
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.values.tasks import TASKS
 from pipelines.worker.build import load_for_worker
-from server.apis.generation.requests.required_nodes import check_chat, check_completion
+from pipelines.worker.required_nodes import check_chat, check_completion
 
 
 def built(folder):

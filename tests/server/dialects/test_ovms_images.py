@@ -12,9 +12,9 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 from pipelines.base.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import ImageInput
 from pipelines.worker.request_checks import refuse_media
-from server.apis.generation.requests.chat import ChatRequest
 from server.dialects import OVMS
 from server.dialects.ovms_images import translate_error
 from server.media.sources import MediaSources

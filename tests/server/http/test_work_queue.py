@@ -10,9 +10,8 @@ import pytest
 from patience import PATIENCE_S
 from scripted import ScriptedPipeline
 
-from pipelines.base.cancellation import check_cancelled
+from pipelines.base.cancellation import ClientGone, check_cancelled
 from pipelines.base.errors import Overloaded
-from server.http.exchange import ClientGone
 from server.http.work_queue import NUM_THREADS, WorkQueue
 
 LONG = "x" * (100 << 10)

@@ -13,11 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from pipelines.base.errors import MissingField, RequestError
+from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.fields.validation import from_validation
 from server.apis.batches.files.content_folder import ContentFolder
 from server.apis.batches.files.file_table import StoredFile
-from server.http.errors import BodyTooLarge, from_validation
+from server.http.errors import BodyTooLarge
 from server.http.form import UploadForm
-from server.schema.known_fields import check_fields
 
 WRITE_BYTES = 1 << 20
 """Bytes that are written at a time."""

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.apis.generation.requests.required_nodes import nodes
+from pipelines.worker.required_nodes import nodes
 
 
 @dataclass(frozen=True, slots=True)

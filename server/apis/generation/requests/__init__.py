@@ -1,1 +1,1 @@
-"""Request bodies of chat/completions and completions → the input of a pipeline."""
+"""What only HTTP has of generation requests."""

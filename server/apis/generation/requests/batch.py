@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pipelines.base.errors import RequestError
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.generation.requests.conversation import Conversation
-from server.schema.field_types import Items
+from pipelines.requests.fields.field_types import Items
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.conversation import Conversation
 
 MAX_CONVERSATIONS = 128
 ONE_ONLY = (

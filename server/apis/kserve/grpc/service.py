@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 
+from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve.grpc.schema import SERVICE, TYPES
@@ -29,7 +30,7 @@ from server.apis.kserve.served import (
 from server.apis.kserve.triton import model_config, model_statistics, repository_index
 from server.http.auth import Guard
 from server.http.errors import BodyTooLarge, Unauthorized, public_error
-from server.http.exchange import ClientGone, Exchange
+from server.http.exchange import Exchange
 from server.services.model_lookup import find_pipeline
 from server.services.server_ready import is_ready
 from server.services.services import Services

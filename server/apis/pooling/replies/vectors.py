@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.requests.pooling.embedding import EncodedRequest
 from server.apis.pooling.replies.reply_models import (
     EncodedReply,
     ReplyContext,
     encode_list,
     encode_list_reply,
 )
-from server.apis.pooling.requests.embedding import EncodedRequest
 
 Floats = NDArray[np.float32]
 Vectors = Floats | list[Floats]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.base.errors import RequestError
-from server.apis.generation.requests.chat import ChatRequest
+from pipelines.requests.generation.chat import ChatRequest
 
 URL = {"url": "data:,x"}
 

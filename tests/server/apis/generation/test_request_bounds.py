@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from graphs.errors import MAX_LISTED, MAX_WORD_CHARS, hint, nearest
 from pipelines.base.errors import MAX_FIELD_BYTES, MAX_MESSAGE_BYTES, BraidError, NotFound, RequestError
+from pipelines.requests.fields.error_text import MAX_VALUE_CHARS, quoted
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 from pipelines.worker.catalogue import Catalogue
 from server.http import request_body
 from server.http.request_body import MAX_DEPTH, MAX_KEYS, MAX_VALUES, check_structure
-from server.schema.error_text import MAX_VALUE_CHARS, quoted
 
 LONG_NAME = "fake" * 15_000
 ROOM = 1024

@@ -9,9 +9,9 @@ from openai.resources.chat.completions import Completions as OpenAIChat
 from openai.resources.completions import Completions as OpenAICompletions
 from scripted import ScriptedPipeline
 
-from server.apis.generation.requests.chat import ChatRequest
-from server.apis.generation.requests.completion import CompletionRequest
-from server.schema.known_fields import IGNORED, REFUSED_COMPLETION
+from pipelines.requests.fields.known_fields import IGNORED, REFUSED_COMPLETION
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.completion import CompletionRequest
 
 VLLM = """
 temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty n seed stop stop_token_ids

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import SoundInput
 from pipelines.worker.request_checks import check_handled
-from server.apis.generation.requests.chat import ChatRequest
 
 FILE = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
 LINK = {"type": "audio_url", "audio_url": {"url": "https://example.com/a.mp3"}, "uuid": "a"}

@@ -10,7 +10,7 @@ from test_broken_pooling import answered
 
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
-from server.services.model_lookup import EMBEDDING, SCORING
+from pipelines.worker.model_choice import EMBEDDING, SCORING
 
 PATHS = ["/score", "/v3/score", "/v1/rerank", "/v3/rerank", "/v1/embed", "/v2/embed"]
 

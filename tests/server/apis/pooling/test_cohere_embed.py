@@ -12,9 +12,9 @@ import pytest
 from pooled_calls import SIZE, PooledPipeline, rows
 
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
+from pipelines.requests.pooling.cohere import ONE_OF
 from pipelines.values.node_values import PooledOutputs, Prompt
 from server.apis.pooling.replies.cohere import TYPES, EmbedByTypeReply, EmbedFloatsReply
-from server.apis.pooling.requests.cohere import ONE_OF
 
 PATHS = ["/v1/embed", "/v2/embed"]
 ROWS = PooledOutputs(np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))

@@ -15,12 +15,12 @@ from pooled_calls import PooledPipeline, rows, vector
 
 from graphs.errors import MAX_LISTED
 from pipelines.base.errors import RequestError
+from pipelines.requests.pooling.embedding import MAX_IN_HEADER
+from pipelines.requests.pooling.input_parsing import MAX_TEXTS
 from pipelines.values.node_values import PooledOutputs
 from pipelines.worker.model_table import ModelCard
 from server.apis.pooling.base_endpoint import LONG_REPLY_VALUES, LONG_TEXTS_BYTES
 from server.apis.pooling.replies.reply_models import EmbeddingList
-from server.apis.pooling.requests.embedding import MAX_IN_HEADER
-from server.apis.pooling.requests.input_parsing import MAX_TEXTS
 
 PATH = "/v1/embeddings"
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -292,7 +292,7 @@ def test_of_many_models_that_would_do_some_are_named(make_rig):
 
 
 def test_a_templates_variables_count_with_each_conversation(rig, refusal, monkeypatch):
-    monkeypatch.setattr("server.apis.pooling.requests.input_parsing.MAX_TOTAL_CHARS", 25)
+    monkeypatch.setattr("pipelines.requests.pooling.input_parsing.MAX_TOTAL_CHARS", 25)
     body = {"messages": [TALK] * 2, "chat_template_kwargs": {"x": "12345"}}  # 14 characters
     assert rig.post(PATH, {**body, "messages": TALK}).status == 200
     assert refusal(**body)["param"] == "chat_template_kwargs"

@@ -9,9 +9,9 @@ import pytest
 from pooled_calls import PooledPipeline
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.pooling.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 from pipelines.values.node_values import Scores
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, encode_ranking
-from server.apis.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 from server.http.exchange import LONG_BODY_BYTES
 
 PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"]

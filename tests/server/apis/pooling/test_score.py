@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from pooled_calls import PooledPipeline, rows, scores, token_rows
 
+from pipelines.nodes.pooling.similarity import cosines, max_sim, similarities
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
+from pipelines.requests.pooling.input_parsing import MAX_TEXTS
 from pipelines.values.node_values import PooledOutputs, Prompt
 from server.apis.pooling.replies.ranking import ScoreList
-from server.apis.pooling.replies.similarity import cosines, max_sim, similarities
-from server.apis.pooling.requests.input_parsing import MAX_TEXTS
 from server.services.paths import PREFIXES
 
 PATHS = ["/score", *(prefix + "/score" for prefix in PREFIXES)]
@@ -232,7 +232,7 @@ def test_long_queries_are_compared_in_blocks():
 
 
 def test_a_query_counts_with_each_document(cross, vectors, monkeypatch):
-    monkeypatch.setattr("server.apis.pooling.requests.input_parsing.MAX_TOTAL_CHARS", 33)
+    monkeypatch.setattr("pipelines.requests.pooling.input_parsing.MAX_TOTAL_CHARS", 33)
     fields = {"queries": "x" * 10, "documents": ["a"] * 3}
     assert score(cross, **fields).status == 200
     fields["documents"].append("b")

@@ -137,7 +137,7 @@ def test_a_conversation_may_be_longer_than_the_context(rig):
     ids=["prompt", "text", "messages"],
 )
 def test_a_text_without_end_is_refused(rig, monkeypatch, field, body):
-    monkeypatch.setattr("server.apis.tokenizing.encoding.MAX_CHARS", 200)
+    monkeypatch.setattr("pipelines.worker.encoding.MAX_CHARS", 200)
     answer = tokenize(rig, **body)
     assert (answer.status, answer.error["param"]) == (400, field)
     assert "200 of them tokenized at most" in answer.error["message"]
@@ -246,7 +246,7 @@ def test_truncation_preserves_special_tokens():
     from tokenizers.processors import TemplateProcessing
 
     from pipelines.nodes.text.tokenizing.text_reader import TextReader
-    from server.apis.tokenizing.encoding import tokenize_texts
+    from pipelines.worker.encoding import tokenize_texts
 
     tokenizer = Tokenizer(WordLevel({"a": 0, "[B]": 1, "[E]": 2}, unk_token="a"))
     tokenizer.pre_tokenizer = Whitespace()

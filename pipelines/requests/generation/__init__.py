@@ -1,0 +1,1 @@
+"""The fields of chats and completions: models, checks, and the input that they become."""

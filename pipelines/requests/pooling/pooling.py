@@ -1,0 +1,39 @@
+"""The request body of POST pooling, and the check of its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pipelines.base.errors import RequestError
+from pipelines.requests.fields.known_fields import Refused
+from pipelines.requests.pooling.embedding import EncodedRequest
+from pipelines.requests.pooling.unsupported_fields import REFUSED, REFUSED_POOLING
+
+Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
+NAMES = {"embed": "embed", "token_embed": "token_embed", "classify": "classify", "rerank": "classify"}
+"""Task of a graph → vLLM's name for it in this API."""
+FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
+"""Tasks that the same model could do, per text or per token; a graph does one of them."""
+
+
+class PoolingRequest(EncodedRequest):
+    """The request body of POST pooling."""
+
+    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_POOLING
+
+    task: Task | None = None
+
+    def check_task(self, task: str) -> None:
+        """Raise RequestError when a graph with `task` does not do the requested task."""
+        own = NAMES[task]
+        if self.task in (None, own):
+            return
+        if self.task == "plugin":
+            raise RequestError(REFUSED_POOLING["data"].reason, field="task")
+        (family,) = (family for family in FAMILIES if own in family)
+        if self.task in family:
+            raise RequestError(
+                f"Try switching the model's pooling_task via --pooler-config.task {self.task}.", field="task"
+            )
+        raise RequestError(f"Unsupported task: '{self.task}' Supported tasks: {list(family)}", field="task")

@@ -1,0 +1,1 @@
+"""Recordings → texts: windows of sound, each tried until its text is good."""

@@ -1,0 +1,168 @@
+"""Converts texts and conversations to token ids and back, with a graph's template and tokenizer.
+
+Needs no engine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pipelines.base.errors import RequestError
+from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.images.images import ReadImages
+from pipelines.nodes.images.places import place_images, write_images
+from pipelines.nodes.text.templates.chat_template import ChatTemplate
+from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
+from pipelines.values.node_values import Images, Prompt
+from pipelines.values.tasks import GenerationInput
+from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.request_checks import refuse_media
+from pipelines.worker.required_nodes import nodes
+
+MAX_CHARS = 4 << 20
+"""Most characters of a text that is only tokenized, also where a model takes fewer."""
+
+Kind = TypeVar("Kind")
+
+
+def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
+    return next((node for node in nodes(pipeline) if isinstance(node, kind)), None)
+
+
+def tokenize_node(pipeline: Pipeline) -> TokenizerNode:
+    """The graph's tokenize node.  Raises RequestError when it has none."""
+    node = _first(pipeline, TokenizerNode)
+    if node is None:
+        raise RequestError(
+            f"The model `{pipeline.name}` has no tokenizer: its graph has no tokenize node", field="model"
+        )
+    return node
+
+
+def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> Prompt:
+    """The rendered prompt of a conversation.  Raises RequestError for a graph without a template."""
+    node = _first(pipeline, ChatTemplate)
+    if node is None:
+        raise RequestError(
+            f"The model `{pipeline.name}` does not chat: its graph has no chat_template node", field="model"
+        )
+    return node.prompt(generation)
+
+
+def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens: bool = False) -> list[int]:
+    """The token ids of a conversation, which may be longer than the model takes.  Raises RequestError."""
+    prompt = chat_prompt(pipeline, generation)
+    check_chars([prompt.text or ""], "messages")
+    special = prompt.add_special_tokens or add_special_tokens
+    prompt = replace(prompt, add_special_tokens=special)
+    node, media = tokenize_node(pipeline), _media(pipeline, generation)
+    if media is None:
+        return node.ids(prompt)
+    (written,) = write_images([prompt], media, "messages")
+    return place_images([node.ids(written)], media, "messages")[0][0]
+
+
+def _media(pipeline: Pipeline, generation: GenerationInput) -> Images | None:
+    """The images or sounds of a conversation; None for a model of text.  Raises RequestError."""
+    seeing, hearing = _first(pipeline, ReadImages), _first(pipeline, ReadSounds)
+    if generation.images and seeing is None:
+        refuse_media(pipeline.name, generation.images[0], {"sounds"} if hearing else ())
+    if generation.sounds and hearing is None:
+        refuse_media(pipeline.name, generation.sounds[0], {"images"} if seeing else ())
+    if seeing is not None:
+        return seeing.read(generation.images)
+    return None if hearing is None else hearing.read(generation.sounds)
+
+
+def check_chars(texts: list[str], field: str) -> None:
+    """Raise RequestError for texts that are too long to be tokenized in one request."""
+    num_chars = sum(map(len, texts))
+    if num_chars > MAX_CHARS:
+        raise RequestError(
+            f"`{field}` has {num_chars} characters; one request may have {MAX_CHARS} of them tokenized at "
+            "most: send it in parts",
+            field,
+        )
+
+
+def tokenize_texts(
+    pipeline: Pipeline, texts: list[str], add_special_tokens: bool, max_length: int | None, field: str
+) -> list[list[int]]:
+    """The token ids of each text, truncated at the end to `max_length`; special tokens are preserved.
+
+    Raises RequestError, naming the `field` of the texts, where they are too long.
+    """
+    check_chars(texts, field)
+    node = tokenize_node(pipeline)
+    if max_length is None:
+        prompts = [Prompt(text=text, add_special_tokens=add_special_tokens) for text in texts]
+        return [node.ids(prompt) for prompt in prompts]
+    return [_truncated(node, text, add_special_tokens, max_length) for text in texts]
+
+
+def truncate_texts(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:
+    """The beginning of each text: its first `num_tokens` tokens, not counting special tokens, as text."""
+    reader = tokenize_node(pipeline).reader
+    return [reader.cut_text(text, num_tokens) for text in texts]
+
+
+def _truncated(node: TokenizerNode, text: str, add_special_tokens: bool, max_length: int) -> list[int]:
+    frame = node.reader.frames[1, add_special_tokens]
+    (ids,) = node.reader.encode([text], max_length)
+    return frame.around(ids[: max(0, max_length - frame.num_special)])[0][:max_length]
+
+
+def pad(pipeline: Pipeline, ids: list[list[int]], max_length: int | None, left: bool) -> list[list[int]]:
+    """Token ids padded to one length: `max_length`, or that of the longest text."""
+    length = max(map(len, ids)) if max_length is None else max_length
+    token = pad_id(pipeline)
+    return [fill + each if left else each + fill for each in ids for fill in [[token] * (length - len(each))]]
+
+
+def pad_id(pipeline: Pipeline) -> int:
+    """The id of the model's padding token, else of its end token, else 0."""
+    config = tokenizer_config(pipeline)
+    for name in ("pad_token", "eos_token"):
+        token = config.get(name)
+        text = token.get("content") if isinstance(token, dict) else token
+        if isinstance(text, str):
+            found: int | None = tokenize_node(pipeline).tokenizer.token_to_id(text)
+            if found is not None:
+                return found
+    return 0
+
+
+def token_strings(pipeline: Pipeline, ids: list[int]) -> list[str]:
+    """Each token as it is written in the vocabulary."""
+    tokenizer = tokenize_node(pipeline).tokenizer
+    return [tokenizer.id_to_token(token_id) or "" for token_id in ids]
+
+
+def decode(pipeline: Pipeline, ids: list[int]) -> str:
+    """The text of token ids, including special tokens; ids outside the vocabulary give no text."""
+    text: str = tokenize_node(pipeline).tokenizer.decode(ids, skip_special_tokens=False)
+    return text
+
+
+def tokenizer_config(pipeline: Pipeline) -> dict[str, Any]:
+    """The tokenizer_config.json next to the tokenizer file; {} when it is missing or invalid."""
+    path = tokenize_node(pipeline).path.with_name("tokenizer_config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def template_source(pipeline: Pipeline) -> str | None:
+    """The text of the graph's chat template, None when it has no chat_template node."""
+    node = _first(pipeline, ChatTemplate)
+    return None if node is None else node.template.source
+
+
+def added_tokens(pipeline: Pipeline) -> dict[str, str]:
+    """Id → text of the tokens that were added to the vocabulary."""
+    added = tokenize_node(pipeline).tokenizer.get_added_tokens_decoder()
+    return {str(token_id): added[token_id].content for token_id in sorted(added)}

@@ -1,0 +1,58 @@
+"""Checks that the nodes of a graph can serve a generation request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.base.errors import RequestError
+from pipelines.nodes.generation.decoder_start import DecoderStart
+from pipelines.nodes.graph_node import GraphNode
+from pipelines.nodes.text.replies.parse_reply import ParseReply
+from pipelines.worker.pipeline import Pipeline
+
+
+def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
+    """Raise RequestError when the graph has no chat template, or cannot parse requested tool calls."""
+    if pipeline.task != "chat":
+        raise RequestError(
+            f"The model `{pipeline.name}` does not chat: its graph has no chat_template node; "
+            "allowed: completions",
+            field="model",
+        )
+    if calls_tools and not any(
+        isinstance(node, ParseReply) and node.config.tools for node in nodes(pipeline)
+    ):
+        raise RequestError(
+            f"The model `{pipeline.name}` calls no tools: its graph has no parse_reply node with a `tools` "
+            "setting; leave `tools` out or set `tool_choice` to none",
+            field="tools",
+        )
+
+
+def check_completion(pipeline: Pipeline) -> None:
+    """Raise RequestError when the graph does not generate text."""
+    if pipeline.task not in ("chat", "completion"):
+        raise RequestError(
+            f"The model `{pipeline.name}` does not complete text: its task is {pipeline.task}", field="model"
+        )
+
+
+def check_echo(pipeline: Pipeline, echoes: bool) -> None:
+    """Raise RequestError when the output does not continue the prompt, which an encoder reads."""
+    if echoes and any(isinstance(node, DecoderStart) for node in nodes(pipeline)):
+        raise RequestError(
+            f"The model `{pipeline.name}` reads the prompt with an encoder and does not continue it; leave "
+            "`echo` out",
+            field="echo",
+        )
+
+
+def nodes(pipeline: Pipeline) -> Iterator[Any]:
+    """Every request node, those of graphs inside the graph too."""
+    for line in pipeline.lines:
+        if isinstance(line.node, GraphNode):
+            find: Any = line.node.find
+            yield from nodes(find(line.node.config.graph))
+        else:
+            yield line.node
