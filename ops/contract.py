@@ -29,6 +29,23 @@ class Logprobs(NamedTuple):
     top: Floats  # float32[m, k]
 
 
+class RowSampling(NamedTuple):
+    """How a token is chosen from each row of logits: one entry per row; see `ops.sampling`."""
+
+    temperature: Floats
+    """float32[n]: 0 for the likeliest id."""
+    min_p: Floats
+    """float32[n]: least weight of an id, relative to the likeliest; 0: any."""
+    top_k: Index
+    """int64[n]: number of likeliest ids; the size of the vocabulary or more: all."""
+    top_p: Floats
+    """float32[n]: share of the weight that the likeliest ids have together; 1: all."""
+    keys: Words
+    """uint64[n]: with `counters` they give a row's uniform number (`ops.random.uniforms`)."""
+    counters: Words
+    """uint64[n]."""
+
+
 class SamplingOps(Protocol):
     """The arithmetic of the sampling stages: `ops.numpy_ops` with numpy, `ops.cuda` on a GPU.
 
@@ -60,23 +77,12 @@ class SamplingOps(Protocol):
     def likeliest(self, logits: Any) -> Index:
         """The likeliest id of each row, int64[num_rows]; ties go to the lowest id."""
 
-    def choose(
-        self,
-        logits: Any,
-        temperature: Floats,
-        min_p: Floats,
-        top_k: Index,
-        top_p: Floats,
-        keys: Words,
-        counters: Words,
-        draft_tokens: Index | None = None,
-    ) -> Index:
+    def choose(self, logits: Any, rows: RowSampling, draft_tokens: Index | None = None) -> Index:
         """One id per row of `logits`, int64[num_rows]: the likeliest where the temperature is 0, else a
         sampled one.
 
-        The parameters have one entry per row; see `ops.sampling`.  The uniform number of a row is that of its
-        key and counter (`ops.random.uniforms`).  With `draft_tokens` rows are in runs, and those that do not
-        count give -1 (`ops.draft_verification.verify`).
+        `rows` has one entry per row.  With `draft_tokens` rows are in runs, and those that do not count give
+        -1 (`ops.draft_verification.verify`).
         """
 
     def gather_logprobs(self, logits: Any, rows: Index, tokens: Index, k: int) -> Logprobs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.contract import Floats, Index, Words
+from ops.contract import Floats, Index, RowSampling
 from ops.draft_verification import verify
 from ops.logprobs import gather_logprobs, logprobs_of
 from ops.masking import add_bias, allow_only, apply_bitmask, ban
@@ -44,16 +44,7 @@ def fetch(logits: Floats, rows: Index) -> Floats:
     return logits[rows]
 
 
-def choose(
-    logits: Floats,
-    temperature: Floats,
-    min_p: Floats,
-    top_k: Index,
-    top_p: Floats,
-    keys: Words,
-    counters: Words,
-    draft_tokens: Index | None = None,
-) -> Index:
+def choose(logits: Floats, rows: RowSampling, draft_tokens: Index | None = None) -> Index:
     """See `SamplingOps.choose`."""
-    token_ids = choose_tokens(logits, temperature, min_p, top_k, top_p, keys, counters)
+    token_ids = choose_tokens(logits, rows)
     return token_ids if draft_tokens is None else verify(token_ids, draft_tokens)

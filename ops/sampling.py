@@ -14,10 +14,9 @@ Ids are ordered by weight, largest first, and ties by id, lowest first.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ops.candidates import pad_rows
-from ops.contract import Floats, Index
+from ops.contract import Floats, Index, RowSampling
 from ops.full_row_sampling import draw_filtered_row, draw_top_p
 from ops.min_p_top_k import Shortlist, find_shortlist, group_by_length
 from ops.nucleus import FEW, likeliest_mask
@@ -25,20 +24,9 @@ from ops.random import uniforms
 from ops.token_weights import BLOCK, find_blocks, find_places, pick_from_lists, sum_blocks, weigh
 
 
-def choose(
-    logits: Floats,
-    temperature: Floats,
-    min_p: Floats,
-    top_k: Index,
-    top_p: Floats,
-    keys: NDArray[np.uint64],
-    counters: NDArray[np.uint64],
-) -> Index:
-    """One id per row, int64[n]: greedy where the temperature is 0, else sampled after the filters.
-
-    The parameters have an entry for each row of `logits`; keys and counters (uint64[n]) give a row's uniform
-    number (`ops.random.uniforms`).
-    """
+def choose(logits: Floats, rows: RowSampling) -> Index:
+    """One id per row, int64[n]: greedy where the temperature is 0, else sampled after the filters."""
+    temperature, min_p, top_k, top_p, keys, counters = rows
     random = temperature > 0
     if not random.any():
         return likeliest(logits)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ops.contract import Bits, Floats, Index, Logprobs, Words
+from ops.contract import Bits, Floats, Index, Logprobs, RowSampling
 from ops.cuda.device import Array, Device
 from ops.cuda.packed_arrays import layout_of, pack_arrays
 from ops.logprobs import gather_logprobs
@@ -98,17 +98,7 @@ class CudaSamplingOps:
     ) -> None:
         self._edit("penalise_presence_and_frequency", logits, rows, ids, counts, presence, frequency)
 
-    def choose(
-        self,
-        logits: Array,
-        temperature: Floats,
-        min_p: Floats,
-        top_k: Index,
-        top_p: Floats,
-        keys: Words,
-        counters: Words,
-        draft_tokens: Index | None = None,
-    ) -> Index:
+    def choose(self, logits: Array, rows: RowSampling, draft_tokens: Index | None = None) -> Index:
         """See the interface.  When all rows are greedy, only draft tokens are uploaded.
 
         Equal to `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to 1e-7.
@@ -118,10 +108,10 @@ class CudaSamplingOps:
         _check_vocab(vocab)
         if not num_rows:
             return np.zeros(0, np.int64)
-        if (temperature > 0).any():
+        if (rows.temperature > 0).any():
             tokens = self._buffer("tokens", num_rows, np.int64)
             peaks = self._find_peaks(logits)
-            self._pick(logits, temperature, min_p, top_k, top_p, keys, counters, peaks, tokens)
+            self._pick(logits, rows, peaks, tokens)
         else:
             tokens = self._take_peaks(logits)
         return self._device.download(tokens if draft_tokens is None else self._verify(tokens, draft_tokens))
@@ -183,18 +173,8 @@ class CudaSamplingOps:
         self._over_rows("find_peaks", logits, num_rows, *peaks)
         return peaks
 
-    def _pick(
-        self,
-        logits: Array,
-        temperature: Floats,
-        min_p: Floats,
-        top_k: Index,
-        top_p: Floats,
-        keys: Words,
-        counters: Words,
-        peaks: tuple[Array, Array],
-        tokens: Array,
-    ) -> None:
+    def _pick(self, logits: Array, rows: RowSampling, peaks: tuple[Array, Array], tokens: Array) -> None:
+        temperature, min_p, top_k, top_p, keys, counters = rows
         num_rows, vocab = logits.shape
         limited = (temperature > 0) & ((top_k < vocab) | (top_p < 1))
         slots = np.where(temperature > 0, NO_BINS, GREEDY).astype(np.int32)

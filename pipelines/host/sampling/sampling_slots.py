@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ops.contract import RowSampling
 from pipelines.host.contracts.guide import Guide
 from pipelines.host.sampling.logit_edits import RowEdits, has_edits
 from pipelines.wire.sampling_params import SamplingParams
@@ -47,6 +48,12 @@ class SamplingSlots:
         self.edited = np.zeros(num_slots, np.bool_)
         self.plain = np.ones(num_slots, np.bool_)
         self.guides: list[Guide | None] = [None] * num_slots
+
+    def rows(self, at: NDArray[np.int32], counters: NDArray[np.uint64]) -> RowSampling:
+        """How a token is chosen from logit rows of the slots `at`; `counters` are their output positions."""
+        return RowSampling(
+            self.temperature[at], self.min_p[at], self.top_k[at], self.top_p[at], self.keys[at], counters
+        )
 
     def set(
         self,

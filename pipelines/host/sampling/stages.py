@@ -129,16 +129,8 @@ def sample(logits: Logits) -> Sampled:
     _edit(ops, values, edited, frozenset() if masks is None else frozenset(masks.rows.tolist()))
     if masks is not None:
         ops.apply_bitmask(values, masks.rows, narrow(masks, dict(edited)))
-    token_ids = ops.choose(
-        values,
-        sampling.temperature[at],
-        sampling.min_p[at],
-        sampling.top_k[at],
-        sampling.top_p[at],
-        sampling.keys[at],
-        counters_of(step, sampling),
-        None if step.draft is None else step.draft.token_ids,
-    )
+    rows = sampling.rows(at, counters_of(step, sampling))
+    token_ids = ops.choose(values, rows, None if step.draft is None else step.draft.token_ids)
     if step.draft is None:
         return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, logits.context), scores)
     valid = token_ids[asking] != NO_TOKEN

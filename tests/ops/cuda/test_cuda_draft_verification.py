@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import numpy_ops
+from ops.contract import RowSampling
 from ops.cuda.sampling import CudaSamplingOps
 from ops.draft_verification import NO_DRAFT_TOKEN, NO_TOKEN, verify
 
@@ -29,8 +30,8 @@ def test_runs_of_any_lengths_over_several_blocks(one_device, lengths, seed, is_r
     draft_tokens = draft_tokens_of(random, lengths, 2)
     logits = random.standard_normal((len(draft_tokens), 2)).astype(F)
     rest = parameters(random, len(draft_tokens), is_random)
-    found = CudaSamplingOps(one_device).choose(one_device.upload(logits), *rest, draft_tokens)
-    chosen = CudaSamplingOps(one_device).choose(one_device.upload(logits), *rest)
+    found = CudaSamplingOps(one_device).choose(one_device.upload(logits), RowSampling(*rest), draft_tokens)
+    chosen = CudaSamplingOps(one_device).choose(one_device.upload(logits), RowSampling(*rest))
     assert found.dtype == np.int64
     assert found.tolist() == verify(chosen, draft_tokens).tolist()
 
@@ -50,8 +51,11 @@ def test_a_greedy_run_in_every_order_of_threads(device, num_true):
     if num_true < 4:
         draft_tokens[num_true::5] = (best[num_true::5] + 1) % vocab
     on_device = device.upload(logits)
-    found = CudaSamplingOps(device).choose(on_device, *parameters(random, 600), draft_tokens)
-    assert found.tolist() == numpy_ops.choose(logits, *parameters(random, 600), draft_tokens).tolist()
+    found = CudaSamplingOps(device).choose(on_device, RowSampling(*parameters(random, 600)), draft_tokens)
+    assert (
+        found.tolist()
+        == numpy_ops.choose(logits, RowSampling(*parameters(random, 600)), draft_tokens).tolist()
+    )
     assert found.reshape(-1, 5).tolist() == [
         [*row[: num_true + 1], *[NO_TOKEN] * (4 - num_true)] for row in best.reshape(-1, 5).tolist()
     ]
@@ -68,6 +72,6 @@ def test_only_what_is_verified_comes_back(one_device, monkeypatch):
     random = np.random.default_rng(0)
     logits = one_device.upload(random.standard_normal((6, 50)).astype(F))
     CudaSamplingOps(one_device).choose(
-        logits, *parameters(random, 6, is_random=True), draft_tokens_of(random, [2, 4], 50)
+        logits, RowSampling(*parameters(random, 6, is_random=True)), draft_tokens_of(random, [2, 4], 50)
     )
     assert copies == [((6,), np.int64)]

@@ -8,6 +8,7 @@ from test_cuda_step_inputs import SCRATCH, random_step
 
 from ops import numpy_ops
 from ops import pooling as host_pooling
+from ops.contract import RowSampling
 from ops.cuda import cache_blocks
 from ops.cuda.device import STAGED_BYTES, CupyDevice, DeviceError
 from ops.cuda.pooling import CudaPoolingOps
@@ -69,11 +70,11 @@ def test_tokens_are_numpys_but_for_a_rounding_in_thousands(gpu, vocab, num):
         random.integers(0, 5000, num).astype(np.uint64),
     )
     on_gpu, ops = gpu.upload(logits), CudaSamplingOps(gpu)
-    found = ops.choose(on_gpu, *batch)
-    assert np.count_nonzero(found != numpy_ops.choose(logits, *batch)) <= 2
-    assert found.tolist() == ops.choose(on_gpu, *batch).tolist()
+    found = ops.choose(on_gpu, RowSampling(*batch))
+    assert np.count_nonzero(found != numpy_ops.choose(logits, RowSampling(*batch))) <= 2
+    assert found.tolist() == ops.choose(on_gpu, RowSampling(*batch)).tolist()
     order = random.permutation(num)
-    again = ops.choose(gpu.upload(logits[order]), *(one[order] for one in batch))
+    again = ops.choose(gpu.upload(logits[order]), RowSampling(*(one[order] for one in batch)))
     assert again.tolist() == found[order].tolist()
     np.testing.assert_array_equal(gpu.download(on_gpu), logits)
 
@@ -84,11 +85,13 @@ def test_guesses_are_verified_where_tokens_are_chosen(gpu):
     none, off, words = np.zeros(700, F), np.full(700, 32_003), np.zeros(700, np.uint64)
     batch = none, none, off, none + 1, words, words
     draft_tokens = np.where(
-        random.random(700) < 0.3, -1, numpy_ops.choose(logits, *batch) + (random.random(700) < 0.2)
+        random.random(700) < 0.3,
+        -1,
+        numpy_ops.choose(logits, RowSampling(*batch)) + (random.random(700) < 0.2),
     )
     draft_tokens[-1] = -1
-    found = CudaSamplingOps(gpu).choose(gpu.upload(logits), *batch, draft_tokens)
-    assert found.tolist() == numpy_ops.choose(logits, *batch, draft_tokens).tolist()
+    found = CudaSamplingOps(gpu).choose(gpu.upload(logits), RowSampling(*batch), draft_tokens)
+    assert found.tolist() == numpy_ops.choose(logits, RowSampling(*batch), draft_tokens).tolist()
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
@@ -100,8 +103,8 @@ def test_rows_of_one_value(gpu, value):
     top_k, words = np.array([1, vocab, vocab, 1000, vocab, 50]), np.arange(num, dtype=np.uint64)
     batch = temperature, min_p, top_k, top_p, words, words
     assert (
-        CudaSamplingOps(gpu).choose(gpu.upload(logits), *batch).tolist()
-        == numpy_ops.choose(logits, *batch).tolist()
+        CudaSamplingOps(gpu).choose(gpu.upload(logits), RowSampling(*batch)).tolist()
+        == numpy_ops.choose(logits, RowSampling(*batch)).tolist()
     )
 
 

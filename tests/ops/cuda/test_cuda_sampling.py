@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import numpy_ops
+from ops.contract import RowSampling
 from ops.cuda.kernel_sources import source
 from ops.cuda.sampling import MAX_VOCAB, CudaSamplingOps
 from ops.random import uniforms
@@ -73,7 +74,7 @@ def parameters(random, num, vocab):
 
 def choose(device, logits, *rest):
     on_device = device.upload(logits)
-    found = CudaSamplingOps(device).choose(on_device, *rest)
+    found = CudaSamplingOps(device).choose(on_device, RowSampling(*rest))
     np.testing.assert_array_equal(on_device, logits)
     assert found.dtype == np.int64
     return found
@@ -129,7 +130,10 @@ def test_hundreds_of_rows_draw_what_numpy_draws(one_device, vocab, num):
     random = np.random.default_rng(vocab)
     logits = (random.standard_normal((num, vocab)) * random.uniform(0.5, 6, (num, 1))).astype(F)
     batch = logits, *parameters(random, num, vocab)
-    assert np.count_nonzero(choose(one_device, *batch) != numpy_ops.choose(*batch)) <= 1
+    assert (
+        np.count_nonzero(choose(one_device, *batch) != numpy_ops.choose(batch[0], RowSampling(*batch[1:])))
+        <= 1
+    )
 
 
 @pytest.mark.parametrize("vocab", [1, 40, 8193])
@@ -151,7 +155,7 @@ def test_a_real_vocabulary(one_device):
     batch[1][:] = [0, 1, 1, 1, 1, 0.7, 1, 1, 1.5, 1]
     batch[3][:] = [1, vocab, 50, 20, vocab, vocab, 100_000, vocab, vocab, vocab]
     batch[4][:] = [1, 1, 1, 0.95, 0.95, 0.8, 0.9999, 1, 0.999, 0.5]
-    assert choose(one_device, *batch).tolist() == numpy_ops.choose(*batch).tolist()
+    assert choose(one_device, *batch).tolist() == numpy_ops.choose(batch[0], RowSampling(*batch[1:])).tolist()
 
 
 MASSES = """
@@ -252,7 +256,7 @@ def test_a_row_without_a_finite_maximum_chooses_as_numpy_does(one_device, odd):
     top_k, top_p = np.array([1, vocab, vocab, 2, vocab])[same], np.array([1, 1, 1, 0.9, 0.5], F)[same]
     keys, counters = np.arange(num, dtype=np.uint64), np.zeros(num, np.uint64)
     batch = logits, temperature, min_p, top_k, top_p, keys, counters
-    assert choose(one_device, *batch).tolist() == numpy_ops.choose(*batch).tolist()
+    assert choose(one_device, *batch).tolist() == numpy_ops.choose(batch[0], RowSampling(*batch[1:])).tolist()
 
 
 def test_greedy_rows_alone_need_neither_parameters_nor_weights(one_device):
@@ -260,7 +264,8 @@ def test_greedy_rows_alone_need_neither_parameters_nor_weights(one_device):
     nothing, count = np.zeros(40, F), np.zeros(40, np.int64)
     one_device.launches.clear()
     words = count.astype(np.uint64)
-    found = CudaSamplingOps(one_device).choose(logits, nothing, nothing, count + 1, nothing + 1, words, words)
+    rows = RowSampling(nothing, nothing, count + 1, nothing + 1, words, words)
+    found = CudaSamplingOps(one_device).choose(logits, rows)
     assert one_device.launches == ["find_peaks", "take_peaks"]
     assert found.tolist() == logits.argmax(axis=1).tolist()
 
@@ -279,10 +284,10 @@ def test_the_smallest_and_the_largest_number_draw_no_id_that_is_next_to_impossib
 def test_no_rows_give_no_tokens_and_no_vocabulary_is_refused(one_device):
     none, count = np.zeros(0, F), np.zeros(0, np.int64)
     rest = none, none, count, none, count.astype(np.uint64), count.astype(np.uint64)
-    assert CudaSamplingOps(one_device).choose(one_device.empty((0, 7), F), *rest).tolist() == []
+    assert CudaSamplingOps(one_device).choose(one_device.empty((0, 7), F), RowSampling(*rest)).tolist() == []
     for vocab in (0, MAX_VOCAB + 1):
         with pytest.raises(ValueError, match="vocabulary"):
-            CudaSamplingOps(one_device).choose(one_device.empty((0, vocab), F), *rest)
+            CudaSamplingOps(one_device).choose(one_device.empty((0, vocab), F), RowSampling(*rest))
 
 
 def test_nothing_is_allocated_for_a_batch_that_was_reserved(one_device, monkeypatch):
@@ -292,5 +297,5 @@ def test_nothing_is_allocated_for_a_batch_that_was_reserved(one_device, monkeypa
     ops.reserve(12, vocab)
     monkeypatch.setattr(one_device, "empty", None)
     for num in (3, 12, 1):
-        ops.choose(logits[:num], np.ones(num, F), *parameters(random, num, vocab)[1:])
+        ops.choose(logits[:num], RowSampling(np.ones(num, F), *parameters(random, num, vocab)[1:]))
         ops.take(logits, np.arange(num))

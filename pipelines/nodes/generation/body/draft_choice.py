@@ -58,15 +58,8 @@ class DraftTokens:
         """
         sampling, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)
-        ids = self._ops.choose(
-            values,
-            sampling.temperature[at],
-            sampling.min_p[at],
-            sampling.top_k[at],
-            sampling.top_p[at],
-            sampling.keys[at],
-            (sampling.num_outputs[at] + ahead).astype(np.uint64),
-        )
+        counters = (sampling.num_outputs[at] + ahead).astype(np.uint64)
+        ids = self._ops.choose(values, sampling.rows(at, counters))
         continues = (ids < self._vocab_size) & self._sure(values, ids, at)
         logprobs = self._report(values, ids, at)
         for j, seq in enumerate(seqs.tolist()):

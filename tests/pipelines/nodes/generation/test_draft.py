@@ -11,6 +11,7 @@ from breadth import after
 from cache_slots import context_slots
 from speculation_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
+from ops.contract import RowSampling
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 from pipelines.host.contracts.step import Step
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
@@ -194,12 +195,14 @@ def test_rows_that_draw_are_guessed_with_their_own_random_numbers(sampling):
     drawn = [
         node.session.ops.choose(
             logits,
-            one[0].astype(np.float32),
-            one[1].astype(np.float32),
-            np.array([2**31 - 1]),
-            np.ones(1, np.float32),
-            np.array([1234], np.uint64),
-            np.array([2 + k], np.uint64),
+            RowSampling(
+                one[0].astype(np.float32),
+                one[1].astype(np.float32),
+                np.array([2**31 - 1]),
+                np.ones(1, np.float32),
+                np.array([1234], np.uint64),
+                np.array([2 + k], np.uint64),
+            ),
         )[0]
         for k, logits in enumerate(values)
     ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.cache_blocks import slot_mapping
+from ops.contract import RowSampling
 from ops.draft_verification import NO_DRAFT_TOKEN
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
@@ -115,18 +116,7 @@ def _check_take(device: Any, size: Size) -> None:
 # Choosing
 
 
-class Choice(NamedTuple):
-    """Parameters of every row, as `SamplingOps.choose` takes them."""
-
-    temperature: Floats
-    min_p: Floats
-    top_k: NDArray[np.int64]
-    top_p: Floats
-    keys: NDArray[np.uint64]
-    counters: NDArray[np.uint64]
-
-
-def choices(size: Size) -> Iterator[tuple[str, Choice]]:
+def choices(size: Size) -> Iterator[tuple[str, RowSampling]]:
     """Each sampling method alone, then all in one step."""
     rng = np.random.default_rng(3)
     n = size.rows
@@ -137,18 +127,18 @@ def choices(size: Size) -> Iterator[tuple[str, Choice]]:
     few = rng.integers(1, min(100, size.vocab), n)
     share = rng.uniform(0.05, 0.99, n).astype(np.float32)
     floor = rng.uniform(0.001, 0.3, n).astype(np.float32)
-    yield "greedy", Choice(none, none, off, ones, keys, counters)
-    yield "temperature", Choice(heat, none, off, ones, keys, counters)
-    yield "top_k", Choice(heat, none, few, ones, keys, counters)
-    yield "top_k of one", Choice(heat, none, np.ones(n, np.int64), ones, keys, counters)
-    yield "top_p", Choice(heat, none, off, share, keys, counters)
-    yield "top_p of none", Choice(heat, none, off, none, keys, counters)
-    yield "min_p", Choice(heat, floor, off, ones, keys, counters)
-    yield "all filters", Choice(heat, floor, few, share, keys, counters)
+    yield "greedy", RowSampling(none, none, off, ones, keys, counters)
+    yield "temperature", RowSampling(heat, none, off, ones, keys, counters)
+    yield "top_k", RowSampling(heat, none, few, ones, keys, counters)
+    yield "top_k of one", RowSampling(heat, none, np.ones(n, np.int64), ones, keys, counters)
+    yield "top_p", RowSampling(heat, none, off, share, keys, counters)
+    yield "top_p of none", RowSampling(heat, none, off, none, keys, counters)
+    yield "min_p", RowSampling(heat, floor, off, ones, keys, counters)
+    yield "all filters", RowSampling(heat, floor, few, share, keys, counters)
     which = np.arange(n) % 4
     yield (
         "mixed",
-        Choice(
+        RowSampling(
             np.where(which == 0, none, heat),
             np.where(which == 3, floor, none),
             np.where(which == 2, few, off),
@@ -170,8 +160,8 @@ def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
     """Tokens must be equal, except where a slightly different number would choose the device's token."""
     choice = dict(choices(size))[name]
     with np.errstate(all="ignore"):
-        expected = numpy_ops.choose(logits, *choice)
-    given = np.asarray(_ops(device).choose(device.upload(logits), *choice))
+        expected = numpy_ops.choose(logits, choice)
+    given = np.asarray(_ops(device).choose(device.upload(logits), choice))
     unlike = np.flatnonzero(given != expected)
     wrong = [row for row in unlike.tolist() if not _is_near(logits, choice, row, int(given[row]))]
     if wrong:
@@ -185,7 +175,7 @@ def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
         raise AssertionError(f"{len(unlike)} of {size.rows} rows differ: more than rounding explains")
 
 
-def _is_near(logits: Floats, choice: Choice, row: int, token: int) -> bool:
+def _is_near(logits: Floats, choice: RowSampling, row: int, token: int) -> bool:
     if choice.temperature[row] == 0:
         return False
     one, at = np.array([row]), slice(row, row + 1)
@@ -207,11 +197,11 @@ def _check_verified(device: Any, size: Size) -> None:
     """Runs of four logit rows, in which most draft tokens are what a greedy row chooses."""
     logits = random_logits(size, 7)
     choice = dict(choices(size))["greedy"]
-    draft_tokens = numpy_ops.choose(logits, *choice)
+    draft_tokens = numpy_ops.choose(logits, choice)
     draft_tokens[::7] = (draft_tokens[::7] + 1) % size.vocab
     draft_tokens[3::4] = draft_tokens[-1] = NO_DRAFT_TOKEN
-    given = _ops(device).choose(device.upload(logits), *choice, draft_tokens)
-    np.testing.assert_array_equal(given, numpy_ops.choose(logits, *choice, draft_tokens))
+    given = _ops(device).choose(device.upload(logits), choice, draft_tokens)
+    np.testing.assert_array_equal(given, numpy_ops.choose(logits, choice, draft_tokens))
 
 
 def _check_logprobs(k: int, device: Any, size: Size) -> None:
@@ -404,14 +394,14 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
         for name, choice in choices(size):
             yield Bench(
                 f"choose {name} {rows}",
-                lambda choice=choice, logits=logits: ops.choose(logits, *choice),
+                lambda choice=choice, logits=logits: ops.choose(logits, choice),
                 num_bytes,
             )
         greedy, draft_tokens = dict(choices(size))["greedy"], np.full(rows, NO_DRAFT_TOKEN)
         yield Bench(
             f"choose verified {rows}",
             lambda greedy=greedy, draft_tokens=draft_tokens, logits=logits: ops.choose(
-                logits, *greedy, draft_tokens
+                logits, greedy, draft_tokens
             ),
             num_bytes,
         )
