@@ -20,6 +20,7 @@ EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 TESTS = (
     "tests/pipelines/nodes/text/test_trim.py",
     "tests/pipelines/host/sampling/test_top_n_sigma.py",
+    "tests/pipelines/host/backends/fixed/test_fixed_decoder.py",
     "tests/server/test_tasks.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
@@ -39,6 +40,7 @@ def apply(block: Block, root: Path) -> None:
         file.write_text(f"{file.read_text()}\n\n{body}")
     else:
         assert not file.exists(), f"{file}: an example does not replace a file"
+        file.parent.mkdir(exist_ok=True)
         file.write_text(body)
 
 

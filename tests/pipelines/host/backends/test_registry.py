@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
@@ -21,17 +22,31 @@ def test_each_function_is_there_also_without_a_gpu(opener):
     assert callable(getattr(import_module(f"pipelines.host.backends.{module}"), name))
 
 
-def test_graphs_name_the_engines_and_devices_of_their_kind_of_model():
-    for engines in (registry.DecoderEngine, registry.EncoderEngine, registry.TensorEngine):
-        assert get_args(engines) == ("openvino", "onnxruntime")
-    assert registry.device_pattern(DECODERS) == r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
-    assert registry.device_pattern(ENCODERS) == r"^(cpu|cuda(:\d+)?)$"
-    assert registry.device_pattern(TENSORS) == r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?)$"
+@pytest.mark.parametrize(
+    ("openers", "engine", "devices"),
+    [
+        (DECODERS, registry.DecoderEngine, {"cpu", "cuda", "cuda:1", "gpu", "gpu.0", "fake"}),
+        (ENCODERS, registry.EncoderEngine, {"cpu", "cuda", "cuda:1"}),
+        (TENSORS, registry.TensorEngine, {"cpu", "cuda", "cuda:1", "gpu", "gpu.0"}),
+    ],
+    ids=["decoders", "encoders", "tensors"],
+)
+def test_graphs_may_name_the_engines_and_devices_of_their_kind_of_model(openers, engine, devices):
+    assert get_args(engine)[:2] == ("openvino", "onnxruntime")
+    assert None not in get_args(engine), "what its device alone chooses has no name"
+    pattern = re.compile(registry.device_pattern(openers))
+    candidates = {"cpu", "cuda", "cuda:1", "gpu", "gpu.0", "fake", "", "cpu:0", "cuda:x", "gpu:0", "fakes"}
+    assert {device for device in candidates if pattern.search(device)} == devices
+
+
+def test_a_whole_server_runs_on_devices_of_every_kind_of_model():
     assert registry.devices_of_all() == [CPU, CUDA]
 
 
 def test_libraries_of_engines_are_named_once():
-    assert registry.libraries() == ("openvino", "onnxruntime", "onnxruntime-gpu")
+    names = registry.libraries()
+    assert names[:3] == ("openvino", "onnxruntime", "onnxruntime-gpu")
+    assert len({*names}) == len(names)
 
 
 def test_an_opener_knows_its_files_and_devices():
