@@ -25,8 +25,8 @@ class Commit:
 
     def __init__(self, scheduler: StepScheduler, active: ActiveRequests) -> None:
         self._scheduler, self._active = scheduler, active
-        self._cache, self._slots = scheduler.cache, scheduler.seats.slots
-        self._sampling, self._totals = scheduler.seats.sampling, scheduler.counts
+        self._cache, self._slots = scheduler.cache, scheduler.tables.slots
+        self._sampling, self._totals = scheduler.tables.sampling, scheduler.counts
 
     def step(self, plan: Plan, step: Step, sampled: Sampled) -> Iterator[Output]:
         """Record `step`, as the engine packed it, and what the body made of it."""

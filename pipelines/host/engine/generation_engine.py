@@ -37,7 +37,7 @@ from pipelines.host.engine.packing import pack
 from pipelines.host.engine.request_sequences import Accepted, sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduling.scheduler import StepScheduler
-from pipelines.host.engine.scheduling.seats import Seats
+from pipelines.host.engine.scheduling.slot_tables import SlotTables
 from pipelines.host.engine.sequence_views import in_turn, view_of
 from pipelines.host.engine.sequences.policy import EngineSettings, blocks_for
 from pipelines.host.engine.sequences.slots import SequenceSlots
@@ -97,8 +97,8 @@ class GenerationEngine:
         self._sampling = SamplingSlots(settings.max_sequences, model.vocab_size)
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
-        seats = Seats(self.slots, self._sampling, self._speculation)
-        self.scheduler = StepScheduler(settings, self.cache, seats, self._totals)
+        tables = SlotTables(self.slots, self._sampling, self._speculation)
+        self.scheduler = StepScheduler(settings, self.cache, tables, self._totals)
         self._adapters = body.adapters
         self._adapter_keys = AdapterKeys()
         self._body = body.compute

@@ -90,8 +90,8 @@ def grow_beams(search: Search, grown: list[Beam], scheduler: StepScheduler) -> N
         search.beams.append(beam)
     for beam, (_, token_id, _) in zip(search.beams, grown, strict=True):
         beam.token_ids.append(token_id)
-        scheduler.seats.slots.last_token[beam.slot] = token_id
-        scheduler.seats.sampling.append(beam.slot, token_id)
+        scheduler.tables.slots.last_token[beam.slot] = token_id
+        scheduler.tables.sampling.append(beam.slot, token_id)
 
 
 def whole_searches(sequences: list[Sequence]) -> list[Sequence]:

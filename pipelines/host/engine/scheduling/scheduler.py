@@ -11,7 +11,7 @@ from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.scheduling.background_work import BackgroundWork
 from pipelines.host.engine.scheduling.draft_budget import with_draft_budget
 from pipelines.host.engine.scheduling.prompt_pieces import PromptPieces
-from pipelines.host.engine.scheduling.seats import Seats
+from pipelines.host.engine.scheduling.slot_tables import SlotTables
 from pipelines.host.engine.scheduling.step_limits import (
     end_at_branches,
     limit_background,
@@ -59,7 +59,7 @@ class StepScheduler:
 
     settings: EngineSettings
     cache: Cache
-    seats: Seats
+    tables: SlotTables
     counts: Counts
     background: BackgroundWork = field(init=False)
     pieces: PromptPieces = field(init=False)
@@ -94,7 +94,7 @@ class StepScheduler:
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
-        speculates = self.seats.speculation is not None and self.seats.speculation.is_due()
+        speculates = self.tables.speculation is not None and self.tables.speculation.is_due()
         if speculates:
             decoding = with_draft_budget(decoding, prompts, self.settings, self.cache)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused, speculates)
@@ -212,7 +212,7 @@ class StepScheduler:
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there are slots and blocks for a waiting sequence."""
-        if not self.seats.has_room(sequence):
+        if not self.tables.has_room(sequence):
             return False
         reserved, matched = self.cache.num_reserved(self.running), self.cache.match(sequence)
         return self._has_blocks(sequence, matched, reserved, self._num_resting())
@@ -222,7 +222,7 @@ class StepScheduler:
         `reserved` for their pending tokens, and one more for each, but not for the beams that rest.
         """
         needed = self.cache.num_needed(sequence, matched)
-        num_growing = self.seats.slots.num_taken - num_resting
+        num_growing = self.tables.slots.num_taken - num_resting
         return may_admit(needed, reserved, num_growing, self.cache.pool.num_free)
 
     def _num_resting(self) -> int:
@@ -236,12 +236,12 @@ class StepScheduler:
         one is tried.  Without a `background` token in the step, background sequences are preempted for it.
         """
         engine, step = self._engine_room(), self._step_room(slices, background)
-        while step.num_tokens > 0 and self.waiting and (self.seats.slots.free or self._has_background()):
+        while step.num_tokens > 0 and self.waiting and (self.tables.slots.free or self._has_background()):
             sequence = self.waiting.first(engine.shares)
             if not background and self._clear_background(sequence):
                 engine = self._engine_room(with_shares=True)  # what was preempted waits, of whatever tenant
             num_rows = self.settings.max_scored_tokens - num_scored(slices) if sequence.scoring else None
-            if not self.seats.has_room(sequence) or not step.allows(sequence, num_rows):
+            if not self.tables.has_room(sequence) or not step.allows(sequence, num_rows):
                 break
             matched = self._matched(sequence, engine)
             if matched is None:
@@ -286,7 +286,7 @@ class StepScheduler:
     def _start(self, sequence: Sequence, matched: list[int]) -> None:
         """Give the next in line a slot (one more for each follower) and the matched blocks."""
         self.waiting.remove(sequence)
-        self.seats.take(sequence)
+        self.tables.take(sequence)
         self.cache.attach(sequence, matched)
         insort(self.running, sequence, key=by_turn)
         if sequence.num_reused is None:
@@ -305,7 +305,7 @@ class StepScheduler:
         self.counts.swap_preemptions += self.cache.evict(sequence)
         self._stop(sequence)
         for follower in sequence.followers:
-            self.seats.free(follower)
+            self.tables.free(follower)
         self.add(sequence)
 
     def _replace_leader(self, leader: Sequence) -> None:
@@ -337,4 +337,4 @@ class StepScheduler:
             self.waiting.remove(sequence)
         elif sequence in self.running:  # followers are not
             self.running.remove(sequence)
-        self.seats.free(sequence)
+        self.tables.free(sequence)

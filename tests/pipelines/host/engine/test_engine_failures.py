@@ -160,14 +160,14 @@ def test_a_fault_in_one_sequences_commit_ends_that_one_alone(monkeypatch):
     rig.submit("b", PROMPT[::-1], max_tokens=5)
     rig.step()
     bad_slot = rig.engine.scheduler.running[0].slot
-    append = rig.engine.scheduler.seats.sampling.append
+    append = rig.engine.scheduler.tables.sampling.append
 
     def fail(slot, token_id):
         if slot == bad_slot:
             raise RuntimeError("no room")
         append(slot, token_id)
 
-    monkeypatch.setattr(rig.engine.scheduler.seats.sampling, "append", fail)
+    monkeypatch.setattr(rig.engine.scheduler.tables.sampling, "append", fail)
     rig.step()
     monkeypatch.undo()
     rig.run()
@@ -196,14 +196,14 @@ def test_parameters_that_the_sampler_cannot_take_end_their_request_alone(monkeyp
     rig = Rig()
     rig.submit("a", PROMPT, n=2, max_tokens=5, seed=666)
     rig.submit("b", PROMPT, max_tokens=5)
-    take = rig.engine.scheduler.seats.sampling.set
+    take = rig.engine.scheduler.tables.sampling.set
 
     def fail(slot, params, prompt_ids, output_ids, choice, *rest):
         if params.seed == 666 and choice == 1:
             raise RuntimeError("bad parameters")
         take(slot, params, prompt_ids, output_ids, choice, *rest)
 
-    monkeypatch.setattr(rig.engine.scheduler.seats.sampling, "set", fail)
+    monkeypatch.setattr(rig.engine.scheduler.tables.sampling, "set", fail)
     rig.run()
     assert [rig.texts["a", choice].finish for choice in (0, 1)] == ["error", "error"]
     assert rig.texts["b", 0].token_ids == alone(PROMPT, greedy(5)).token_ids

@@ -225,7 +225,7 @@ def test_a_row_that_nobody_holds_is_neutral_for_the_sampler():
     rig.step()
     slot = rig.engine.scheduler.running[0].slot
     rig.run()
-    slots = rig.engine.scheduler.seats.sampling
+    slots = rig.engine.scheduler.tables.sampling
     assert (slots.temperature[slot], slots.num_logprobs[slot], slots.edits[slot]) == (0.0, -1, None)
 
 

@@ -309,7 +309,7 @@ def test_a_beam_that_finds_no_row_ends_the_search_and_what_the_step_had_planned_
         rig.step()
     for _ in range(3):
         rig.preempt()
-    seat, last = rig.engine.scheduler.seats._set_sampling, [*rig.engine.scheduler.waiting][1]
+    seat, last = rig.engine.scheduler.tables._set_sampling, [*rig.engine.scheduler.waiting][1]
 
     def refuse(sequence: object) -> None:
         if sequence is last:
@@ -317,7 +317,7 @@ def test_a_beam_that_finds_no_row_ends_the_search_and_what_the_step_had_planned_
         seat(sequence)
 
     monkeypatch.setattr(
-        type(rig.engine.scheduler.seats), "_set_sampling", lambda self, sequence: refuse(sequence)
+        type(rig.engine.scheduler.tables), "_set_sampling", lambda self, sequence: refuse(sequence)
     )
     rig.run()
     assert (rig.texts["a", 0].finish, rig.texts["b", 0].finish) == ("error", "length")

@@ -1,4 +1,4 @@
-"""The slots of sequences that run, and what a slot holds of each: its table, its sampling, its drafts."""
+"""The slots of sequences that run, and the tables of what each slot holds: blocks, sampling, drafts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 
 @dataclass(slots=True)
-class Seats:
-    """One slot for each sequence that runs, in three tables with the same numbers.
+class SlotTables:
+    """One slot for each sequence that runs, with the same number in three tables.
 
     `speculation` is None for an engine without a speculation node.
     """
