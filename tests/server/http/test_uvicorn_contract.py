@@ -190,7 +190,8 @@ def test_what_our_classes_use_of_theirs_is_in_the_contract(cls):
     own = {name for part in cls.__mro__ if part.__module__.startswith("server.") for name in vars(part)}
     own |= {name for name in names_set(cls) if name not in names_set(base)}
     relied = CONTRACT[base].attributes | CONTRACT[base].methods.keys()
-    assert names_used(cls) - own <= relied, f"{cls.__name__} uses more of {base.__name__} than is listed"
+    unlisted = names_used(cls) - own - relied
+    assert not unlisted, f"{cls.__name__} uses {', '.join(sorted(unlisted))} of {base.__name__}: list it here"
     overridden = {name for name in vars(cls) if name in vars(base) and not name.startswith("__")}
     assert overridden - {"__init__"} <= CONTRACT[base].methods.keys()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pipelines.host.backends.openvino.open_decoder import settings_of
 from pipelines.nodes.generation.body.model import Model
 from tools.lab.first_tokens.__main__ import conversations, row
 from tools.lab.kv_precision import distance
@@ -33,4 +34,4 @@ def test_a_row_counts_first_tokens_that_are_others():
     ],
 )
 def test_a_line_that_says_nothing_computes_in_float32(line, wanted):
-    assert Model.Config(path="model.onnx", **line).computed_in == wanted
+    assert settings_of(Model.Config(path="model.onnx", **line).settings()).precision == wanted

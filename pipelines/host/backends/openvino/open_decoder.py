@@ -12,12 +12,20 @@ from pipelines.host.contracts.decoder_settings import DecoderSettings
 
 
 def open_decoder(path: Path, given: DecoderSettings) -> OpenVINOSession:
-    """The session of an openvino_model.xml or model.onnx.  Raises `ModelError`.
+    """The session of an openvino_model.xml or model.onnx.  Raises `ModelError`."""
+    settings = settings_of(given)
+    if given.prepared is None:
+        return OpenVINOSession(path, settings)
+    return open_prepared(path, settings, given.prepared)
 
-    Activations are float32 unless the settings say otherwise: what most processors choose, bfloat16 or sums
-    of int8 products, changes about 4 first tokens of 100.
+
+def settings_of(given: DecoderSettings) -> OpenVINOSettings:
+    """How OpenVINO is to compile what a graph's line asks for.
+
+    Activations are float32 unless the line says otherwise: what most processors choose, bfloat16 or sums of
+    int8 products, changes about 4 first tokens of 100.
     """
-    settings = OpenVINOSettings(
+    return OpenVINOSettings(
         given.device,
         given.kv_cache,
         given.precision or (None if given.activation_group else "f32"),
@@ -26,6 +34,3 @@ def open_decoder(path: Path, given: DecoderSettings) -> OpenVINOSession:
         retained=None if given.sparse_prefill is None else RetainedContext(*given.sparse_prefill),
         activation_group=given.activation_group,
     )
-    if given.prepared is None:
-        return OpenVINOSession(path, settings)
-    return open_prepared(path, settings, given.prepared)
