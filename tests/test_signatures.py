@@ -10,14 +10,32 @@ ROOT = Path(__file__).parent.parent
 PRODUCT = ("graphs", "ops", "pipelines", "server")
 MOST_PARAMETERS = 7
 
+# what is still to be given by name: nothing is added here
+POSITIONAL_CONSTANTS = {
+    "pipelines/host/adapter_commands.py",
+    "pipelines/host/backends/encoder_io.py",
+    "pipelines/host/backends/onnxruntime/cuda/decoder_session.py",
+    "pipelines/host/backends/openvino/encoder/encoder_model.py",
+    "pipelines/host/engine/active_requests.py",
+    "pipelines/host/engine/batching/tensor_engine.py",
+    "pipelines/host/engine/kv_cache/cache.py",
+    "pipelines/host/engine/speculation/accepted_runs.py",
+    "pipelines/host/sampling/stages.py",
+    "pipelines/nodes/text/templates/message_forms.py",
+}
+SHARED_NAMES = {"append", "get", "next", "pop", "put", "run", "translate"}
+"""Functions of ours that are named as functions of libraries are, which take constants by position."""
+
 
 @cache
+def trees_of(room):
+    """(path, syntax tree) of each file of a room."""
+    files = sorted((ROOT / room).rglob("*.py"))
+    return [(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())) for path in files]
+
+
 def trees(*rooms):
-    return [
-        (path.relative_to(ROOT).as_posix(), ast.parse(path.read_text()))
-        for room in rooms
-        for path in sorted((ROOT / room).rglob("*.py"))
-    ]
+    return [tree for room in rooms for tree in trees_of(room)]
 
 
 def parameters(function):
@@ -55,12 +73,44 @@ def star_tuples(found):
     }
 
 
+def defined_names(found):
+    """The names of functions and classes of ours."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    names = {node.name for _, tree in found for node in ast.walk(tree) if isinstance(node, kinds)}
+    return names - SHARED_NAMES
+
+
+def called_name(call):
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+
+
+def is_constant(given):
+    return isinstance(given, ast.Constant) and (given.value is None or isinstance(given.value, bool))
+
+
+def positional_constants(found, names):
+    """Files with a call of ours such as `f(a, True)`; an only argument has its meaning from the function."""
+    return {
+        path
+        for path, tree in found
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and called_name(node) in names and len(node.args + node.keywords) > 1
+        if any(is_constant(given) for given in node.args)
+    }
+
+
 def test_no_function_has_more_parameters_than_one_keeps_in_mind():
     assert long_signatures(trees(*PRODUCT)) == set()
 
 
 def test_no_call_spreads_a_tuple_that_it_has_just_written():
     assert star_tuples(trees(*PRODUCT, "tools")) == set()
+
+
+def test_no_call_of_ours_has_a_constant_without_its_name():
+    found = trees(*PRODUCT)
+    assert positional_constants(found, defined_names(found)) <= POSITIONAL_CONSTANTS
 
 
 @pytest.mark.parametrize(
@@ -83,3 +133,18 @@ def test_a_long_signature_is_seen(text, is_long):
 )
 def test_a_star_tuple_is_seen(text, is_seen):
     assert bool(star_tuples([("f.py", ast.parse(text))])) == is_seen
+
+
+@pytest.mark.parametrize(
+    ("text", "is_seen"),
+    [
+        ("f(a, True)", True),
+        ("self.f(None, b=1)", True),
+        ("f(a, b=None)", False),
+        ("f(False)", False),
+        ("f(a, 1, 0)", False),
+        ("library(a, True)", False),
+    ],
+)
+def test_a_constant_without_its_name_is_seen(text, is_seen):
+    assert bool(positional_constants([("f.py", ast.parse(text))], {"f"})) == is_seen

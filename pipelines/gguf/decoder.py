@@ -60,7 +60,7 @@ class _Decoder:
         self._facts, self._products, self._writer, self._op = facts, products, writer, writer.op
         self._metadata = metadata
         self._feed_forward = FeedForward(facts, products, writer)
-        self._table = products.tensor(EMBEDDING, None, facts.width)
+        self._table = products.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:
         facts, op = self._facts, self._op

@@ -31,7 +31,7 @@ class FeedForward:
     def _middle(self, at: str, kind: str, read: ir.Value) -> tuple[ir.Value, int]:
         """The activated gate times the rest, and their size; without a gate, one tensor holds both."""
         gate, up, width = f"{at}ffn_gate{kind}", f"{at}ffn_up{kind}", self._facts.width
-        rows = self._products.tensor(f"{up}.weight", None, width).rows
+        rows = self._products.tensor(f"{up}.weight", rows=None, width=width).rows
         if self._products.has(f"{gate}.weight"):
             operands = [Operand(gate, rows), Operand(up, rows)]
             gated, product = self._products.linear_together(read, operands, width)

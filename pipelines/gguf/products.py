@@ -97,7 +97,7 @@ class Products:
             yield from (self._biased(product, each) for product, each in zip(found, same, strict=True))
 
     def _type(self, operand: Operand) -> str:
-        return self.tensor(f"{operand.name}.weight", operand.rows, None).type.name
+        return self.tensor(f"{operand.name}.weight", operand.rows, width=None).type.name
 
     def _products(
         self, rows: ir.Value, operands: Sequence[Operand], inner: int, kind: str

@@ -76,15 +76,15 @@ class LarkWriter:
         runs: list[LarkExpression] = []
         for piece in pieces:
             if runs and runs[-1].regular and piece.regular:
-                runs[-1] = LarkExpression(f"{runs[-1].text} {piece.text}", True)
+                runs[-1] = LarkExpression(f"{runs[-1].text} {piece.text}", regular=True)
             else:
                 runs.append(piece)
         if not runs:
-            return LarkExpression('""', True)
+            return LarkExpression('""', regular=True)
         if len(runs) == 1:
             return LarkExpression(f"({runs[0].text})", runs[0].regular)
         return LarkExpression(
-            "(" + " ".join(self.rule(run) if run.regular else run.text for run in runs) + ")", False
+            "(" + " ".join(self.rule(run) if run.regular else run.text for run in runs) + ")", regular=False
         )
 
     def either(self, pieces: list[LarkExpression]) -> LarkExpression:
@@ -99,14 +99,14 @@ class LarkWriter:
         """The text as it is; the special tokens in it stand for themselves."""
         parts = list(split(text, self.specials))
         return self.join(
-            LarkExpression(f"<[{part}]>", False)
+            LarkExpression(f"<[{part}]>", regular=False)
             if isinstance(part, int)
-            else LarkExpression(literal(part), True)
+            else LarkExpression(literal(part), regular=True)
             for part in parts
         )
 
     def text(self, excluded: Iterable[str]) -> LarkExpression:
-        return self.named(LarkExpression(text_without(excluded), True))
+        return self.named(LarkExpression(text_without(excluded), regular=True))
 
     def sequence(self, nodes: list[Any], depth: int) -> LarkExpression:
         """The nodes in sequence; free text ends where the constant text after it first appears."""
@@ -127,7 +127,7 @@ class LarkWriter:
         side = nested_grammar(node)
         side["name"] = f"side_{len(self.sides)}"
         self.sides.append(side)
-        return LarkExpression(f"@{side['name']}", False)
+        return LarkExpression(f"@{side['name']}", regular=False)
 
 
 def leading_texts(node: Any) -> list[str]:

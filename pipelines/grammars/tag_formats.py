@@ -40,7 +40,7 @@ def triggered_tags(writer: LarkWriter, node: Format, depth: int) -> LarkExpressi
         stops = node.get("stop_after_first", False)
         parts.append(
             LarkExpression(
-                f"({after_text.text} | {free})" if stops else f"({after_text.text}* {free})", False
+                f"({after_text.text} | {free})" if stops else f"({after_text.text}* {free})", regular=False
             )
         )
     return writer.join(parts)
@@ -55,7 +55,7 @@ def _after(
     if not begun:
         raise FormatError(f"no tag begins with the trigger {trigger[:60]!r}")
     rests = [writer.named(tag(writer, one, depth, one["begin"][len(trigger) :])) for one in begun]
-    return LarkExpression(f"({writer.rule(head)} {writer.either(rests).text})", False)
+    return LarkExpression(f"({writer.rule(head)} {writer.either(rests).text})", regular=False)
 
 
 def tags_with_separator(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
@@ -64,4 +64,4 @@ def tags_with_separator(writer: LarkWriter, node: Format, depth: int) -> LarkExp
     items = tags.text
     if not node.get("stop_after_first", False):
         items = f"({items} ({separator.text} {items})*)"
-    return LarkExpression(items if node.get("at_least_one", False) else f"({items})?", False)
+    return LarkExpression(items if node.get("at_least_one", False) else f"({items})?", regular=False)

@@ -44,11 +44,13 @@ def _constant(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
 
 
 def _choice(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
-    return writer.named(LarkExpression(" | ".join(literal(one) for one in strings(node, "choices")), True))
+    return writer.named(
+        LarkExpression(" | ".join(literal(one) for one in strings(node, "choices")), regular=True)
+    )
 
 
 def _regex(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
-    return writer.named(LarkExpression(_regex_text(node), True))
+    return writer.named(LarkExpression(_regex_text(node), regular=True))
 
 
 def _regex_text(node: Format) -> str:

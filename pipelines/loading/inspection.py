@@ -97,9 +97,13 @@ def _finding(model: ModelFolder, graphs: Graphs, opens: bool) -> Finding:
         notes = (*notes_of(opened.graph_text()), *_adapters(model))
         return Finding(model.name, model.path, graph, (), notes, model.source)
     except BuildError as error:
-        return Finding(model.name, model.path, None, tuple(error.problems), (), model.source)
+        return Finding(
+            model.name, model.path, graph=None, problems=tuple(error.problems), notes=(), source=model.source
+        )
     except Exception as error:  # of files of any kind
-        return Finding(model.name, model.path, None, (f"{model.name}: {type(error).__name__}: {error}",))
+        return Finding(
+            model.name, model.path, graph=None, problems=(f"{model.name}: {type(error).__name__}: {error}",)
+        )
 
 
 def _adapters(model: ModelFolder) -> Iterator[str]:

@@ -140,7 +140,7 @@ class HostQuestions(HostConnection):
     async def _settled(self, request: Asked) -> AsyncIterator[ModelSettled]:
         """The host's reply, however long it takes; at the end the host is informed."""
         try:
-            settled = cast(ModelSettled, await self._reply_to(request, None))
+            settled = cast(ModelSettled, await self._reply_to(request, timeout_s=None))
             if settled.error is not None:
                 raise host_error(settled)
             yield settled

@@ -60,7 +60,7 @@ class MediaSources:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if not host or parts.username is not None or not _is_plain(host + target) or "\\" in url:
             raise RequestError(f"`{where}`: the URL is not valid", where)
-        place = Place(host, port, target, parts.scheme == "https", False)
+        place = Place(host, port, target, parts.scheme == "https", is_private=False)
         if place.name in self.private_hosts:
             return place._replace(is_private=True)
         if place.name not in self.hosts:

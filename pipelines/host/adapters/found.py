@@ -67,7 +67,7 @@ class AdapterFinder:
         for name, folder in folders.items():
             yield AdaptersFound(name, folder, tuple(self._all(folder, modules[name], fits.get(name))))
         for name in self._adapted - folders.keys():
-            yield AdaptersFound(name, None, ())
+            yield AdaptersFound(name, folder=None, found=())
         self._adapted = {*folders}
 
     def _placed(self, folders: Mapping[str, Path]) -> dict[str, list[LoraModule]]:

@@ -66,7 +66,9 @@ def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
     else:
         return None
     try:
-        engine.submit("first", TensorRequest(inputs, None, lambda key, result: results.put(result)))
+        engine.submit(
+            "first", TensorRequest(inputs, outputs=None, on_result=lambda key, result: results.put(result))
+        )
     except RequestError as error:
         return None if isinstance(engine, TensorEngine) else error
     result = results.get()

@@ -97,11 +97,11 @@ def _converted(
         _check_form(frame.sample_rate, frame.layout.nb_channels, frame.samples)
         now = frame.format.name, frame.layout.name, frame.sample_rate
         if now != form:
-            yield from _averaged(resampler, None)
+            yield from _averaged(resampler, frame=None)
             form = now
             resampler = libraries.AudioResampler(format=PACKED, layout=frame.layout, rate=RATE)
         yield from _averaged(resampler, frame)
-    yield from _averaged(resampler, None)
+    yield from _averaged(resampler, frame=None)
 
 
 def _frames(

@@ -52,17 +52,17 @@ class Key(NamedTuple):
 
 
 KEYS = {
-    "temperature": Key("temperature", False, 0, 100),
-    "top_k": Key("top_k", True, -1, math.inf),
-    "top_p": Key("top_p", False, 0, 1),
-    "min_p": Key("min_p", False, 0, 1),
-    "repetition_penalty": Key("repetition_penalty", False, 0, math.inf),
-    "presence_penalty": Key("presence_penalty", False, -2, 2),
-    "frequency_penalty": Key("frequency_penalty", False, -2, 2),
-    "max_new_tokens": Key("max_tokens", True, 1, math.inf),
-    "num_assistant_tokens": Key("num_draft_tokens", True, 0, math.inf),
-    "assistant_confidence_threshold": Key("draft_threshold", False, 0, 1),
-    "max_ngram_size": Key("max_ngram", True, 0, math.inf),
+    "temperature": Key("temperature", whole=False, low=0, high=100),
+    "top_k": Key("top_k", whole=True, low=-1, high=math.inf),
+    "top_p": Key("top_p", whole=False, low=0, high=1),
+    "min_p": Key("min_p", whole=False, low=0, high=1),
+    "repetition_penalty": Key("repetition_penalty", whole=False, low=0, high=math.inf),
+    "presence_penalty": Key("presence_penalty", whole=False, low=-2, high=2),
+    "frequency_penalty": Key("frequency_penalty", whole=False, low=-2, high=2),
+    "max_new_tokens": Key("max_tokens", whole=True, low=1, high=math.inf),
+    "num_assistant_tokens": Key("num_draft_tokens", whole=True, low=0, high=math.inf),
+    "assistant_confidence_threshold": Key("draft_threshold", whole=False, low=0, high=1),
+    "max_ngram_size": Key("max_ngram", whole=True, low=0, high=math.inf),
 }
 
 MOST_DRAFTED = {"num_draft_tokens": MAX_DRAFT_TOKENS, "draft_threshold": 1.0, "max_ngram": MAX_NGRAM}

@@ -100,7 +100,7 @@ class Segmenter:
         if self._token_ids:
             self._text.append(held)
             out.text += held
-            self._close(seconds, out, True)
+            self._close(seconds, out, is_closed=True)
         self._start_s = min(seconds, self._duration_s)
 
     def _close(self, end_s: float, out: SpeechUpdate, is_closed: bool) -> None:
@@ -116,4 +116,4 @@ class Segmenter:
         if self._has_closed and (self._token_ids or self._times == 2):
             out.continues_s = self._start_s
         if self._token_ids:
-            self._close(self._duration_s, out, False)
+            self._close(self._duration_s, out, is_closed=False)

@@ -16,13 +16,13 @@ class ClauseEnd(NamedTuple):
 
 
 ENDINGS = {
-    **{mark: ClauseEnd(mark, True) for mark in ".?!"},
+    **{mark: ClauseEnd(mark, ends_sentence=True) for mark in ".?!"},
     **{mark: ClauseEnd(mark) for mark in ",;:"},
-    "؟": ClauseEnd("?", True),
+    "؟": ClauseEnd("?", ends_sentence=True),
     "،": ClauseEnd(","),
     "؛": ClauseEnd(";"),
     **dict.fromkeys("–—―", ClauseEnd(";")),
-    **dict.fromkeys("。？！।॥", ClauseEnd("", True)),
+    **dict.fromkeys("。？！।॥", ClauseEnd("", ends_sentence=True)),
     "…": ClauseEnd(),
 }
 """Character that ends a clause → what that means to Piper's voices."""
@@ -43,7 +43,7 @@ def ending(text: str) -> ClauseEnd:
     words = text.rstrip()
     num_lines = text.count("\n", len(words))
     if num_lines > 1:
-        return ClauseEnd("", True)
+        return ClauseEnd("", ends_sentence=True)
     marks = LAST_MARKS.search(words)
     if marks is None or marks[0].startswith(ELLIPSIS):
         return ClauseEnd()

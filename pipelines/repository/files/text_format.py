@@ -89,7 +89,7 @@ def parse(text: str) -> TextMessage:
         raise TextFormatError(
             1, f"the file is {len(text)} characters long; at most {MAX_CHARACTERS} are read"
         )
-    return _Parser(list(_tokens(text))).message(None, 1, 0)
+    return _Parser(list(_tokens(text))).message(close=None, line=1, depth=0)
 
 
 def _tokens(text: str) -> Iterator[_Token]:

@@ -15,8 +15,8 @@ MESSAGE = "EmbeddingsCalculatorOVOptions"
 OPTIONS = (
     Option("models_path", str, required=True, sets="tokenizer"),
     Option("pooling", ("CLS", "LAST", "MEAN"), sets="how"),
-    Option("normalize_embeddings", bool, True, sets="type: normalize, from"),
-    Option("truncate", bool, False, sets="truncate"),
+    Option("normalize_embeddings", bool, default=True, sets="type: normalize, from"),
+    Option("truncate", bool, default=False, sets="truncate"),
     Option("target_device", str, "", sets="type: encoder, from"),
     Option("plugin_config", str, ""),
 )
@@ -52,8 +52,8 @@ def encoder_settings(given: Given, override: str | None, report: Report) -> dict
     where = device(
         given["target_device"],
         override,
-        False,
-        lambda text: report.problem(line, text),
-        lambda text: report.note(line, text),
+        gpus=False,
+        problem=lambda text: report.problem(line, text),
+        note=lambda text: report.note(line, text),
     )
     return {"device": where, **read_plugin_config(given, report)}

@@ -23,7 +23,7 @@ OPTIONS = (
     Option("max_tokens_limit", int, sets="max_tokens_limit"),
     Option("best_of_limit", int, 20, sets="best_of_limit"),
     Option("cache_size", int, 0, sets="memory_gb"),
-    Option("enable_prefix_caching", bool, False, sets="reuse_prefixes"),
+    Option("enable_prefix_caching", bool, default=False, sets="reuse_prefixes"),
     Option("draft_models_path", str, sets="type: draft, from"),
     Option("device", str, "", sets="type: model, from"),
     Option("draft_device", str, ""),
@@ -32,7 +32,10 @@ OPTIONS = (
     Option("reasoning_parser", str, sets="reasoning"),
     Option("pipeline_type", ("LM", "VLM", "LM_CB", "VLM_CB", "OMNI", "AUTO"), "AUTO"),
     Option(
-        "dynamic_split_fuse", bool, True, note="prompts are always computed in parts, beside decoding ones"
+        "dynamic_split_fuse",
+        bool,
+        default=True,
+        note="prompts are always computed in parts, beside decoding ones",
     ),
     Option("draft_max_num_batched_tokens", int, note=DRAFTS_SHARE),
     Option("draft_cache_size", int, note=DRAFTS_SHARE),
@@ -42,13 +45,18 @@ OPTIONS = (
     Option(
         "draft_eagle3_mode",
         bool,
-        False,
+        default=False,
         refused="EAGLE-3 drafts are not run; use a draft model of the family",
     ),
     Option("cache_eviction_config", TextMessage, note=EXACT),
     Option("sparse_attention_config", TextMessage, note=EXACT),
     Option("cache_interval_multiplier", int, note="states of hybrid models are held at each sequence's end"),
-    Option("enable_tool_guided_generation", bool, False, note="calls are always held to the declared tools"),
+    Option(
+        "enable_tool_guided_generation",
+        bool,
+        default=False,
+        note="calls are always held to the declared tools",
+    ),
     Option("chat_template_mode", ("MINJA", "JINJA"), note="templates are rendered by Jinja"),
 )
 TEXT_PIPELINES = ("LM", "LM_CB", "AUTO")
@@ -98,9 +106,9 @@ def _model(given: Given, name: str, override: str | None, report: Report) -> dic
     where = device(
         given[name],
         override,
-        True,
-        lambda text: report.problem(line, text),
-        lambda text: report.note(line, text),
+        gpus=True,
+        problem=lambda text: report.problem(line, text),
+        note=lambda text: report.note(line, text),
     )
     return {"device": where, **read_plugin_config(given, report, decodes=True)}
 
@@ -118,9 +126,9 @@ def _draft(given: Given, folder: Path, override: str | None, report: Report) -> 
     where = device(
         given[name],
         override,
-        True,
-        lambda text: quiet.problem(line, text),
-        lambda text: quiet.note(line, text),
+        gpus=True,
+        problem=lambda text: quiet.problem(line, text),
+        note=lambda text: quiet.note(line, text),
     )
     return {"path": found.model_path if found else "", "device": where}
 

@@ -55,7 +55,7 @@ class Servable:
         Raises GraphError with every problem; OSError and UnicodeDecodeError.
         """
         faults, said = list(self.faults), list(self.notes)
-        where = device(self.device, override, True, faults.append, said.append)
+        where = device(self.device, override, gpus=True, problem=faults.append, note=said.append)
         if faults:
             raise GraphError([self._problem(fault) for fault in faults])
         notes = "".join(f"# note: {note}\n" for note in said)

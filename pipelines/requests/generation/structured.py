@@ -70,7 +70,7 @@ def _response_format(value: Any) -> Iterator[Constraint]:
     if kind in FORMATS and kind != "structural_tag":
         check_fields(_others(value, FORMAT_FIELDS), FORMAT_FIELDS, where=f"{where}.")
     if kind == "json_object":
-        yield Constraint("json", None, where)
+        yield Constraint("json", value=None, where=where)
     elif kind == "json_schema":
         yield Constraint("json_schema", _named_schema(value.get("json_schema")), where)
     elif kind == "structural_tag":

@@ -83,7 +83,7 @@ def read_choice(choice: Any, tools: list[Tool] | None) -> ChatToolChoice:
     if choice == "auto":
         return ChatToolChoice(parses=True)
     if choice in (REQUIRED, ANY):
-        return ChatToolChoice(True, REQUIRED)
+        return ChatToolChoice(parses=True, forced=REQUIRED)
     if isinstance(choice, dict):
         return _from_object(choice, [tool.function.name for tool in tools])
     got = choice if isinstance(choice, str) and len(choice) <= 64 else quoted(choice)
@@ -96,9 +96,9 @@ def read_choice(choice: Any, tools: list[Tool] | None) -> ChatToolChoice:
 
 def _from_object(choice: dict[str, Any], names: list[str]) -> ChatToolChoice:
     if choice.get("type") != "allowed_tools":
-        return ChatToolChoice(True, _named(choice, names))
+        return ChatToolChoice(parses=True, forced=_named(choice, names))
     mode, allowed = read_allowed_tools(choice, names)
-    return ChatToolChoice(True, REQUIRED if mode == REQUIRED else None, allowed)
+    return ChatToolChoice(parses=True, forced=REQUIRED if mode == REQUIRED else None, allowed=allowed)
 
 
 def read_allowed_tools(choice: dict[str, Any], names: list[str]) -> tuple[str, list[str]]:

@@ -20,12 +20,14 @@ def answered(line: int, custom_id: str, status: int, request_id: str, body: byte
     """The reply of an endpoint to a line; `body` is JSON."""
     raw = msgspec.Raw(body if b"\n" not in body else msgspec.json.encode(msgspec.json.decode(body)))
     response = {"status_code": status, "request_id": request_id, "body": raw}
-    return _result(line, status in SUCCESS, custom_id, response, None)
+    return _result(line, status in SUCCESS, custom_id, response, error=None)
 
 
 def not_run(line: int, custom_id: str, code: str, message: str) -> Result:
     """A line that no endpoint has replied to."""
-    return _result(line, False, custom_id, None, {"code": code, "message": message})
+    return _result(
+        line, succeeded=False, custom_id=custom_id, response=None, error={"code": code, "message": message}
+    )
 
 
 def _result(line: int, succeeded: bool, custom_id: str, response: Any, error: Any) -> Result:

@@ -64,7 +64,7 @@ class ModelReadyEndpoint(_ServedEndpoint):
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
         check_ready(self._services, name, version)
-        json_reply(resp, ModelReadiness(name, True))
+        json_reply(resp, ModelReadiness(name, ready=True))
 
 
 class ModelConfigEndpoint(_ServedEndpoint):

@@ -48,7 +48,7 @@ def read_infer(body: bytes, length: int) -> Inference:
     reader = _InputReader(memoryview(body)[length:])
     inputs = {each.name: reader.read(each, len(request.inputs)) for each in unique(request.inputs, "input")}
     reader.check_end()
-    binary = parameters.flag(request.parameters, "binary_data_output", False)
+    binary = parameters.flag(request.parameters, "binary_data_output", default=False)
     outputs = None
     if request.outputs:
         outputs = {}

@@ -77,7 +77,14 @@ class BackgroundRun:
             self._encoded_state, self._body = state, encode_response(response)
         ids = tuple(item["id"] for item in response.output)
         return StoredResponse(
-            self.id, response.status, self._body, self._items, True, owner, ids, self.account
+            self.id,
+            response.status,
+            self._body,
+            self._items,
+            background=True,
+            owner=owner,
+            item_ids=ids,
+            account=self.account,
         )
 
 

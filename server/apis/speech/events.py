@@ -99,8 +99,8 @@ class SpeechEvents:
             "transcript.text.delta",
             text,
             {"delta": text},
-            None,
-            self._usage() if self._continuous_usage else None,
+            finish=None,
+            usage=self._usage() if self._continuous_usage else None,
         )
 
     def ending(self) -> bytes:

@@ -76,7 +76,9 @@ class TokenizePrompt(TokenizerRequest):
     return_token_strs: bool | None = None
 
     def reply(self, pipeline: Pipeline, files: Files) -> Tokenized:
-        (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None, "prompt")
+        (ids,) = encoding.tokenize_texts(
+            pipeline, [self.prompt], self.add_special_tokens, max_length=None, field="prompt"
+        )
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
 
 

@@ -131,9 +131,9 @@ class Lookup(Speculator):
             followed = tracker.follow(speculation.token_ids[slot])
             if followed is not None:
                 for length in range(followed.matched, followed.matched + followed.hits):
-                    self._acceptance.learn(slot, _kind(length), True)
+                    self._acceptance.learn(slot, _kind(length), hit=True)
                 if followed.missed:
-                    self._acceptance.learn(slot, _kind(followed.matched + followed.hits), False)
+                    self._acceptance.learn(slot, _kind(followed.matched + followed.hits), hit=False)
                 self._lookup_cost.record_accepted(slot, followed.hits)
 
     def _any_likely(self, step: Step, slots: list[int], cost: StepCost) -> bool:

@@ -136,7 +136,9 @@ class Template:
     def _attempt(self, messages: list[Message], tools: list[dict[str, Any]] | None) -> str:
         """The prompt of messages as they are; "" where the template refuses them."""
         try:
-            return self._prompt(messages, tools, True, {}, self._forms_end_s)
+            return self._prompt(
+                messages, tools, add_generation_prompt=True, kwargs={}, end_s=self._forms_end_s
+            )
         except ChatTemplateError:
             return ""
 

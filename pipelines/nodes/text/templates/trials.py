@@ -63,17 +63,19 @@ class Trials:
         calls = [_call(i) for i in range(count)]
         message = {"role": "assistant", "content": None, "tool_calls": calls, **_reasoning(thought)}
         after = [message, *(_result(i) for i in range(count))]
-        return self._reply(after, True, options or {}) or self._reply(after, False, options or {})
+        return self._reply(after, tools=True, options=options or {}) or self._reply(
+            after, tools=False, options=options or {}
+        )
 
     def answering(self, thought: str = "", options: Options | None = None) -> WrittenReply | None:
         """An answer, the last message.  None where the template refuses it."""
         message = {"role": "assistant", "content": ANSWER, **_reasoning(thought)}
-        return self._reply([message], False, options or {})
+        return self._reply([message], tools=False, options=options or {})
 
     def earlier(self, content: str) -> str:
         """A conversation in which an early reply has this content."""
         replies = [{"role": "assistant", "content": each} for each in (content, "Well")]
-        return self._written([USER, replies[0], USER, replies[1], USER], False, {}, begins=True)
+        return self._written([USER, replies[0], USER, replies[1], USER], tools=False, options={}, begins=True)
 
     def _reply(self, after: list[Message], tools: bool, options: Options) -> WrittenReply | None:
         whole = self._written([USER, *after], tools, options, begins=False)
@@ -84,7 +86,9 @@ class Trials:
     def _written(self, messages: list[Message], tools: bool, options: Options, *, begins: bool) -> str:
         template = self._tool_use if tools else self._template
         try:
-            return template.render(messages, TOOLS if tools else None, begins, False, options)
+            return template.render(
+                messages, TOOLS if tools else None, begins, continue_final_message=False, kwargs=options
+            )
         except ChatTemplateError:
             return ""
 

@@ -49,7 +49,7 @@ class LongTextReader:
 
     def last_ids(self, num_chars: int) -> list[int]:
         """The ids of the end of the text: those of its last `num_chars` characters, at least."""
-        return self._from(max(len(self._text) - num_chars - PIECE_CHARS, 0), None)
+        return self._from(max(len(self._text) - num_chars - PIECE_CHARS, 0), most=None)
 
     def _from(self, start: int, most: int | None) -> list[int]:
         ids: list[int] = []

@@ -109,7 +109,7 @@ class RenderedPairs:
             for query, size in [queries[whole_query]]
             for part in text_parts(self.reader.tokenizer, document, size)
         ]
-        read = self.reader.read([prompt for _, prompt in cut], None, False)
+        read = self.reader.read([prompt for _, prompt in cut], most=None, left=False)
         return [replace(tokens, of=of) for (of, _), tokens in zip(cut, read, strict=True)]
 
     def _query(self, query: str) -> tuple[str, int | None]:
@@ -122,14 +122,20 @@ class RenderedPairs:
         query = reader.cut_text(query, reader.max_context // 2)
         if not reader.max_context:
             return query, None
-        (around,) = reader.read([self._rendered(query, "")], None, False)
+        (around,) = reader.read([self._rendered(query, "")], most=None, left=False)
         return query, max(free_tokens(reader.max_context, len(around.ids)) - SPARE_TOKENS, 1)
 
     def _rendered(self, query: str, document: str) -> Prompt:
         """Raises RequestError where the template refuses."""
         messages = [{"role": "query", "content": query}, {"role": "document", "content": document}]
         try:
-            text = self.template.render(messages, None, False, False, self.kwargs)
+            text = self.template.render(
+                messages,
+                tools=None,
+                add_generation_prompt=False,
+                continue_final_message=False,
+                kwargs=self.kwargs,
+            )
         except ChatTemplateError as error:
             raise RequestError(f"the score template refused this pair: {error}") from error
         return Prompt(text=text, add_special_tokens=self.special)

@@ -98,7 +98,7 @@ class TextReader:
     def cut_ids(self, of: int, ids: list[int], most: int | None, left: bool) -> Tokens:
         ids = cut(ids, most, left)
         self.check_size(ids)
-        return self.checked(of, ids, None)
+        return self.checked(of, ids, types=None)
 
     def check_size(self, ids: list[int]) -> None:
         """Raises RequestError for more than the model takes."""

@@ -77,7 +77,7 @@ class TokenizerFrame:
         pieces: list[FramePart] = []
         for token_id, slot, kind in zip(encoding.ids, encoding.sequence_ids, types, strict=True):
             if slot is None:
-                pieces.append(FramePart([token_id], None, kind))
+                pieces.append(FramePart([token_id], slot=None, type=kind))
             elif slot not in [piece.slot for piece in pieces]:
                 pieces.append(FramePart([], slot, kind))
         return cls(pieces)

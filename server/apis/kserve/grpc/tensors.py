@@ -46,7 +46,7 @@ def read_message(request: Any) -> Inference:
     for output in unique(request.outputs, "output"):
         parameters.check_output(plain(output.parameters))
     outputs = {each.name: True for each in request.outputs} or None
-    return Inference(request.id or None, inputs, outputs, True, given)
+    return Inference(request.id or None, inputs, outputs, binary=True, parameters=given)
 
 
 def work_size(request: Any) -> int:
