@@ -16,6 +16,7 @@ POSITIONAL_CONSTANTS = {
     "pipelines/host/backends/encoder_io.py",
     "pipelines/host/backends/onnxruntime/cuda/decoder_session.py",
     "pipelines/host/backends/openvino/encoder/encoder_model.py",
+    "pipelines/host/backends/registry.py",
     "pipelines/host/engine/active_requests.py",
     "pipelines/host/engine/batching/tensor_engine.py",
     "pipelines/host/engine/kv_cache/cache.py",
