@@ -105,8 +105,9 @@ def features_shape(path: Path, values: NDArray[Any]) -> FeaturesShape:
     if len(values) != 1 or values.ndim not in (2, 3):
         raise ModelError(f"{path} gives {list(values.shape)} for one input: no vectors of it or its parts.")
     if values.ndim == 3:
-        return FeaturesShape(True, *values.shape[1:])
-    return FeaturesShape(False, read_patches(path.parent) ** 2, values.shape[1])
+        _, max_tokens, size = values.shape
+        return FeaturesShape(per_token=True, max_tokens=max_tokens, size=size)
+    return FeaturesShape(per_token=False, max_tokens=read_patches(path.parent) ** 2, size=values.shape[1])
 
 
 def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:

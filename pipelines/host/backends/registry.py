@@ -79,7 +79,7 @@ DECODERS = (
         libraries=("onnxruntime-gpu",),
         advice=CUDA_ADVICE,
     ),
-    Opener(None, (), (FAKE,), "fake_decoder:open_fake"),
+    Opener(engine=None, files=(), devices=(FAKE,), function="fake_decoder:open_fake"),
 )
 ENCODERS = (
     Opener("openvino", (".xml", ".onnx"), (CPU,), "openvino.open_encoder:open_encoder"),

@@ -53,7 +53,7 @@ class ActiveRequests:
         outputs = [
             aborted_output(key, choice, sequence) for sequence in sequences for choice in choices_of(sequence)
         ]
-        self.cancel(key, None)
+        self.cancel(key, choice=None)
         return outputs
 
     def among(self, sequences: list[Sequence]) -> list[Sequence]:

@@ -80,14 +80,19 @@ def _apply_presence_and_frequency(ops: SamplingOps, values: Any, edited: Edited)
 
 
 STAGES = (
-    Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, True),
+    Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, forbids=True),
     Stage(
         "bad_words",
         lambda edits: bool(edits.params.bad_words_ids) and not edits.opens,
         _apply_bad_words,
-        True,
+        forbids=True,
     ),
-    Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens, True),
+    Stage(
+        "min_tokens",
+        lambda edits: edits.num_outputs < edits.params.min_tokens,
+        _apply_min_tokens,
+        forbids=True,
+    ),
     Stage("opening", lambda edits: edits.opens, _apply_opening),
     Stage(
         "begin_suppress_tokens",

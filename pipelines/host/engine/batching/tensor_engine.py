@@ -61,7 +61,7 @@ class TensorEngine(JoiningEngine[TensorWork]):
         self.outputs = outputs
         self._settings = settings
         self._queue = TensorQueue(settings.max_batch, settings.max_wait_s)
-        super().__init__(body, profile or StepProfile(), None, clock, settings.num_runs)
+        super().__init__(body, profile or StepProfile(), clock=clock, num_threads=settings.num_runs)
 
     def submit(self, key: Hashable, request: TensorRequest) -> None:
         check_inputs(self.inputs, request.inputs)

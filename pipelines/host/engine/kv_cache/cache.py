@@ -316,7 +316,7 @@ class Cache:
 
     def _grow(self, sequence: Sequence, reservations: list[Reservation]) -> None:
         block = self.pool.take()
-        reservations.append(Reservation(sequence, len(sequence.blocks), None))
+        reservations.append(Reservation(sequence, len(sequence.blocks), replaced=None))
         sequence.blocks.append(block)
         self.slots.add_block(sequence.slot, block)
 

@@ -47,7 +47,7 @@ def runs_of(sampled: Sampled) -> Iterator[Chosen]:
     """The chosen tokens of each run, in the order of the step's sampled logit rows."""
     tokens = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)
     if sampled.num_tokens is None:
-        return (Chosen(*token, None) for token in tokens)
+        return (Chosen(*token, run=None) for token in tokens)
     return _runs(list(tokens), sampled)
 
 

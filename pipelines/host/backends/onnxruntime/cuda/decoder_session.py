@@ -219,7 +219,7 @@ class OnnxCudaSession:
         discarded.
         """
         step, columns = part.step, self._num_columns(part.step)
-        inputs = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
+        inputs = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), into=None)
         adapters = self._pools.fill(step.adapters, step.starts, step.num_tokens)
         longest = 1 << (int(np.diff(step.starts).max()) - 1).bit_length()
         self._eager.bounds[:] = longest, columns * self.shape.block_tokens, step.max_context

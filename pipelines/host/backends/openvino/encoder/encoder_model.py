@@ -90,7 +90,7 @@ def compile_encoder(path: Path, model: ov.Model, settings: EncoderSettings) -> o
 
     One call at a time uses every core: two calls in parallel streams do not increase the throughput.
     """
-    words = OpenVINOSettings(settings.device, None, settings.precision, settings.threads)
+    words = OpenVINOSettings(settings.device, precision=settings.precision, threads=settings.threads)
     properties = checked_properties(words) | STORED_KERNELS
     try:
         return ov.Core().compile_model(model, settings.device.upper(), properties)
