@@ -86,6 +86,8 @@ MAY_IMPORT = {
     | {"pipelines.host.engine", "pipelines.host.sampling", "pipelines.telemetry", "pipelines.wire"},
     "pipelines.host.engine.batching.tensor_engine": SHARED
     | {"pipelines.host.contracts", "pipelines.host.engine", "pipelines.telemetry"},
+    # worker and engine host in one process
+    "pipelines.local": {"graphs", "pipelines"},
     # the server, from the ground up
     "server": {*BELOW_APIS, "graphs", "server"},
     "server.base": {"pipelines.base", "pipelines.host.backends.registry", "pipelines.telemetry"}

@@ -6,6 +6,7 @@ For `braid serve --in-process`, tests and scripts.  A step that holds the GIL de
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -39,6 +40,7 @@ class InProcessClient(EngineClient):
         super().__init__(listener.connect)
         self.host = Host(source, listener, snapshots=snapshots, limits=limits, announce=announce)
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
+        self._ended = asyncio.Event()
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -48,7 +50,10 @@ class InProcessClient(EngineClient):
     async def close(self) -> None:
         await super().close()
         self.host.drain()
-        await asyncio.to_thread(self._thread.join, DRAIN_S)
+        with contextlib.suppress(
+            TimeoutError
+        ):  # not by a thread: at the end of a program none can be started
+            await asyncio.wait_for(self._ended.wait(), DRAIN_S)
 
     def _run(self) -> None:
         try:
@@ -56,3 +61,5 @@ class InProcessClient(EngineClient):
         except BaseException:
             log.exception("the engine thread failed")
             self._loop.call_soon_threadsafe(self.lost)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the end is not waited for any more
+            self._loop.call_soon_threadsafe(self._ended.set)

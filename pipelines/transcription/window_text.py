@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipelines.nodes.speech.words import WITHOUT_SPACES
-from pipelines.transcription.windows import SAMPLES_PER_S, Window
+from pipelines.transcription.windows import SAMPLES_PER_S, WINDOW_SAMPLES, Window
 from pipelines.values.node_values import Deferred, Segment, SpeechUpdate, SpokenWord
 
 MAX_COMPRESSION = 2.4
@@ -53,6 +53,11 @@ class WindowText:
     def take_words(self, words: list[list[SpokenWord]]) -> None:
         for segment, own in zip(self.segments, words, strict=True):
             segment.words = own
+
+    def time_s(self, seconds: float) -> float:
+        """The time in the recording of one in the window, to hundredths of a second."""
+        longest_s = min(self.window.duration_s, WINDOW_SAMPLES / SAMPLES_PER_S)
+        return round(self.window.start_s + min(seconds, longest_s), 2)
 
     @property
     def rest(self) -> Window | None:

@@ -20,6 +20,8 @@ Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")
 U = TypeVar("U")
 Floats = NDArray[np.float32]
+ONLY_LABEL = "LABEL_0"
+"""The label of the class of a model with a single score, as in vLLM."""
 Grid = tuple[int, int]
 """Rows and columns of the tokens of an image."""
 
@@ -114,6 +116,11 @@ class Scores:
     """How well each document answers its query: float32[num_pairs], in the order of the request's pairs."""
 
     values: NDArray[np.float32]
+
+    @property
+    def as_classes(self) -> Classes:
+        """The scores as probabilities of the only class."""
+        return Classes(self.values[:, None], [ONLY_LABEL])
 
 
 class Tensors(dict[str, NDArray[Any]]):

@@ -94,11 +94,12 @@ def ignore_unknown(name: str, known: Iterable[str], where: str = "") -> None:
     if current is None:
         return
     if current.strict:
-        raise _refusal(name, known, where)
+        raise unknown_field(name, known, where)
     current.add(name, known)
 
 
-def _refusal(name: str, known: Iterable[str], where: str) -> RequestError:
+def unknown_field(name: str, known: Iterable[str], where: str = "") -> RequestError:
+    """The error for a field that is unknown, with the nearest known one."""
     near = nearest(name[:MAX_NAME_CHARS], known)
     hint = f"; did you mean `{near}`?" if near else ""
     field = where + name[:MAX_NAME_CHARS]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from pipelines.transcription.window_text import Transcription, WindowText, compression_ratio, mean_logprob
-from pipelines.transcription.windows import SAMPLES_PER_S, WINDOW_SAMPLES
 from server.schema.reply_models import Reply
 
 FRAMES_PER_S = 100
@@ -151,12 +150,11 @@ class SpeechReply:
 
     def _words(self) -> Iterator[TimedWord]:
         for window in self._found.windows:
-            start_s, longest_s = window.window.start_s, _longest_s(window)
             for word in [word for segment in window.segments for word in segment.words]:
                 yield TimedWord(
                     word=word.text,
-                    start=round(start_s + min(word.start_s, longest_s), 2),
-                    end=round(start_s + min(word.end_s, longest_s), 2),
+                    start=window.time_s(word.start_s),
+                    end=window.time_s(word.end_s),
                 )
 
 
@@ -176,20 +174,14 @@ def duration_usage(seconds: float) -> DurationUsage:
     return DurationUsage(type="duration", seconds=math.ceil(seconds))
 
 
-def _longest_s(text: WindowText) -> float:
-    return min(text.window.duration_s, WINDOW_SAMPLES / SAMPLES_PER_S)
-
-
 def _of_window(text: WindowText) -> Iterator[VerboseSegment]:
     """The segments of a window, with times from the beginning of the recording."""
-    start_s = text.window.start_s
-    longest_s = _longest_s(text)
     for segment in text.segments:
         yield VerboseSegment(
             id=0,
-            seek=round(start_s * FRAMES_PER_S),
-            start=round(start_s + min(segment.start_s, longest_s), 2),
-            end=round(start_s + min(segment.end_s, longest_s), 2),
+            seek=round(text.window.start_s * FRAMES_PER_S),
+            start=text.time_s(segment.start_s),
+            end=text.time_s(segment.end_s),
             text=segment.text,
             tokens=segment.token_ids,
             temperature=text.temperature,

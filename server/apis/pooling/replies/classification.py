@@ -9,14 +9,11 @@ from numpy.typing import NDArray
 from pipelines.values.node_values import Classes, Scores
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext, encode_list_reply
 
-ONLY_LABEL = "LABEL_0"
-"""The label for a model with a single score, as in vLLM."""
-
 
 def encode_classes(context: ReplyContext, pooled: Classes | Scores) -> EncodedReply:
     """The most probable class of each text, and all probabilities; a score counts as the only class."""
     if isinstance(pooled, Scores):
-        pooled = Classes(pooled.values[:, None], [ONLY_LABEL])
+        pooled = pooled.as_classes
     best = np.argmax(pooled.values, axis=1).tolist()
     pairs = enumerate(zip(pooled.values, best, strict=True))
     return EncodedReply(

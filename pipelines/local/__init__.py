@@ -1,0 +1,1 @@
+"""Models used from Python, in this process and without a server."""
