@@ -50,9 +50,7 @@ class InProcessClient(EngineClient):
     async def close(self) -> None:
         await super().close()
         self.host.drain()
-        with contextlib.suppress(
-            TimeoutError
-        ):  # not by a thread: at the end of a program none can be started
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), DRAIN_S)
 
     def _run(self) -> None:
