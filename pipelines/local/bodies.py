@@ -78,14 +78,15 @@ def ranking_body(
 
 
 def speech_body(translate: bool, model: str | None, options: TranscriptionOptions) -> SpeechRequest:
-    given, wanted = dict(options), options.get("timestamp_granularities")
+    given: dict[str, Any] = dict(options)
     fields: dict[str, Any] = {"file": b"", "model": model}
-    if wanted and not translate:
-        del given["timestamp_granularities"]
+    wanted = given.pop("timestamp_granularities", None)
+    if wanted and translate:
+        raise unknown_field("timestamp_granularities", TranslationRequest.model_fields)
+    if wanted:
         fields |= {"response_format": "verbose_json", "timestamp_granularities[]": wanted}
-    return _read(
-        TranslationRequest if translate else TranscriptionRequest, TranscriptionOptions, given, **fields
-    )
+    kind = TranslationRequest if translate else TranscriptionRequest
+    return _read(kind, TranscriptionOptions, given, **fields)
 
 
 def _read(kind: type[Body], known: type, options: Mapping[str, Any], **fields: Any) -> Body:

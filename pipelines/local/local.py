@@ -229,8 +229,8 @@ class Local:
     ) -> Transcript:
         """The text of a recording: a file, its bytes, or float32 samples, 16,000 a second.
 
-        `translate`: the text is in English, whatever was spoken.  Raises BraidError, and OSError for a file
-        that cannot be read.
+        `translate`: the text is in English, whatever was spoken, and has no times.  Raises BraidError, and
+        OSError for a file that cannot be read.
         """
         body = speech_body(translate, model, options)
         (transcript,) = self._together([partial(transcript_of, self._engine, body, recording)])

@@ -16,10 +16,20 @@ from patience import PATIENCE_S, until
 
 from pipelines import Local
 from pipelines.base.errors import ModelNotFound, RequestError, Unavailable
-from pipelines.local.options import ChatOptions, CompletionOptions, EmbeddingOptions
+from pipelines.local.options import (
+    ChatOptions,
+    ClassificationOptions,
+    CompletionOptions,
+    EmbeddingOptions,
+    RankingOptions,
+    TranscriptionOptions,
+)
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.reranking import RerankRequest
+from pipelines.requests.speech.request import TranscriptionRequest
 
 GREEDY = {"temperature": 0, "ignore_eos": True}
 ENDLESS = {**GREEDY, "max_tokens": 4000}
@@ -200,6 +210,9 @@ def test_only_named_models(folder):
         (ChatOptions, ChatRequest),
         (CompletionOptions, CompletionRequest),
         (EmbeddingOptions, EmbeddingRequest),
+        (ClassificationOptions, ClassificationRequest),
+        (RankingOptions, RerankRequest),
+        (TranscriptionOptions, TranscriptionRequest),
     ],
 )
 def test_options_are_fields_of_requests(options, request_model):
