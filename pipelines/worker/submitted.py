@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
 
 from pipelines.values.node_values import Tokens
@@ -55,22 +56,21 @@ class Submitted:
         """Tokens of each prompt or text, as they were first submitted, and of each image that is no part of a
         prompt.
         """
-        texts = next(
-            (lengths for each in self._all if not _has_images(each) and (lengths := each.text_lengths)), ()
-        )
-        return [*texts, *self.image_lengths]
-
-    @property
-    def image_lengths(self) -> list[int]:
-        """Tokens of each image that is no part of a prompt."""
-        return [length for each in self._all if _has_images(each) for length in each.text_lengths]
+        texts: Sequence[int] = ()
+        images: list[int] = []
+        for each in self._all:
+            if _has_images(each):
+                images += each.text_lengths
+            else:
+                texts = texts or each.text_lengths
+        return [*texts, *images]
 
     @property
     def num_image_tokens(self) -> int:
         """Tokens of all images of a request for vectors."""
+        alone = sum(sum(each.text_lengths) for each in self._all if _has_images(each))
         shown = (each.images for each in self._all if isinstance(each, TensorSubmission) and each.images)
-        placed = (one.num_tokens for images in shown for text in images.placed for one in text)
-        return sum(self.image_lengths) + sum(placed)
+        return alone + sum(image.num_tokens for images in shown for text in images.placed for image in text)
 
     @property
     def prompt_ids(self) -> list[list[int]]:
