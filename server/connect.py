@@ -64,7 +64,7 @@ def connect(settings: Settings) -> Services:
 
 def _client(settings: Settings) -> HostClient:
     if settings.in_process:
-        from pipelines.host.adapters.found import AdapterFinder
+        from pipelines.host.adapters.adapter_discovery import AdapterFinder
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient

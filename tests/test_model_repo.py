@@ -8,7 +8,7 @@ import pytest
 from graphs.check import check
 from graphs.errors import GraphError
 from pipelines.adapters.read_adapter import read_adapter
-from pipelines.adapters.weights import ProductShape
+from pipelines.adapters.weights import LinearShape
 from pipelines.host.models.passed_models import digest, shipped
 from pipelines.loading.inspection import inspect
 from pipelines.loading.load import graphs_of
@@ -70,9 +70,9 @@ def test_a_shipped_model_needs_no_first_run(folder):
 @pytest.mark.parametrize("name", ["french", "pirate"])
 def test_an_adapter_of_the_demo_is_read_and_small(name):
     folder = ROOT / "model_repo" / "braid-demo" / "adapters" / name
-    products = {f"layers.{number}.mlp.down_proj": ProductShape(448, 192) for number in range(4)}
+    products = {f"layers.{number}.mlp.down_proj": LinearShape(448, 192) for number in range(4)}
     adapter = read_adapter(folder, products, max_rank=24)
-    assert (adapter.products.keys(), adapter.rank) == (products.keys(), 24)
+    assert (adapter.linears.keys(), adapter.rank) == (products.keys(), 24)
     assert sum(path.stat().st_size for path in folder.iterdir()) < 200_000
 
 

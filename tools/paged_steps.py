@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.step import CrossAttention, Step
 from pipelines.host.engine.packed_parts import PromptPart, packed_step
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 MAX_FRAMES = 50
 """Of an encoder, that prompts attend to."""
@@ -23,7 +23,7 @@ class Prompt(NamedTuple):
 
     ids: NDArray[np.int64]
     rows: NDArray[np.int64]
-    images: PromptRows | None = None
+    images: PromptEmbeds | None = None
 
     def ends(self, num_tokens: int) -> list[int]:
         """The ends of its chunks of `num_tokens` tokens, none of which cuts an image."""
@@ -63,9 +63,9 @@ def prompt_logits(
     sizes = [-(-len(prompt.ids) // size) for prompt in prompts]
     ends = [prompt.ends(step_tokens) for prompt in prompts]
     widest = max(int(np.diff([0, *each]).max()) for each in ends)
-    frame_size = session.shape.encoder_hidden_size
-    num_frames = min(session.shape.max_encoder_states, MAX_FRAMES) if frame_size else 0
-    frames = np.random.default_rng(0).standard_normal((num_frames, frame_size)).astype(np.float32)
+    encoder_hidden_size = session.shape.encoder_hidden_size
+    num_frames = min(session.shape.max_encoder_states, MAX_FRAMES) if encoder_hidden_size else 0
+    frames = np.random.default_rng(0).standard_normal((num_frames, encoder_hidden_size)).astype(np.float32)
     session.reserve(widest * len(prompts), len(prompts))
     session.allocate(sum(sizes) - (-num_frames // size), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])

@@ -1,1 +1,1 @@
-"""Low-rank adapters of a model: folders as PEFT writes them → the numbers that a step adds to products."""
+"""LoRA adapters of a model: folders as PEFT writes them → the numbers that a step adds to linear layers."""

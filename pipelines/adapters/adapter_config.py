@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipelines.adapters.product_names import ENDS, end_name
+from pipelines.adapters.linear_names import ENDS, end_name
 from pipelines.adapters.weights import AdapterError
 
 CONFIG = "adapter_config.json"
@@ -63,7 +63,7 @@ class AdapterConfig(BaseModel):
     def names(self, module: str) -> bool:
         """Whether it says that this module is changed; False where only the tensors say so.
 
-        `all-linear` are the products of the layers.
+        `all-linear` are the linear layers of the layers.
         """
         targets = self.target_modules
         if targets is None or self.exclude_modules or self.layers_to_transform is not None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.adapter_config import AdapterConfig
-from pipelines.adapters.product_names import EMBEDDINGS, ENDS, HEAD, end_name
-from pipelines.adapters.weights import AdapterError, LowRank, ProductShape
+from pipelines.adapters.linear_names import EMBEDDINGS, ENDS, HEAD, end_name
+from pipelines.adapters.weights import AdapterError, LinearShape, LoraFactors
 
 LOW_RANK = {EMBEDDINGS: ("lora_embedding_A", "lora_embedding_B"), HEAD: ("lora_A.weight", "lora_B.weight")}
 WHOLE, COPY = "weight", "base_layer.weight"
@@ -30,10 +30,10 @@ def end_of(tensor: str) -> str | None:
     return None if found is None else end_name(found[1])
 
 
-def check_prepared(names: Iterable[str], products: Mapping[str, ProductShape]) -> None:
+def check_prepared(names: Iterable[str], linears: Mapping[str, LinearShape]) -> None:
     """Raise `AdapterError` for a tensor of an end that has no room for adapters in this model."""
     for name in sorted(names):
-        if (end := end_of(name)) is not None and end not in products:
+        if (end := end_of(name)) is not None and end not in linears:
             raise AdapterError(
                 f"tensor {name}: {end} is not prepared for adapters in this model; if the model has it, "
                 f"add {end} to `targets` and reload; on CUDA and in encoders it stays the model's"
@@ -43,9 +43,9 @@ def check_prepared(names: Iterable[str], products: Mapping[str, ProductShape]) -
 def read_ends(
     tensors: Tensors,
     config: AdapterConfig,
-    products: Mapping[str, ProductShape],
-    read_sum: Callable[[str, str, str], LowRank],
-) -> dict[str, LowRank]:
+    linears: Mapping[str, LinearShape],
+    read_sum: Callable[[str, str, str], LoraFactors],
+) -> dict[str, LoraFactors]:
     """The ends that an adapter changes, which the model has; `read_sum` reads a low-rank sum from the name of
     its module and of its two tensors.  Raises `AdapterError`.
     """
@@ -54,8 +54,8 @@ def read_ends(
     for end in ENDS:
         names = sorted(name for name in tensors if end_of(name) == end)
         if names:
-            read[end] = _read_end(end, names, tensors, products[end], end in replaced, read_sum)
-        elif end in replaced or (end in products and config.names(end)):
+            read[end] = _read_end(end, names, tensors, linears[end], end in replaced, read_sum)
+        elif end in replaced or (end in linears and config.names(end)):
             field = "modules_to_save" if end in replaced else "target_modules"
             raise AdapterError(f"{end} has no tensors, but {field} names it")
     return read
@@ -65,10 +65,10 @@ def _read_end(
     end: str,
     names: list[str],
     tensors: Tensors,
-    shape: ProductShape,
+    shape: LinearShape,
     is_replaced: bool,
-    read_sum: Callable[[str, str, str], LowRank],
-) -> LowRank:
+    read_sum: Callable[[str, str, str], LoraFactors],
+) -> LoraFactors:
     kinds = {_kind(name): name for name in names}
     module = names[0][: -len(_kind(names[0]))]
     wanted: tuple[str, ...] = (WHOLE,) if is_replaced else LOW_RANK[end]
@@ -84,7 +84,9 @@ def _read_end(
         return read_sum(module, kinds[wanted[0]], kinds[wanted[1]])
     matrix = tensors[kinds[WHOLE]]  # float32[vocabulary, width]
     one = np.eye(matrix.shape[1], dtype=np.float32)
-    return LowRank(one, matrix, replaces=True) if end == HEAD else LowRank(matrix.T, one, replaces=True)
+    return (
+        LoraFactors(one, matrix, replaces=True) if end == HEAD else LoraFactors(matrix.T, one, replaces=True)
+    )
 
 
 def _kind(tensor: str) -> str:
@@ -93,7 +95,7 @@ def _kind(tensor: str) -> str:
     return found[2]
 
 
-def _check_whole(end: str, name: str, tensors: Tensors, shape: ProductShape) -> None:
+def _check_whole(end: str, name: str, tensors: Tensors, shape: LinearShape) -> None:
     """The matrix of both ends has a row for each token of the vocabulary."""
     own = tensors[name].shape
     model = (shape.size_out, shape.size_in) if end == HEAD else (shape.size_in, shape.size_out)

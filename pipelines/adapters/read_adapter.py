@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from pipelines.adapters.adapter_config import CONFIG, AdapterConfig, read_adapter_config
-from pipelines.adapters.fused_products import fuse
+from pipelines.adapters.fused_linears import fuse
+from pipelines.adapters.linear_names import ENDS, last_name, linear_name, parts_of
 from pipelines.adapters.model_ends import check_prepared, end_of, read_ends
-from pipelines.adapters.product_names import ENDS, last_name, parts_of, product_name
-from pipelines.adapters.weights import AdapterError, AdapterWeights, LowRank, ProductShape
+from pipelines.adapters.weights import AdapterError, AdapterWeights, LinearShape, LoraFactors
 from pipelines.base.float_tensors import read_float_tensors
 
 WEIGHTS = "adapter_model.safetensors"
@@ -46,41 +46,41 @@ def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
         except (OSError, SafetensorError):
             continue
         modules = [match[1] for name in names if (match := MODULE.fullmatch(name))]
-        found |= {last_name(product) for module in modules if (product := product_name(module))}
+        found |= {last_name(linear) for module in modules if (linear := linear_name(module))}
         found |= {end for name in names if (end := end_of(name))}
     return frozenset(found)
 
 
-def read_adapter(folder: Path, products: Mapping[str, ProductShape], max_rank: int) -> AdapterWeights:
-    """The adapter of a folder, for a model with these products.  Raises `AdapterError`."""
+def read_adapter(folder: Path, linears: Mapping[str, LinearShape], max_rank: int) -> AdapterWeights:
+    """The adapter of a folder, for a model with these linear layers.  Raises `AdapterError`."""
     config = read_adapter_config(folder)
-    tensors = _read_tensors(folder / WEIGHTS, products, max_rank)
+    tensors = _read_tensors(folder / WEIGHTS, linears, max_rank)
 
-    def read_sum(module: str, a: str, b: str) -> LowRank:
-        return _low_rank(module, tensors[a], tensors[b], config, max_rank)
+    def read_sum(module: str, a: str, b: str) -> LoraFactors:
+        return _lora(module, tensors[a], tensors[b], config, max_rank)
 
-    ends = read_ends(tensors, config, products, read_sum)
+    ends = read_ends(tensors, config, linears, read_sum)
     modules = _modules(name for name in tensors if end_of(name) is None)
-    _check_complete(config, modules, products)
-    read = {product: read_sum(module, f"{module}{A}", f"{module}{B}") for product, module in modules.items()}
-    fitting = fuse(read, products)
-    for product, low_rank in (fitting | ends).items():
-        _check_fits(product, low_rank, products)
+    _check_complete(config, modules, linears)
+    read = {linear: read_sum(module, f"{module}{A}", f"{module}{B}") for linear, module in modules.items()}
+    fitting = fuse(read, linears)
+    for linear, lora in (fitting | ends).items():
+        _check_fits(linear, lora, linears)
     return AdapterWeights(max((len(each.a) for each in fitting.values()), default=0), fitting | ends)
 
 
-def _read_tensors(file: Path, products: Mapping[str, ProductShape], max_rank: int) -> Tensors:
+def _read_tensors(file: Path, linears: Mapping[str, LinearShape], max_rank: int) -> Tensors:
     """The tensors of a file, which is no larger than an adapter of this model can be."""
     if not file.is_file():
         raise AdapterError(f"{WEIGHTS} is missing; PEFT's save_pretrained writes it, a .bin is not read")
-    numbers = sum(_most_numbers(product, shape, max_rank) for product, shape in products.items())
+    numbers = sum(_most_numbers(linear, shape, max_rank) for linear, shape in linears.items())
     most = 8 * numbers + HEADER_BYTES
     try:
         with safe_open(file, "np") as header:
             names: list[str] = header.keys()
         if not names:
             raise AdapterError(f"{WEIGHTS} has no tensors")
-        check_prepared(names, products)
+        check_prepared(names, linears)
         if (size := file.stat().st_size) > most:
             raise AdapterError(f"{WEIGHTS} has {size} bytes, and an adapter of this model at most {most}")
         return read_float_tensors(file)
@@ -90,20 +90,22 @@ def _read_tensors(file: Path, products: Mapping[str, ProductShape], max_rank: in
         raise AdapterError(f"{WEIGHTS} cannot be read: {error}") from error
 
 
-def _most_numbers(product: str, shape: ProductShape, max_rank: int) -> int:
-    """The most numbers that a product's tensors may have; one of an end may be a whole matrix."""
-    whole = shape.size_in * shape.size_out if product in ENDS else 0
+def _most_numbers(linear: str, shape: LinearShape, max_rank: int) -> int:
+    """The most numbers that a linear layer's tensors may have; one of an end may be a whole matrix."""
+    whole = shape.size_in * shape.size_out if linear in ENDS else 0
     return max_rank * (shape.size_in + shape.size_out) + whole
 
 
 def _modules(names: Iterable[str]) -> dict[str, str]:
-    """Product → the beginning of its tensors' names.  Raises `AdapterError` for a tensor of anything else."""
+    """Linear layer → the beginning of its tensors' names.  Raises `AdapterError` for a tensor of anything
+    else.
+    """
     modules: dict[str, str] = {}
     tensors = sorted(names)  # files have no order: the fault that is named is always the same
     for name in tensors:
         found = MODULE.fullmatch(name)
-        product = None if found is None else product_name(found[1])
-        if found is None or product is None:
+        linear = None if found is None else linear_name(found[1])
+        if found is None or linear is None:
             raise AdapterError(
                 f"tensor {name} belongs to no product in a layer of text and to no end of the model, and only"
                 " those are adapted"
@@ -112,33 +114,33 @@ def _modules(names: Iterable[str]) -> dict[str, str]:
         other = f"{begin}lora_{'B' if side == 'A' else 'A'}.weight"
         if other not in tensors:
             raise AdapterError(f"tensor {other} is missing beside {name}")
-        if modules.setdefault(product, begin) != begin:
-            raise AdapterError(f"tensor {name} is the second one of {product}")
+        if modules.setdefault(linear, begin) != begin:
+            raise AdapterError(f"tensor {name} is the second one of {linear}")
     return modules
 
 
 def _check_complete(
-    config: AdapterConfig, modules: Mapping[str, str], products: Mapping[str, ProductShape]
+    config: AdapterConfig, modules: Mapping[str, str], linears: Mapping[str, LinearShape]
 ) -> None:
-    """Raise `AdapterError` unless all products that the adapter names are in the model and in the file."""
-    known = {name for product in products for name in (product, *parts_of(product))}
-    for product, begin in modules.items():
-        if product not in known:
+    """Raise `AdapterError` unless all linear layers of the adapter are in the model and in the file."""
+    known = {name for linear in linears for name in (linear, *parts_of(linear))}
+    for linear, begin in modules.items():
+        if linear not in known:
             raise AdapterError(
-                f"tensor {begin}lora_A.weight: {product} is not prepared for adapters in this model; "
-                f"if the model has it, add {last_name(product)} to `targets` and reload"
+                f"tensor {begin}lora_A.weight: {linear} is not prepared for adapters in this model; "
+                f"if the model has it, add {last_name(linear)} to `targets` and reload"
             )
-    product, begin = next(iter(modules.items()), ("", "model.."))
-    before = begin.removeprefix("base_model.model.")[: -len(product) - 1]
-    for product in (each for each in products if each not in ENDS):
-        names = {product, *parts_of(product)}
-        if names.isdisjoint(modules) and config.names(before + product):
-            raise AdapterError(f"{product} has no tensors, but target_modules names it")
+    linear, begin = next(iter(modules.items()), ("", "model.."))
+    before = begin.removeprefix("base_model.model.")[: -len(linear) - 1]
+    for linear in (each for each in linears if each not in ENDS):
+        names = {linear, *parts_of(linear)}
+        if names.isdisjoint(modules) and config.names(before + linear):
+            raise AdapterError(f"{linear} has no tensors, but target_modules names it")
 
 
-def _low_rank(
+def _lora(
     module: str, a: NDArray[np.float32], b: NDArray[np.float32], config: AdapterConfig, max_rank: int
-) -> LowRank:
+) -> LoraFactors:
     name = module.removeprefix("base_model.model.").removesuffix(".")
     rank = config.rank(name)
     if a.ndim != 2 or b.ndim != 2 or not len(a) == b.shape[1] == rank:
@@ -149,14 +151,14 @@ def _low_rank(
         raise AdapterError(
             f"{name} has rank {rank}, greater than max_rank {max_rank} of the model's `adapters`"
         )
-    return LowRank(a, np.asarray(b * np.float32(config.scale(name)), np.float32))
+    return LoraFactors(a, np.asarray(b * np.float32(config.scale(name)), np.float32))
 
 
-def _check_fits(product: str, low_rank: LowRank, products: Mapping[str, ProductShape]) -> None:
-    shape, own = products[product], (low_rank.a.shape[1], len(low_rank.b))
+def _check_fits(linear: str, lora: LoraFactors, linears: Mapping[str, LinearShape]) -> None:
+    shape, own = linears[linear], (lora.a.shape[1], len(lora.b))
     if own != (shape.size_in, shape.size_out):
         raise AdapterError(
-            f"{product} is adapted from {own[0]} numbers to {own[1]}; the model's is from {shape.size_in} to "
+            f"{linear} is adapted from {own[0]} numbers to {own[1]}; the model's is from {shape.size_in} to "
             f"{shape.size_out}: the adapter is of another model"
         )
 

@@ -1,4 +1,4 @@
-"""What an adapter is to an engine: two small matrices for each product of the model that it changes.
+"""What an adapter is to an engine: two small matrices for each linear layer of the model that it changes.
 
 Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021: y = W·x + B·(A·x).
 """
@@ -25,19 +25,19 @@ class AdapterError(ValueError):
 
 
 @dataclass(frozen=True)
-class ProductShape:
-    """A product of the model: from rows of `size_in` numbers to rows of `size_out`."""
+class LinearShape:
+    """A linear layer of the model: from rows of `size_in` numbers to rows of `size_out`."""
 
     size_in: int
     size_out: int
 
 
 @dataclass(frozen=True)
-class LowRank:
-    """What an adapter adds to a product: b · (a · x).
+class LoraFactors:
+    """What an adapter adds to a linear layer: b · (a · x).
 
     `a`: float32[rank, size_in]; `b`: float32[size_out, rank], in which the adapter's scale is contained.
-    `replaces`: the model's own product counts nothing beside it.
+    `replaces`: the model's own linear layer counts nothing beside it.
     """
 
     a: NDArray[np.float32]
@@ -48,23 +48,23 @@ class LowRank:
 @dataclass(frozen=True)
 class AdapterWeights:
     """An adapter in memory.  `rank` is the largest in the model's layers, 0 where it changes none of them.
-    Its products are named as the model's: `layers.3.self_attn.q_proj`, `lm_head`.  `digest`: DIGEST_BYTES,
-    that of its files; b"" where it has none.
+    Its linear layers are named as the model's: `layers.3.self_attn.q_proj`, `lm_head`.  `digest`:
+    DIGEST_BYTES, that of its files; b"" where it has none.
     """
 
     rank: int
-    products: Mapping[str, LowRank]
+    linears: Mapping[str, LoraFactors]
     digest: bytes = b""
 
     @property
     def num_bytes(self) -> int:
-        return sum(each.a.nbytes + each.b.nbytes for each in self.products.values())
+        return sum(each.a.nbytes + each.b.nbytes for each in self.linears.values())
 
 
 @dataclass(frozen=True)
 class AdapterRoom:
-    """What a model line allows: products that `targets` name (as q_proj; none: all), `max_loaded` adapters
-    in memory at a time, of `max_rank` at most.
+    """What a model line allows: linear layers that `targets` name (as q_proj; none: all), `max_loaded`
+    adapters in memory at a time, of `max_rank` at most.
     """
 
     targets: frozenset[str]
@@ -75,12 +75,12 @@ class AdapterRoom:
 class HoldsAdapters(Protocol):
     """What computes with adapters, by their load numbers.
 
-    `products`: those that an adapter may change; {} where none may.  All calls come between steps, from the
+    `linears`: those that an adapter may change; {} where none may.  All calls come between steps, from the
     thread that runs them.
     """
 
     @property
-    def products(self) -> Mapping[str, ProductShape]: ...
+    def linears(self) -> Mapping[str, LinearShape]: ...
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         """Hold an adapter for the steps that name `number`; short, it copies no weight."""
@@ -92,7 +92,7 @@ class HoldsAdapters(Protocol):
 class WithoutAdapters:
     """What can hold none (`HoldsAdapters`)."""
 
-    products: Mapping[str, ProductShape] = MappingProxyType({})
+    linears: Mapping[str, LinearShape] = MappingProxyType({})
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         raise ValueError("this model's graph has no `adapters`")

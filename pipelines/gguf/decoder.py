@@ -12,8 +12,8 @@ import onnx_ir as ir
 from pipelines.gguf.architectures import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
+from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.products import F32, Operand, Products
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.rotary import Rotary, make_pace, read_rotary
 from pipelines.gguf.weights import Rows
@@ -43,7 +43,7 @@ def write_decoder(
     """
     facts = read_facts(metadata)
     with OnnxWriter(folder) as writer:
-        decoder = _Decoder(facts, metadata, Products(writer, tensors, accuracy_level), writer)
+        decoder = _Decoder(facts, metadata, LinearLayers(writer, tensors, accuracy_level), writer)
         vocabulary = decoder.write()
     return facts, vocabulary
 
@@ -55,23 +55,23 @@ def interleaved_rows(heads: int, rows: int) -> Rows:
 
 class _Decoder:
     def __init__(
-        self, facts: DecoderFacts, metadata: Metadata, products: Products, writer: OnnxWriter
+        self, facts: DecoderFacts, metadata: Metadata, linears: LinearLayers, writer: OnnxWriter
     ) -> None:
-        self._facts, self._products, self._writer, self._op = facts, products, writer, writer.op
+        self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
         self._metadata = metadata
-        self._feed_forward = FeedForward(facts, products, writer)
-        self._table = products.tensor(EMBEDDING, rows=None, width=facts.width)
+        self._feed_forward = FeedForward(facts, linears, writer)
+        self._table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:
         facts, op = self._facts, self._op
         ids = ir.val(INPUT_IDS, INT64, [1, "num_tokens"])
         positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
         rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
-        state = self._products.look_up(ids, self._table)
+        state = self._linears.look_up(ids, self._table)
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
-        rotary = read_rotary(self._metadata, facts, self._products)
+        rotary = read_rotary(self._metadata, facts, self._linears)
         turns = local = self._turns(positions, rotary, "rope.pace")
         if base := facts.kind.local_base:
             local = self._turns(positions, Rotary(make_pace(base, facts.rotated)), "rope.local")
@@ -87,15 +87,15 @@ class _Decoder:
 
     def _refuse_unused(self) -> None:
         self._metadata.refuse_unread()
-        unused = sorted(self._products.unused())
+        unused = sorted(self._linears.unused())
         if unused:
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {self._facts.name}")
 
     def _logits(self, taken: ir.Value) -> ir.Value:
         head = self._table
-        if self._products.has(HEAD):
-            head = self._products.tensor(HEAD, self._table.rows, self._facts.width)
-        logits = self._products.multiply(taken, head, head.name)
+        if self._linears.has(HEAD):
+            head = self._linears.tensor(HEAD, self._table.rows, self._facts.width)
+        logits = self._linears.multiply(taken, head, head.name)
         return self._capped(logits, self._facts.logit_cap)
 
     def _capped(self, logits: ir.Value, cap: float) -> ir.Value:
@@ -142,7 +142,7 @@ class _Decoder:
         attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])
         rows = self._op("Transpose", attended, perm=HEADS_FIRST)
         flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
-        return self._products.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+        return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
 
     def _heads(self, at: str, read: ir.Value, turns: Turns | None) -> Iterator[ir.Value]:
         """Queries, keys and values, each [1, heads, tokens, head_size]."""
@@ -158,10 +158,10 @@ class _Decoder:
     ) -> Iterable[ir.Value]:
         """Queries, keys and values as rows; their weights are three tensors or one."""
         facts, size = self._facts, self._facts.head_size
-        if self._products.has(f"{at}attn_qkv.weight"):
+        if self._linears.has(f"{at}attn_qkv.weight"):
             rows = [count * size for count in counts.values()]
             return self._writer.split(
-                self._products.linear(read, f"{at}attn_qkv", sum(rows), facts.width), *rows
+                self._linears.linear(read, f"{at}attn_qkv", sum(rows), facts.width), *rows
             )
         operands = [
             Operand(
@@ -171,13 +171,13 @@ class _Decoder:
             )
             for letter, count in counts.items()
         ]
-        return self._products.linear_together(read, operands, facts.width)
+        return self._linears.linear_together(read, operands, facts.width)
 
     def _split_heads(self, flat: ir.Value, heads: int, norm: str, turns: Turns | None) -> ir.Value:
         """[1, heads, tokens, head_size], normed where the file has the norm, turned by `turns`."""
         facts, size = self._facts, self._facts.head_size
         rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
-        if self._products.has(norm):
+        if self._linears.has(norm):
             rows = self._norm(rows, norm, size)
         split = self._op("Transpose", rows, perm=HEADS_FIRST)
         if turns:
@@ -194,8 +194,8 @@ class _Decoder:
         return split
 
     def _normed_after(self, state: ir.Value, name: str) -> ir.Value:
-        return self._norm(state, name, self._facts.width) if self._products.has(name) else state
+        return self._norm(state, name, self._facts.width) if self._linears.has(name) else state
 
     def _norm(self, state: ir.Value, name: str, size: int) -> ir.Value:
-        scale = self._writer.store(name, self._products.vector(name, size))
+        scale = self._writer.store(name, self._linears.vector(name, size))
         return self._op("RMSNormalization", state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)

@@ -9,8 +9,8 @@ import numpy as np
 
 from pipelines.gguf.architectures import DecoderFacts
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.products import Products
 from pipelines.gguf.tensor_types import Floats
 
 BASE = 10000.0
@@ -28,7 +28,7 @@ class Rotary(NamedTuple):
     factor: float = 1.0
 
 
-def read_rotary(metadata: Metadata, facts: DecoderFacts, products: Products) -> Rotary:
+def read_rotary(metadata: Metadata, facts: DecoderFacts, linears: LinearLayers) -> Rotary:
     """The rotary positions of a file.  Raises `GgufError` for a scaling that is not served."""
     kind = metadata.own_text("rope.scaling.type") or "linear"
     if kind not in KINDS:
@@ -38,16 +38,16 @@ def read_rotary(metadata: Metadata, facts: DecoderFacts, products: Products) -> 
     base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
     factor = metadata.own("rope.scaling.attn_factor", 1, 1e-6)
     pace = make_pace(base, facts.rotated)
-    if kind == "longrope" or products.has(LONG):
-        return Rotary(pace / _chosen_factors(metadata, facts, products), factor)
+    if kind == "longrope" or linears.has(LONG):
+        return Rotary(pace / _chosen_factors(metadata, facts, linears), factor)
     scale = metadata.own("rope.scaling.factor", 1, 1e-6)
     if kind == "linear":
         pace = pace / np.float32(scale)
     if kind == "yarn":
         pace = pace * _yarn_shares(metadata, facts, base, scale)
         factor *= 0.1 * math.log(max(scale, 1)) + 1
-    if products.has(DIVISORS):
-        pace = pace / _divisors(products, DIVISORS, facts)
+    if linears.has(DIVISORS):
+        pace = pace / _divisors(linears, DIVISORS, facts)
     return Rotary(pace, factor)
 
 
@@ -56,12 +56,12 @@ def make_pace(base: float, rotated: int) -> Floats:
     return (base ** -(np.arange(0, rotated, 2) / rotated)).astype(np.float32)
 
 
-def _chosen_factors(metadata: Metadata, facts: DecoderFacts, products: Products) -> Floats:
+def _chosen_factors(metadata: Metadata, facts: DecoderFacts, linears: LinearLayers) -> Floats:
     """Longrope's factors: the long ones for every text where the context is longer than the original one.
 
     Keys stay in the cache, so a text cannot change its factors when it grows.
     """
-    long, short = (_divisors(products, name, facts) for name in (LONG, SHORT))
+    long, short = (_divisors(linears, name, facts) for name in (LONG, SHORT))
     return long if facts.context > metadata.count(ORIGINAL, facts.context) else short
 
 
@@ -84,8 +84,8 @@ def _yarn_shares(metadata: Metadata, facts: DecoderFacts, base: float, scale: fl
     return (1 - ramp + ramp / scale).astype(np.float32)
 
 
-def _divisors(products: Products, name: str, facts: DecoderFacts) -> Floats:
-    divisors = products.vector(name, facts.rotated // 2)
+def _divisors(linears: LinearLayers, name: str, facts: DecoderFacts) -> Floats:
+    divisors = linears.vector(name, facts.rotated // 2)
     if not (divisors > 0).all():
         raise GgufError(f"{name} has factors that are not above 0")
     return divisors

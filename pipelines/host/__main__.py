@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pipelines.host.adapters.found import AdapterFinder
+from pipelines.host.adapters.adapter_discovery import AdapterFinder
 from pipelines.host.announce import announce
 from pipelines.host.backends.host_memory import default_cache_bytes, limit_default_caches
 from pipelines.host.contracts.device_errors import DeviceLost

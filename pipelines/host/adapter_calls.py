@@ -14,8 +14,8 @@ from typing import Any, cast
 from pipelines.adapters.read_adapter import read_adapter
 from pipelines.adapters.weights import AdapterError, AdapterWeights
 from pipelines.base.errors import RequestError
-from pipelines.host.adapters.found import AdapterFit, adapter_digest
-from pipelines.host.adapters.places import DropWeights, EnterEngine, ReadWeights
+from pipelines.host.adapters.adapter_cache import DropWeights, EnterEngine, ReadWeights
+from pipelines.host.adapters.adapter_discovery import AdapterFit, adapter_digest
 from pipelines.host.adapters.registry import AdapterRegistry, RegisteredAdapter
 from pipelines.host.models.in_flight import Key
 from pipelines.host.models.instances import ModelInstance, ModelInstances
@@ -80,7 +80,7 @@ class AdapterCalls:
         for move in list(places.plan()):
             match move:
                 case ReadWeights(adapter):
-                    fit = AdapterFit(engine.products, places.max_rank)
+                    fit = AdapterFit(engine.linears, places.max_rank)
                     self._threads.submit(self._read, instance, node, adapter, fit)
                 case DropWeights(number):
                     engine.drop_adapter(number)
@@ -92,7 +92,7 @@ class AdapterCalls:
         found = adapter.found
         weights: AdapterWeights | Exception
         try:
-            weights = read_adapter(found.path, fit.products, fit.max_rank)
+            weights = read_adapter(found.path, fit.linears, fit.max_rank)
             if adapter_digest(found.path) != found.digest:
                 raise AdapterError(CHANGED)
             weights = replace(weights, digest=bytes.fromhex(found.digest))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipelines.adapters.adapter_config import CONFIG
 from pipelines.base.errors import BraidError, NotFound, RequestError
-from pipelines.host.adapters.found import AdapterFit, AdaptersFound, FoundAdapter, found_adapter
+from pipelines.host.adapters.adapter_discovery import AdapterFit, AdaptersFound, FoundAdapter, found_adapter
 from pipelines.host.adapters.registry import MAX_BY_HAND, AdapterRegistry
 from pipelines.host.models.in_flight import Key
 from pipelines.host.models.instances import ModelInstances

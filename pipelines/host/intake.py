@@ -27,7 +27,7 @@ from pipelines.host.engine.interface.engine_contract import (
     TensorRequest,
 )
 from pipelines.host.engine.interface.outputs import aborted_output
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.models.in_flight import Calls, InFlightCall, Key
 from pipelines.host.models.instances import ModelInstance, ModelInstances
@@ -36,7 +36,7 @@ from pipelines.host.outgoing import inferred, refusal, update_of
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import Abort, Cancelled, CancelRequest, Frame, Inferred
-from pipelines.wire.requests import ImageRows, Submit, SubmitTensors
+from pipelines.wire.requests import ImageEmbeds, Submit, SubmitTensors
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
@@ -271,7 +271,7 @@ class Requests:
             adapter=_number(call),
         )
 
-    def _images(self, key: Key, given: ImageRows | None) -> list[PromptRows | None]:
+    def _images(self, key: Key, given: ImageEmbeds | None) -> list[PromptEmbeds | None]:
         """The images of each prompt, of embeddings that another call of the same connection holds."""
         return [] if given is None else _images(given, self._held(key, given.request_id))
 
@@ -323,7 +323,7 @@ def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) 
     return {"lengths": lengths, "held": np.array([request_id], np.int64)}
 
 
-def _images(given: ImageRows, held: list[NDArray[np.float32]]) -> list[PromptRows | None]:
+def _images(given: ImageEmbeds, held: list[NDArray[np.float32]]) -> list[PromptEmbeds | None]:
     """The images of each prompt, of the rows of all of them.  Raises EngineError where others are held."""
     sizes = [num_tokens for images in given.images for _, num_tokens, *_ in images]
     if [len(rows) for rows in held] != sizes:
@@ -333,7 +333,7 @@ def _images(given: ImageRows, held: list[NDArray[np.float32]]) -> list[PromptRow
         )
     rows = iter(held)
     return [
-        PromptRows(
+        PromptEmbeds(
             [start for start, *_ in images],
             list(islice(rows, len(images))),
             [digest for _, _, digest, _ in images],

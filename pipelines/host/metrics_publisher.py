@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pipelines.host.adapters.places import AdapterPlaces
+from pipelines.host.adapters.adapter_cache import AdapterPlaces
 from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
 from pipelines.host.engine.interface.engine_contract import Engine
 from pipelines.host.models.instances import ModelInstances

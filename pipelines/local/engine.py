@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import ModelNotFound, Unavailable
-from pipelines.host.adapters.found import AdapterFinder
+from pipelines.host.adapters.adapter_discovery import AdapterFinder
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource
@@ -70,7 +70,12 @@ class EngineOptions:
         return ModelSource(
             self.models,
             scan=self.scan,
-            build=builder(self.device, self.cache, False, PrefixFiles.of(self.cache, 0)),
+            build=builder(
+                self.device,
+                self.cache,
+                with_first_run=False,
+                prefix_files=PrefixFiles.of(self.cache, 0),
+            ),
             adapters=AdapterFinder(modules),
         )
 
@@ -123,7 +128,7 @@ class LocalEngine:
 
     def __init__(self, options: EngineOptions) -> None:
         self.client = InProcessClient(
-            options.source(), limits=MemoryLimits.of(options.max_loaded_gb, 0, LOAD_S, True)
+            options.source(), limits=MemoryLimits.of(options.max_loaded_gb, 0, LOAD_S, on_request=True)
         )
         self.catalogue = Catalogue(self.client)
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
@@ -144,7 +149,7 @@ class LocalEngine:
         except TimeoutError:
             raise Unavailable("the engine did not start; the log has more") from None
         if len(self.catalogue.cards()) == 1:
-            await self.catalogue.load(None, self._held.callback)
+            await self.catalogue.load(name=None, at_end=self._held.callback)
 
     def _take(self, status: Status | None) -> None:
         if status is not None and status.state == "ready":

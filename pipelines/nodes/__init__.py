@@ -18,7 +18,7 @@ NODE_TYPES = {
     "detokenize": "text.replies.detokenize:Detokenize",
     "parse_reply": "text.replies.parse_reply:ParseReply",
     "images": "images.images:ReadImages",
-    "audio": "audio.sounds:ReadSounds",
+    "audio": "audio.sounds:ReadAudio",
     "log_mel": "audio.log_mel:LogMel",
     "texts": "pooling.texts:PlainTexts",
     "merge": "pooling.merge:Merge",

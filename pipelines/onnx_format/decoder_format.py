@@ -15,7 +15,8 @@ loaded.
 The node may have one more input, `bias` float32[num_heads, num_distances]: column d is added to the scores of
 keys d tokens before the query, the last one to those of all farther keys.
 
-A decoder that reads the frames of an encoder has one more input and, in the layers that attend to them, one
+A decoder that reads the hidden states of an encoder has one more input and, in the layers that attend to
+them, one
 more node.  The frames of the input are those whose keys and values the step adds to the cache; every token
 attends to all frames of its sequence.  They are in blocks of the same caches as the layer's own tokens, with
 as many heads of the same size.
@@ -45,7 +46,7 @@ CALIBRATION = ("key_absmax", "value_absmax")
 INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS = "input_ids", "position_ids", "logits_indices", "logits"
 CONTEXT_FRAMES = "context_frames"
 AND = ".and"
-"""Behind the name of the first of several products that are one, and that a Split takes apart again."""
+"""Behind the name of the first of several linear layers that are one, and that a Split takes apart again."""
 OPSET = 23
 IR_VERSION = 10
 SIDES = ("key", "value")

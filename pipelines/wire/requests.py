@@ -43,7 +43,7 @@ class TokenRequest(msgspec.Struct, frozen=True, array_like=True):
     origin: Origin = NO_ORIGIN
 
 
-class ImageRows(msgspec.Struct, frozen=True, array_like=True):
+class ImageEmbeds(msgspec.Struct, frozen=True, array_like=True):
     """The images of the prompts of a Submit, or of the texts of a SubmitTensors: their rows are the outputs
     that the host holds of `request_id`, one after another; `images[i]` are those of prompt i: first token,
     number of tokens, digest, and where the model's positions depend on them the rows and columns of its
@@ -76,7 +76,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     address: EngineAddress
     request: TokenRequest
     context: int | None = None
-    images: ImageRows | None = None
+    images: ImageEmbeds | None = None
     adapter: int = 0
     request_id: int = NOT_SENT
 
@@ -116,7 +116,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     origin: Origin = NO_ORIGIN
     hold: bool = False
     held: dict[str, int] = {}
-    images: ImageRows | None = None
+    images: ImageEmbeds | None = None
     adapter: int = 0
     request_id: int = NOT_SENT
 
@@ -129,5 +129,5 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
         return [*_rows_of(self.images), *self.held.values()]
 
 
-def _rows_of(images: ImageRows | None) -> list[int]:
+def _rows_of(images: ImageEmbeds | None) -> list[int]:
     return [] if images is None else [images.request_id]

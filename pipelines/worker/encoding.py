@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
@@ -66,14 +66,14 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
 
 def _media(pipeline: Pipeline, generation: GenerationInput) -> Images | None:
     """The images or sounds of a conversation; None for a model of text.  Raises RequestError."""
-    seeing, hearing = _first(pipeline, ReadImages), _first(pipeline, ReadSounds)
-    if generation.images and seeing is None:
-        refuse_media(pipeline.name, generation.images[0], {"sounds"} if hearing else ())
-    if generation.sounds and hearing is None:
-        refuse_media(pipeline.name, generation.sounds[0], {"images"} if seeing else ())
-    if seeing is not None:
-        return seeing.read(generation.images)
-    return None if hearing is None else hearing.read(generation.sounds)
+    vision, audio = _first(pipeline, ReadImages), _first(pipeline, ReadAudio)
+    if generation.images and vision is None:
+        refuse_media(pipeline.name, generation.images[0], {"sounds"} if audio else ())
+    if generation.sounds and audio is None:
+        refuse_media(pipeline.name, generation.sounds[0], {"images"} if vision else ())
+    if vision is not None:
+        return vision.read(generation.images)
+    return None if audio is None else audio.read(generation.sounds)
 
 
 def check_chars(texts: list[str], field: str) -> None:

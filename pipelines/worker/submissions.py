@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pipelines.values.node_values import StreamChoice, Tensors, Tokens
 from pipelines.values.text_images import TextImages
-from pipelines.wire.requests import ImageRows, Submit, SubmitTensors
+from pipelines.wire.requests import ImageEmbeds, Submit, SubmitTensors
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import pack
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
@@ -45,7 +45,7 @@ class WithImages:
             return message
         placed = self.images.placed
         places = [[(one.start, one.num_tokens, one.digest, one.grid) for one in each] for each in placed]
-        return replace(message, images=ImageRows(self.held_images, places))
+        return replace(message, images=ImageEmbeds(self.held_images, places))
 
 
 @dataclass(slots=True, eq=False)

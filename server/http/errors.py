@@ -58,7 +58,7 @@ def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) 
     """
     if not isinstance(error, BraidError):
         log.error("request %s failed", trace.id, exc_info=error)
-    let_go_of_frames(error)
+    release_encoder_states(error)
     if not isinstance(error, BraidError):
         error = EngineError(f"{INTERNAL} (request {trace.id})")
     if error.status != Unauthorized.status:  # those are no news, and there may be many
@@ -67,7 +67,7 @@ def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) 
     return error
 
 
-def let_go_of_frames(error: BaseException) -> None:
+def release_encoder_states(error: BaseException) -> None:
     """Drop the tracebacks of an error and of those it came from.
 
     A frame that holds its own error is a cycle: with the request in it, it would stay until the next
@@ -127,7 +127,7 @@ async def on_http_error(
 
     `meant` finds the path that a client meant by one that is not served.
     """
-    let_go_of_frames(error)
+    release_encoder_states(error)
     status = 404 if ws is not None and error.status_code == 405 else error.status_code
     reply = BraidError(_http_text(meant, req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
@@ -158,7 +158,7 @@ async def on_client_gone(
     ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     """The client is gone: the status is for the log alone."""
-    let_go_of_frames(error)
+    release_encoder_states(error)
     if resp is not None:
         resp.status = 499
 

@@ -54,7 +54,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a small random model that sees, `llava`."""
     pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
     from tiny_llava import write_llava

@@ -16,7 +16,7 @@ from patience import until
 from peft_adapters import write_adapted_model, write_adapter
 from voice_models import write_voice
 
-from pipelines.host.adapters.found import AdapterFinder, AdapterFit
+from pipelines.host.adapters.adapter_discovery import AdapterFinder, AdapterFit
 from pipelines.host.first_run.new_models import build_at_once
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource

@@ -22,7 +22,7 @@ from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
 from tools.export.base.folder import ExportError
 from tools.export.speech.ctranslate2_file import read_ctranslate2
-from tools.export.speech.frames_check import check_frames
+from tools.export.speech.frames_check import check_encoder_states
 from tools.export.speech.token_files import generation_fields, token_ids
 from tools.export.speech.whisper_folder import is_whisper, read_whisper
 from tools.export.whisper.encoder import write_encoder
@@ -106,10 +106,10 @@ def test_what_is_served_with_a_model(ctranslate2, tmp_path):
 def test_frames_that_are_not_those_of_transformers_are_refused(model, tmp_path):
     weights, config = weights_of(model), model.config.to_dict()
     write_encoder(weights, config, tmp_path)
-    check_frames(tmp_path / "encoder.onnx", weights, config, "fp32")
+    check_encoder_states(tmp_path / "encoder.onnx", weights, config, "fp32")
     bent = {**weights, "model.encoder.layers.1.fc2.weight": weights["model.encoder.layers.1.fc2.weight"] * 2}
     with pytest.raises(ExportError, match="frames of the fp32 encoder differ"):
-        check_frames(tmp_path / "encoder.onnx", bent, config, "fp32")
+        check_encoder_states(tmp_path / "encoder.onnx", bent, config, "fp32")
 
 
 def test_what_a_hugging_face_folder_says_counts(hugging_face):

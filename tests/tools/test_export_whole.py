@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
-from pipelines.adapters.product_names import product_name
+from pipelines.adapters.linear_names import linear_name
 from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSettings
@@ -153,7 +153,7 @@ def products_of_layers(source: Path) -> set[str | None]:
     import transformers
 
     modules = transformers.AutoModel.from_pretrained(source).named_modules()
-    return {product_name(name) for name, each in modules if isinstance(each, torch.nn.Linear)} - {None}
+    return {linear_name(name) for name, each in modules if isinstance(each, torch.nn.Linear)} - {None}
 
 
 def distance(folder: Path, source: Path, engine: str | None = None) -> float:
@@ -178,7 +178,7 @@ def test_hidden_states_are_transformers_own(family, form, tmp_path):
     expected = of_transformers(source, "AutoModel", "last_hidden_state", asked)
     for given, wanted in zip(rows(opened(folder), asked), expected, strict=True):
         np.testing.assert_allclose(given, wanted, **CLOSE)
-    assert {*opened(folder, targets=frozenset()).products} == products_of_layers(source)
+    assert {*opened(folder, targets=frozenset()).linears} == products_of_layers(source)
 
 
 @pytest.mark.breadth

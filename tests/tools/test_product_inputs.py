@@ -32,10 +32,10 @@ def test_every_weight_of_a_product_is_met():
     seen = []
     model.model.embed_tokens.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
     found = mean_squares(model, Words())
-    products = [name for name, one in model.named_parameters() if one.ndim == 2 and "embed" not in name]
-    assert set(found) == set(products)
+    linears = [name for name, one in model.named_parameters() if one.ndim == 2 and "embed" not in name]
+    assert set(found) == set(linears)
     assert {name: each.shape for name, each in found.items()} == {
-        name: (model.get_parameter(name).shape[1],) for name in products
+        name: (model.get_parameter(name).shape[1],) for name in linears
     }
     assert [one.shape[1] for one in seen] == [100] * (NUM_TOKENS // 100) + [NUM_TOKENS % 100]
     assert all(one.max() < 24 for one in seen)

@@ -10,10 +10,10 @@ pytest.importorskip("transformers", reason="needs the extra export")
 from tiny_voxtral import write_tekken
 
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
+from tools.export.audio.export_voxtral import TEMPLATE, check_alone, is_voxtral
+from tools.export.audio.tekken_file import read_tekken
 from tools.export.base.folder import ExportError
 from tools.export.base.options import Options
-from tools.export.hearing.export_voxtral import TEMPLATE, check_alone, is_voxtral
-from tools.export.hearing.tekken_file import read_tekken
 
 AUDIO = {"type": "audio"}
 

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.repository.new_graph import new_graph
+from tools.export.audio.export_voxtral import check_alone, export_voxtral, is_voxtral
 from tools.export.base.folder import ExportError
 from tools.export.base.options import AUTO, Options
 from tools.export.choose_export import ALL_TASKS, FORMATS, WEIGHTS, Export, choose
 from tools.export.encoder_decoder.two_files import check_options as check_pair_options
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
-from tools.export.hearing.export_voxtral import check_alone, export_voxtral, is_voxtral
 from tools.export.served_once import run_exported
 from tools.export.speech.export_whisper import export_whisper
 from tools.export.speech.whisper_folder import is_whisper

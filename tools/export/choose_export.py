@@ -47,13 +47,13 @@ def choose(source: str, options: Options) -> Export:
     config, task = _read(source, options.task)
     if is_dual(config):
         return _dual(source, task, options)
-    seeing = sees(config) and (task in (EMBED, RERANK) or (options.task == AUTO and task == TEXT))
+    vision = sees(config) and (task in (EMBED, RERANK) or (options.task == AUTO and task == TEXT))
     if options.form == AUTO:
-        _check_form(replace(options, form="openvino" if seeing else MEANT.get(task, "openvino")))
+        _check_form(replace(options, form="openvino" if vision else MEANT.get(task, "openvino")))
     if task != "rerank":
         _refuse_scoring(options)
-    if seeing:
-        return _seeing(source, config, task, options)
+    if vision:
+        return _vision(source, config, task, options)
     if task == TEXT:
         return _generating(source, options)
     return _whole(source, task, config, options)
@@ -123,9 +123,9 @@ def _dual(source: str, task: str, options: Options) -> Export:
     return lambda folder, stage: export_dual(source, folder, form, options.weights, dtype, stage)
 
 
-def _seeing(source: str, config: dict[str, Any], task: str, options: Options) -> Export:
+def _vision(source: str, config: dict[str, Any], task: str, options: Options) -> Export:
     from tools.export.base.sentence_files import check_types
-    from tools.export.seeing.export_seeing import SeeingUse, export_seeing, refuse
+    from tools.export.vision.export_vision import VisionUse, export_vision, refuse
 
     fault = family_fault(config)
     if options.form == "onnx":
@@ -142,8 +142,8 @@ def _seeing(source: str, config: dict[str, Any], task: str, options: Options) ->
             f"{source} sees, and is no decoder of which it is known how it is asked about a pair; a decoder "
             "that answers no or yes is exported with --score-template FILE.jinja"
         )
-    use = SeeingUse(task == EMBED, answers, template)
-    return lambda folder, stage: export_seeing(source, folder, options.weights, stage, use)
+    use = VisionUse(task == EMBED, answers, template)
+    return lambda folder, stage: export_vision(source, folder, options.weights, stage, use)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:

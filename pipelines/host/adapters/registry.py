@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from pipelines.base.errors import ModelNotFound, RequestError
-from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
+from pipelines.host.adapters.adapter_discovery import AdaptersFound, FoundAdapter
 from pipelines.wire.messages import AdapterStatus
 
 log = logging.getLogger("braid.host")

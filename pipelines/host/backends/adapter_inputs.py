@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.adapters.weights import AdapterWeights, LinearShape
 from pipelines.host.backends.adapter_stacks import FLOAT32, AdapterStack, AdapterStacks
 from pipelines.host.contracts.device_errors import ModelError, NothingToAdapt
 
@@ -18,14 +18,16 @@ Give = Callable[[str, NDArray[Any]], None]
 """Makes an array an input of the model until another one is; the array outlives that."""
 
 
-def check_products(path: Path, products: Collection[str], frame_size: int = 0) -> None:
-    """Raise `NothingToAdapt` for a model without such products, `ModelError` for one that is half adapted."""
-    if frame_size:
+def check_linears(path: Path, linears: Collection[str], encoder_hidden_size: int = 0) -> None:
+    """Raise `NothingToAdapt` for a model without such linear layers, `ModelError` for one that is half
+    adapted.
+    """
+    if encoder_hidden_size:
         raise ModelError(
             f"{path} attends to an encoder, and layers of both have the same names in an adapter; merge the "
             "adapter into the checkpoint, and remove `adapters`."
         )
-    if not products:
+    if not linears:
         raise NothingToAdapt(
             f"{path}: none of its products is named as the `targets` of its `adapters`, so no adapter fits; "
             "correct these, or export the checkpoint again with braid export."
@@ -33,21 +35,21 @@ def check_products(path: Path, products: Collection[str], frame_size: int = 0) -
 
 
 class AdapterInputs:
-    """The inputs for adapters of a model with these products; without any it has none.
+    """The inputs for adapters of a model with these linear layers; without any it has none.
 
     `by_text`: the model reads whole texts side by side.  `dtype`: of A and B.
     """
 
     def __init__(
         self,
-        products: Mapping[str, ProductShape],
+        linears: Mapping[str, LinearShape],
         give: Give,
         by_text: bool = False,
         dtype: np.dtype[Any] = FLOAT32,
     ) -> None:
-        self.products = products
+        self.linears = linears
         self._by_text = by_text
-        self._stacks = AdapterStacks(products, dtype)
+        self._stacks = AdapterStacks(linears, dtype)
         base = self._stacks.base
         slot = self._slot(base, NO_TOKENS, NO_TOKENS, 1, FIRST_ROW)  # of whatever number of rows
         self._of_base = base.arrays | slot
@@ -90,7 +92,7 @@ class AdapterInputs:
 
     def none(self) -> dict[str, NDArray[Any]]:
         """Gives the inputs for a step of the base: nothing after the first one."""
-        if self.products and self._given is not self._stacks.base:
+        if self.linears and self._given is not self._stacks.base:
             self._switch(self._stacks.base)
         return {}
 

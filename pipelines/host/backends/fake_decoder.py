@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
-from pipelines.adapters.weights import AdapterWeights, ProductShape
+from pipelines.adapters.weights import AdapterWeights, LinearShape
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.model_shape import ModelShape
@@ -28,7 +28,7 @@ from pipelines.host.contracts.step import NO_STATE, CrossAttention, InputsEmbeds
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
 LOGIT_RANGE = 12.0
-FAKE_SHAPE = ProductShape(8, 8)
+FAKE_SHAPE = LinearShape(8, 8)
 FIRST_FRAME = 1 << 20  # the place of the first frame of a context, behind those of all its tokens
 
 LACKS = ("kv_cache", "precision", "threads", "engine", "activation_group", "sparse_prefill")
@@ -46,10 +46,11 @@ class FakeSession:
 
     `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) it
     has recurrent states, each a hash of all tokens before it, which must agree with the cache.  With
-    `frame_size` the next token also depends on the frames that a sequence attends to.  With `row_size` the
+    `encoder_hidden_size` the next token also depends on the frames that a sequence attends to.  With
+    `embeds_size` the
     first number of a row counts in the place of the token that it stands for, and with several
-    `position_axes` the place of a token on each of them; with `whole_images` so does the sum of those of its
-    image, as far as the step has them. With `num_products` it holds adapters, whose weights count in the
+    `mrope_axes` the place of a token on each of them; with `whole_images` so does the sum of those of its
+    image, as far as the step has them. With `num_linears` it holds adapters, whose weights count in the
     places of the tokens of their sequences. Each step takes at least `step_s` seconds, with the GIL released.
     A step with the token `poison` raises RuntimeError after it has written to the cache, as a lost device
     would. A token depends on the last `sight_tokens` of its context; None: on the whole context. A step with
@@ -68,11 +69,11 @@ class FakeSession:
     num_steps: int = 0
     keeps_states: bool = False
     can_swap: bool = True
-    num_products: int = 0
-    frame_size: int = 0
+    num_linears: int = 0
+    encoder_hidden_size: int = 0
     max_frames: int = 0
-    row_size: int = 0
-    position_axes: int = 1
+    embeds_size: int = 0
+    mrope_axes: int = 1
     whole_images: bool = False
     step_times_s: dict[int, float] = field(default_factory=dict)
     shape_change_s: float = 0.0
@@ -90,10 +91,10 @@ class FakeSession:
             block_tokens=self.block_tokens,
             block_bytes=self.block_bytes,
             state_bytes=self.state_bytes,
-            encoder_hidden_size=self.frame_size,
+            encoder_hidden_size=self.encoder_hidden_size,
             max_encoder_states=self.max_frames,
-            inputs_embeds_size=self.row_size,
-            position_axes=self.position_axes,
+            inputs_embeds_size=self.embeds_size,
+            mrope_axes=self.mrope_axes,
             whole_images=self.whole_images,
         )
 
@@ -123,8 +124,8 @@ class FakeSession:
             step = self._adapted(step)
         if step.embeds is not None:
             step = _with_rows(step, step.embeds, self.whole_images)
-        if self.position_axes > 1:
-            step = replace(step, token_ids=with_axes(step.token_ids, _positions(step, self.position_axes)))
+        if self.mrope_axes > 1:
+            step = replace(step, token_ids=with_axes(step.token_ids, _positions(step, self.mrope_axes)))
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
         if step.cross is not None:
@@ -145,9 +146,9 @@ class FakeSession:
         return _logits(digests, self.vocab_size)
 
     @property
-    def products(self) -> Mapping[str, ProductShape]:
+    def linears(self) -> Mapping[str, LinearShape]:
         """One in each layer."""
-        return {f"layers.{layer}.self_attn.q_proj": FAKE_SHAPE for layer in range(self.num_products)}
+        return {f"layers.{layer}.self_attn.q_proj": FAKE_SHAPE for layer in range(self.num_linears)}
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self.adapters[number] = fake_adapter(weights)
@@ -218,8 +219,8 @@ class FakeSession:
 
 def fake_adapter(weights: AdapterWeights) -> int:
     """What an adapter adds to the ids of its sequences' tokens: a number above those of all vocabularies."""
-    products = [weights.products[name] for name in sorted(weights.products)]
-    content = b"".join(each.a.tobytes() + each.b.tobytes() for each in products)
+    linears = [weights.linears[name] for name in sorted(weights.linears)]
+    content = b"".join(each.a.tobytes() + each.b.tobytes() for each in linears)
     return (crc32(content) | 1) << 24
 
 

@@ -83,8 +83,8 @@ def open_for_adapters(
 ) -> Session:
     """What `open_with` opens for the `targets` of a graph, or else for what its adapters change, `found`.
 
-    Where a model has nothing of the latter, as ends on a GPU, it is opened for all products, and its adapters
-    are refused one by one.
+    Where a model has nothing of the latter, as ends on a GPU, it is opened for all linear layers, and its
+    adapters are refused one by one.
     """
     try:
         return open_with(targets or found)

@@ -14,7 +14,8 @@ class DecoderSettings:
     """The settings of a model line; None leaves the choice to the engine.
 
     `kv_cache`: element type of the cache.  `precision`: type of activations.  `activation_group`: activations
-    per scale where a product rounds them to 8 bits.  `sparse_prefill`: tokens (first, recent) that most of a
+    per scale where a linear layer rounds them to 8 bits.  `sparse_prefill`: tokens (first, recent) that most
+    of a
     prompt attends to.  `room`: which adapters may be loaded; None: none.  `prepared`: what engines made of
     models before; None: nothing is stored.
     """
@@ -31,7 +32,7 @@ class DecoderSettings:
 
     @property
     def targets(self) -> frozenset[str] | None:
-        """What adapters may change, as q_proj; empty: every product; None: nothing."""
+        """What adapters may change, as q_proj; empty: every linear layer; None: nothing."""
         return None if self.room is None else self.room.targets
 
     def refuse(self, owner: str, *names: str) -> None:

@@ -19,7 +19,7 @@ class Unsupported(ModelError):
 
 
 class NothingToAdapt(ModelError):
-    """The model has none of the products that adapters should change."""
+    """The model has none of the linear layers that adapters should change."""
 
 
 class DeviceLost(BaseException):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ops.contract import PoolingOps
 
 if TYPE_CHECKING:
-    from pipelines.host.engine.sequences.prompt_rows import PromptRows
+    from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TokenBatch:
     activate: NDArray[np.bool_]
     features: NDArray[np.float32] | None = None
     grids: NDArray[np.int32] | None = None
-    images: Sequence[PromptRows | None] = ()
+    images: Sequence[PromptEmbeds | None] = ()
     adapters: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @cached_property

@@ -33,7 +33,7 @@ class EncoderSettings:
     precision: str | None = None  # f32, bf16, f16
     threads: int | None = None
     targets: frozenset[str] | None = None
-    """What adapters may change, as query; none named: all products; None: nothing."""
+    """What adapters may change, as query; none named: all linear layers; None: nothing."""
 
 
 class EncoderSession(HoldsAdapters, Protocol):
@@ -82,11 +82,11 @@ class EncoderSession(HoldsAdapters, Protocol):
 
 @runtime_checkable
 class ReadsRows(Protocol):
-    """An encoder whose texts may show images: `row_size` numbers stand for each of their tokens, which have
-    positions on `position_axes` axes.
+    """An encoder whose texts may show images: `embeds_size` numbers stand for each of their tokens, which
+    have positions on `mrope_axes` axes.
     """
 
     @property
-    def row_size(self) -> int: ...
+    def embeds_size(self) -> int: ...
     @property
-    def position_axes(self) -> int: ...
+    def mrope_axes(self) -> int: ...

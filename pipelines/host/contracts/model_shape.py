@@ -34,7 +34,7 @@ class ModelShape:
     """Numbers of each embedding that the decoder reads in place of an image's token; 0 for a decoder that
     reads token ids alone.
     """
-    position_axes: int = 1
+    mrope_axes: int = 1
     """Numbers of each token's position: 1, or 3 with M-RoPE (time, row, column)."""
     whole_images: bool = False
     """Whether the tokens of an image attend to each other, so that a step computes all of them or none."""

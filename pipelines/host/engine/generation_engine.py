@@ -8,7 +8,7 @@ from itertools import count, islice
 from time import perf_counter, sleep
 from typing import ClassVar, Literal
 
-from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
+from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, LinearShape, WithoutAdapters
 from pipelines.base.errors import EngineError
 from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.step import Sampled, Step
@@ -22,7 +22,12 @@ from pipelines.host.engine.interface.engine_contract import (
     Identity,
 )
 from pipelines.host.engine.interface.outputs import Output
-from pipelines.host.engine.interface.submission_checks import Limits, check, check_frames, check_images
+from pipelines.host.engine.interface.submission_checks import (
+    Limits,
+    check,
+    check_encoder_states,
+    check_images,
+)
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.block_map import block_map
 from pipelines.host.engine.kv_cache.cache import Cache
@@ -119,7 +124,7 @@ class GenerationEngine:
         adapter = self._adapter_keys.get(request.adapter)
         if adapter is None:
             raise EngineError(f"adapter {request.adapter} is not loaded")
-        limits = check_frames(request, self.limits)
+        limits = check_encoder_states(request, self.limits)
         check(request, limits)
         check_images(request, limits)
         if request.params.beams is not None:
@@ -142,9 +147,9 @@ class GenerationEngine:
         return self._active.abort(key)
 
     @property
-    def products(self) -> Mapping[str, ProductShape]:
+    def linears(self) -> Mapping[str, LinearShape]:
         """The products that adapters may change; {} where none may."""
-        return self._adapters.products
+        return self._adapters.linears
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         """Hold an adapter for requests that name `number`."""
@@ -273,9 +278,9 @@ def _slots(limits: Limits, cache: CacheSize) -> SequenceSlots:
     return SequenceSlots(
         limits.max_sequences,
         blocks_for(limits.max_context, model.block_tokens),
-        frame_columns=cache.num_blocks if model.encoder_hidden_size else 0,
-        frame_size=model.encoder_hidden_size,
-        has_shifts=model.position_axes > 1,
+        encoder_columns=cache.num_blocks if model.encoder_hidden_size else 0,
+        encoder_hidden_size=model.encoder_hidden_size,
+        has_shifts=model.mrope_axes > 1,
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, RecurrentStates, Step
 from pipelines.host.engine.packing import Chunk, embeds_of
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 
 class PromptPart(NamedTuple):
@@ -25,7 +25,7 @@ class PromptPart(NamedTuple):
     blocks: NDArray[np.int32]
     rows: NDArray[np.int64]
     slot: int = 0
-    images: PromptRows | None = None
+    images: PromptEmbeds | None = None
 
 
 def packed_step(parts: Sequence[PromptPart], block_tokens: int) -> Step:

@@ -25,8 +25,8 @@ from pipelines.host.contracts.step import (
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
 from pipelines.host.engine.scheduling.step_plan import Plan
-from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.encoder_states import EncoderStates
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.engine.sequences.slots import SequenceSlots
 
 
@@ -41,7 +41,7 @@ class Packed(NamedTuple):
 class Chunk(NamedTuple):
     """Tokens [start, end) of a prompt with these images, the first of which is token `begin` of the step."""
 
-    images: PromptRows | None
+    images: PromptEmbeds | None
     start: int
     end: int
     begin: int
@@ -76,24 +76,24 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
         adapters=_adapters(slots, slot_of),
         scored=scored,
         states=_states(moves.states) if moves.states else None,
-        cross=_cross(slots, slot_of, moves.frames) if slots.frame_size else None,
+        cross=_cross(slots, slot_of, moves.frames) if slots.encoder_hidden_size else None,
         embeds=_embeds(plan, tokens.starts),
         position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else None,
         draft_budget=_draft_budget(plan) if plan.speculates else None,
     )
 
 
-def _cross(slots: SequenceSlots, slot_of: NDArray[np.int32], new: list[EncoderFrames]) -> CrossAttention:
-    columns = slots.num_frame_blocks[slot_of].max()
+def _cross(slots: SequenceSlots, slot_of: NDArray[np.int32], new: list[EncoderStates]) -> CrossAttention:
+    columns = slots.num_encoder_blocks[slot_of].max()
     return CrossAttention(
-        table=slots.frame_table[slot_of, :columns],
+        table=slots.encoder_table[slot_of, :columns],
         lengths=slots.num_frames[slot_of],
-        new_states=_new_states(new) if new else np.empty((0, slots.frame_size), np.float32),
+        new_states=_new_states(new) if new else np.empty((0, slots.encoder_hidden_size), np.float32),
         slots=np.concatenate([frames.slots for frames in new]) if new else no_slots(),
     )
 
 
-def _new_states(new: list[EncoderFrames]) -> NDArray[np.float32]:
+def _new_states(new: list[EncoderStates]) -> NDArray[np.float32]:
     return np.concatenate([frames.values for frames in new])
 
 

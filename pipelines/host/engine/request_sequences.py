@@ -10,7 +10,7 @@ from pipelines.host.engine.beam.beam_search import start_search
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.submission_checks import Limits
 from pipelines.host.engine.kv_cache.prefix_digests import root
-from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.encoder_states import EncoderStates
 from pipelines.host.engine.sequences.prompt_scoring import PromptScores
 from pipelines.host.engine.sequences.repetition import watch_repetition
 from pipelines.host.engine.sequences.sequence import Sequence
@@ -64,7 +64,7 @@ class _Prompt:
         request = accepted.request
         self._accepted = accepted
         self._token_ids = request.prompts[place]
-        self._frames = EncoderFrames(request.frames[place]) if request.frames else None
+        self._frames = EncoderStates(request.frames[place]) if request.frames else None
         self._images = request.images[place] if request.images else None
         digest = b"" if self._frames is None else self._frames.digest
         self._root = root(request.cache_salt, digest, accepted.adapter_key)

@@ -29,7 +29,7 @@ def view_of(sequence: Sequence, identity: Identity) -> SequenceView:
         leader.num_reused or 0,
         sequence.num_output,
         sequence.max_length - sequence.num_prompt,
-        len(sequence.blocks) + len(sequence.frame_blocks),
+        len(sequence.blocks) + len(sequence.encoder_blocks),
         identity.age_s,
         identity.adapter,
         identity.tenant,

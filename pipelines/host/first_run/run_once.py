@@ -43,8 +43,8 @@ def _generate(engine: GenerationEngine) -> str | None:
     limits = engine.limits
     count = max(1, min(PROMPT_TOKENS, limits.max_context - NEW_TOKENS - 1))
     params = SamplingParams(max_tokens=NEW_TOKENS, temperature=0.0, ignore_eos=True)
-    frame_size = limits.model.encoder_hidden_size
-    frames = [np.zeros((1, frame_size), np.float32)] if frame_size else []
+    encoder_hidden_size = limits.model.encoder_hidden_size
+    frames = [np.zeros((1, encoder_hidden_size), np.float32)] if encoder_hidden_size else []
     prompts = [_ids(count, limits.model.vocab_size).tolist()]
     engine.submit("first", GenerationRequest(prompts, params, frames=frames))
     while engine.has_work:

@@ -60,7 +60,7 @@ def _row_sizes(engine: Engine[object] | None) -> dict[str, int]:
     if isinstance(engine, GenerationEngine):
         model = engine.limits.model
         return {"context": model.encoder_hidden_size, "images": model.inputs_embeds_size}
-    return {"images": engine.bounds.row_size} if isinstance(engine, BatchEngine) else {}
+    return {"images": engine.bounds.embeds_size} if isinstance(engine, BatchEngine) else {}
 
 
 def _fault(port: str, size: int, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:

@@ -14,7 +14,7 @@ from itertools import count
 from msgspec.structs import replace
 
 from pipelines.base.errors import ModelNotFound, Unavailable
-from pipelines.host.adapters.places import AdapterPlaces
+from pipelines.host.adapters.adapter_cache import AdapterPlaces
 from pipelines.host.contracts.tensor_contract import TensorPort
 from pipelines.host.models.model import HostModel
 from pipelines.repository.model_folders import ModelFolder

@@ -21,7 +21,7 @@ from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.base.errors import BraidError, EngineError, InvalidConfig, RequestError
 from pipelines.base.garbage_collection import release_free_pages
-from pipelines.host.adapters.found import AdapterFinder, AdapterFit, AdaptersFound
+from pipelines.host.adapters.adapter_discovery import AdapterFinder, AdapterFit, AdaptersFound
 from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.model_terms import taken_bytes, terms_of
 from pipelines.host.models.residents import Terms

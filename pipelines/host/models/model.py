@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
 from pipelines.base.errors import RequestError
-from pipelines.host.adapters.found import AdapterFit
+from pipelines.host.adapters.adapter_discovery import AdapterFit
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.batching.tensor_engine import TensorEngine
 from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
@@ -65,9 +65,7 @@ class HostModel:
     @property
     def adapter_fit(self) -> AdapterFit | None:
         """What its adapters must fit; None where it takes none."""
-        fits = (
-            AdapterFit(self.adapted(node).products, each.max_rank) for node, each in self.adapters.items()
-        )
+        fits = (AdapterFit(self.adapted(node).linears, each.max_rank) for node, each in self.adapters.items())
         return next(fits, None)
 
     def adapted(self, node: str) -> HoldsAdapters:

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import RequestError
+from pipelines.nodes.audio.audio_family import AudioFamily, read_audio
 from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, decode_audio
-from pipelines.nodes.audio.hearing import HearingFamily, read_hearing
 from pipelines.nodes.audio.pyav import import_av
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.interface import Loading, Planning, Running
@@ -25,7 +25,7 @@ HEARD = "sounds"
 """The field of a request that this node handles."""
 
 
-class ReadSounds(Node, Planning):
+class ReadAudio(Node, Planning):
     """Decodes the sounds of the messages, and computes log-mel spectrograms of their windows."""
 
     class Config(NodeConfig):
@@ -44,7 +44,7 @@ class ReadSounds(Node, Planning):
         except RequestError as error:
             raise ValueError(error.message) from error
         paths = self.folder / self.config.model, self.folder / self.config.settings
-        self.family: HearingFamily = resources.shared(_family, *paths)
+        self.family: AudioFamily = resources.shared(_family, *paths)
 
     @property
     def max_bytes(self) -> int:
@@ -94,5 +94,5 @@ class ReadSounds(Node, Planning):
             raise RequestError(f"`{given.where}`: {error.message}", given.where) from None
 
 
-def _family(config: Path, settings: Path) -> HearingFamily:
-    return read_hearing(config, settings)
+def _family(config: Path, settings: Path) -> AudioFamily:
+    return read_audio(config, settings)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.nodes.audio.decoding import RATE
-from pipelines.nodes.audio.heard_sound import HeardSound
+from pipelines.nodes.audio.encoded_audio import EncodedAudio
 from pipelines.nodes.audio.log_mel import MelSettings, write_log_mel
 
 BEGIN, TOKEN = "[BEGIN_AUDIO]", "[AUDIO]"
@@ -27,7 +27,7 @@ class Voxtral:
     settings: MelSettings
     marks: tuple[str, ...] = (TOKEN, BEGIN)
 
-    def read(self, sound: NDArray[np.float32]) -> HeardSound:
+    def read(self, sound: NDArray[np.float32]) -> EncodedAudio:
         """The spectrogram is that of the whole sound, cut into windows."""
         window = self.settings
         count = -(-len(sound) // window.num_samples)
@@ -35,7 +35,7 @@ class Voxtral:
         values = np.empty((window.num_mels, count * window.num_frames), np.float32)
         write_log_mel(sound, whole, values)
         windows = values.reshape(window.num_mels, count, window.num_frames).swapaxes(0, 1)
-        return HeardSound(windows, BEGIN + TOKEN * count)
+        return EncodedAudio(windows, BEGIN + TOKEN * count)
 
 
 def read_voxtral(config: Mapping[str, Any], settings: MelSettings) -> Voxtral:

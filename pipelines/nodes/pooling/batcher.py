@@ -27,7 +27,7 @@ from pipelines.values.text_images import shown_in
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
-    from pipelines.host.engine.batching.row_cache import RowCache
+    from pipelines.host.engine.batching.embed_cache import EmbedCache
     from pipelines.nodes.body_interface import Body
 
 
@@ -125,9 +125,9 @@ class Batcher(Node, Planning):
         """What the graph sets, or the most that suits one of the encoders."""
         return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
 
-    def _cache(self, body: Body) -> RowCache | None:
+    def _cache(self, body: Body) -> EmbedCache | None:
         """The cache of a body that gives embeddings of images or audio, not of audio to transcribe."""
-        from pipelines.host.engine.batching.row_cache import RowCache
+        from pipelines.host.engine.batching.embed_cache import EmbedCache
 
         columns = body.encoders[0].columns
         if columns is None or not self._shape(body).per_token:
@@ -135,7 +135,7 @@ class Batcher(Node, Planning):
                 raise ValueError("cache_mb: only rows of images and sounds are stored; remove it")
             return None
         most = CACHE_MB if self.config.cache_mb is None else self.config.cache_mb
-        return RowCache(int(most * 1e6))
+        return EmbedCache(int(most * 1e6))
 
     def _bounds(self, body: Body) -> Bounds:
         """What every encoder of the body can read, or less where the graph sets less."""
@@ -153,7 +153,7 @@ class Batcher(Node, Planning):
         if shape is not None and len(shape) > 1 and wanted not in (None, most):
             raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
         reading = next((one for one in body.encoders if isinstance(one, ReadsRows)), None)
-        rows = (reading.row_size, reading.position_axes) if reading else ()
+        rows = (reading.embeds_size, reading.mrope_axes) if reading else ()
         return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *rows)
 
     def _shape(self, body: Body) -> RowShape:
@@ -166,7 +166,7 @@ class Batcher(Node, Planning):
 
 def _adapted(body: Body) -> HoldsAdapters:
     """The encoder that adapters change.  Raises ValueError where several would be changed."""
-    found = [encoder for encoder in body.encoders if encoder.products]
+    found = [encoder for encoder in body.encoders if encoder.linears]
     if len(found) > 1:
         raise ValueError("two encoders of its body have `adapters`; one of them may")
     return found[0] if found else WithoutAdapters()

@@ -29,8 +29,8 @@ def similarities(pooled: PooledOutputs, num_queries: int) -> Floats:
 
 def cosines(queries: Floats, documents: Floats) -> Floats:
     """Cosine similarities, float32[n], of vectors of length 1: float32[1 or n, size] and float32[n, size]."""
-    products: Floats = np.einsum("ij,ij->i", np.broadcast_to(queries, documents.shape), documents)
-    return products
+    linears: Floats = np.einsum("ij,ij->i", np.broadcast_to(queries, documents.shape), documents)
+    return linears
 
 
 def max_sim(query: Floats, document: Floats) -> float:

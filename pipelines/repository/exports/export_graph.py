@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipelines.repository.exports.audio_graph import audio_fault, find_audio, sound_lines
 from pipelines.repository.exports.decoder_graph import (
     GenerationSettings,
     MediaLines,
@@ -21,7 +22,6 @@ from pipelines.repository.exports.export_files import (
     Export,
     find_export,
 )
-from pipelines.repository.exports.hearing_graph import find_hearing, hearing_fault, sound_lines
 from pipelines.repository.exports.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.exports.pooling_graph import (
     PoolingSettings,
@@ -43,8 +43,8 @@ def recognise_export(folder: Path) -> str | None:
 
     optimum-intel's Whisper is always recognised, and refused, and so is a model that sees, of which some are.
     """
-    seeing = find_vision(folder), find_dual(folder)
-    if is_optimums(folder) or seeing != (None, None):
+    vision = find_vision(folder), find_dual(folder)
+    if is_optimums(folder) or vision != (None, None):
         return "openvino"
     if find_speech(folder) is not None or find_text_pair(folder) is not None or find_voices(folder):
         return "onnx"
@@ -74,16 +74,16 @@ def export_graph(folder: Path) -> str:
         return "\n".join([HEADER + "version: 1", *text_pair_lines(prefix)]) + "\n"
     if voices := find_voices(folder):
         return "\n".join([HEADER + "version: 1", *voice_lines(folder, voices)]) + "\n"
-    if (hearing := find_hearing(folder)) is not None:
-        if fault := hearing_fault(hearing):
+    if (audio := find_audio(folder)) is not None:
+        if fault := audio_fault(audio):
             raise ValueError(f"{folder}: {fault}")
-        media = MediaLines(sound_lines(hearing), "sounds", "heard")
-        lines = generation_lines(hearing, GenerationSettings(scheduler=STEP), media)
+        media = MediaLines(sound_lines(audio), "sounds", "heard")
+        lines = generation_lines(audio, GenerationSettings(scheduler=STEP), media)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
-    if (seeing := find_vision(folder)) is not None:
-        if fault := vision_fault(seeing):
+    if (vision := find_vision(folder)) is not None:
+        if fault := vision_fault(vision):
             raise ValueError(f"{folder}: {fault}")
-        return "\n".join([HEADER + "version: 1", *_seeing_lines(seeing)]) + "\n"
+        return "\n".join([HEADER + "version: 1", *_vision_lines(vision)]) + "\n"
     if (at := find_dual(folder)) is not None:
         if fault := dual_fault(folder, at):
             raise ValueError(f"{folder}: {fault}")
@@ -102,7 +102,7 @@ MOST_IMAGES = {"embed": 32, "token_embed": 32, "rerank": 128}
 """Task → images of a request; a query's counts with each document."""
 
 
-def _seeing_lines(export: Export) -> list[str]:
+def _vision_lines(export: Export) -> list[str]:
     """The lines of graph.yaml from the task on, for a decoder that sees: it chats, or modules.json says how
     it embeds, or it has a head that scores pairs.
     """

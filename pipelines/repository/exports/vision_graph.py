@@ -63,14 +63,14 @@ def sees(config: Mapping[str, Any]) -> bool:
 def family_fault(config: Mapping[str, Any]) -> str | None:
     """Why a model with this config.json is not served with images; None for one that is."""
     kind, vision = config.get("model_type"), config.get("vision_config")
-    seeing = vision.get("model_type") if isinstance(vision, dict) else None
+    vision = vision.get("model_type") if isinstance(vision, dict) else None
     if kind not in ENCODERS:
         return (
             f"models of type {kind} with images are not served yet; those of type {', '.join(ENCODERS)} are"
         )
-    if seeing not in ENCODERS[kind]:
+    if vision not in ENCODERS[kind]:
         known = ", ".join(filter(None, ENCODERS[kind]))
-        return f"a vision model of type {seeing} is not served; those of type {known} are"
+        return f"a vision model of type {vision} is not served; those of type {known} are"
     return None
 
 

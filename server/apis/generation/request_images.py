@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.image_tensors import wanted
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.pooling.batcher import Batcher
@@ -58,16 +58,16 @@ async def fetch_images(
         return {}
     images, sounds = await exchange.off_loop(lambda: (request.images, request.sounds), num_bytes)
     files: dict[tuple[str | None, str | None], bytes] = {}
-    seeing = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
-    if images and seeing and len(images) <= seeing.config.max_images:
+    vision = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
+    if images and vision and len(images) <= vision.config.max_images:
         if known := [each for each in images if each.url is None]:
             salt = getattr(request, "cache_salt", None) or ""
             asked = known_images(client, pipeline, exchange.tenant, known, salt)
             files |= await exchange.while_here(asked)
-        files |= await _linked(services, exchange, images, seeing.limits.max_bytes)
-    hearing = next((node for node in nodes(pipeline) if isinstance(node, ReadSounds)), None)
-    if sounds and hearing and len(sounds) <= hearing.config.max_sounds:
-        files |= await _linked(services, exchange, sounds, hearing.max_bytes)
+        files |= await _linked(services, exchange, images, vision.limits.max_bytes)
+    audio = next((node for node in nodes(pipeline) if isinstance(node, ReadAudio)), None)
+    if sounds and audio and len(sounds) <= audio.config.max_sounds:
+        files |= await _linked(services, exchange, sounds, audio.max_bytes)
     return files
 
 

@@ -16,7 +16,7 @@ from pipelines.transcription.windows import (
     Sound,
     quietest,
 )
-from server.apis.realtime.agreement import num_agreed, words
+from server.apis.realtime.local_agreement import num_agreed, words
 from server.apis.realtime.utterance import Utterance
 from server.apis.realtime.window_reader import WindowReader
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pipelines.adapters.product_names import end_name
+from pipelines.adapters.linear_names import end_name
 from pipelines.adapters.read_adapter import adapter_targets, read_adapter
-from pipelines.adapters.weights import AdapterError, ProductShape
+from pipelines.adapters.weights import AdapterError, LinearShape
 
 VOCABULARY, WIDTH, RANK = 10, 8, 2
 Q = "layers.0.self_attn.q_proj"
 PRODUCTS = {
-    Q: ProductShape(WIDTH, 6),
-    "embed_tokens": ProductShape(VOCABULARY, WIDTH),
-    "lm_head": ProductShape(WIDTH, VOCABULARY),
+    Q: LinearShape(WIDTH, 6),
+    "embed_tokens": LinearShape(VOCABULARY, WIDTH),
+    "lm_head": LinearShape(WIDTH, VOCABULARY),
 }
 HEAD, EMBEDDINGS = "base_model.model.lm_head", "base_model.model.model.embed_tokens"
 RNG = np.random.default_rng(0)
@@ -60,8 +60,8 @@ def write(folder: Path, weights: dict[str, np.ndarray], config: dict[str, Any]) 
 @pytest.mark.parametrize("copies", [{}, COPIES], ids=["without", "with the base's"])
 def test_sums_of_both_ends_are_read(tmp_path, copies):
     read = read_adapter(write(tmp_path, LAYERS | SUMS | copies, TARGETS), PRODUCTS, max_rank=2)
-    assert (read.rank, set(read.products)) == (2, set(PRODUCTS))
-    head, table = read.products["lm_head"], read.products["embed_tokens"]
+    assert (read.rank, set(read.linears)) == (2, set(PRODUCTS))
+    head, table = read.linears["lm_head"], read.linears["embed_tokens"]
     assert not head.replaces
     assert not table.replaces
     np.testing.assert_array_equal(head.a, SUMS[f"{HEAD}.lora_A.weight"])
@@ -72,7 +72,7 @@ def test_sums_of_both_ends_are_read(tmp_path, copies):
 
 def test_whole_matrices_take_the_place_of_the_models(tmp_path):
     read = read_adapter(write(tmp_path, LAYERS | WHOLE, SAVED), PRODUCTS, max_rank=2)
-    head, table = read.products["lm_head"], read.products["embed_tokens"]
+    head, table = read.linears["lm_head"], read.linears["embed_tokens"]
     assert (read.rank, head.replaces, table.replaces) == (2, True, True)
     np.testing.assert_array_equal(head.b @ head.a, WHOLE[f"{HEAD}.weight"])
     np.testing.assert_array_equal((table.b @ table.a).T, WHOLE[f"{EMBEDDINGS}.weight"])
@@ -81,7 +81,7 @@ def test_whole_matrices_take_the_place_of_the_models(tmp_path):
 def test_an_adapter_may_change_nothing_but_an_end(tmp_path):
     weights = {name: each for name, each in SUMS.items() if name.startswith(HEAD)}
     read = read_adapter(write(tmp_path, weights, {"target_modules": ["lm_head"]}), PRODUCTS, max_rank=2)
-    assert (read.rank, [*read.products]) == (0, ["lm_head"])
+    assert (read.rank, [*read.linears]) == (0, ["lm_head"])
 
 
 GROWN = of(HEAD, weight=(VOCABULARY + 1, WIDTH)) | of(EMBEDDINGS, weight=(VOCABULARY, WIDTH))
@@ -147,7 +147,7 @@ def test_a_model_without_room_at_its_ends_says_so_whatever_the_size_of_the_file(
 
 def test_all_linear_names_no_end(tmp_path):
     write(tmp_path, LAYERS, {"target_modules": "all-linear"})
-    assert [*read_adapter(tmp_path, PRODUCTS, max_rank=2).products] == [Q]
+    assert [*read_adapter(tmp_path, PRODUCTS, max_rank=2).linears] == [Q]
 
 
 def test_ends_are_targets_of_the_adapters_that_change_them(tmp_path):

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from pipelines.adapters.product_names import named_product, product_name
+from pipelines.adapters.linear_names import linear_name, named_linear
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
-from pipelines.adapters.weights import AdapterError, ProductShape
+from pipelines.adapters.weights import AdapterError, LinearShape
 
 PRODUCTS = {
-    f"layers.{layer}.self_attn.{name}": ProductShape(8, size)
+    f"layers.{layer}.self_attn.{name}": LinearShape(8, size)
     for layer in range(2)
     for name, size in (("q_proj", 6), ("v_proj", 4))
 }
@@ -58,17 +58,17 @@ def write(folder: Path, weights: dict[str, np.ndarray] | None = None, **config: 
 )
 def test_the_scale_is_contained_in_b(tmp_path, config, scale):
     read = read_adapter(write(tmp_path, **config), PRODUCTS, max_rank=2)
-    own = read.products["layers.1.self_attn.q_proj"]
+    own = read.linears["layers.1.self_attn.q_proj"]
     np.testing.assert_array_equal(own.a, ALL[f"{Q.format(1)}.lora_A.weight"])
     np.testing.assert_allclose(own.b, ALL[f"{Q.format(1)}.lora_B.weight"] * scale, rtol=1e-6)
-    assert (read.rank, len(read.products), read.num_bytes) == (2, 4, 4 * 2 * (2 * (8 + 6) + 2 * (8 + 4)))
+    assert (read.rank, len(read.linears), read.num_bytes) == (2, 4, 4 * 2 * (2 * (8 + 6) + 2 * (8 + 4)))
 
 
 def test_products_may_have_ranks_of_their_own(tmp_path):
     weights = tensors(Q.format(0)) | tensors(Q.format(1), rank=5)
     write(tmp_path, weights, target_modules=["q_proj"], rank_pattern={r"1\.self_attn\.q_proj": 5})
     read = read_adapter(tmp_path, PRODUCTS, max_rank=5)
-    assert (read.rank, len(read.products["layers.0.self_attn.q_proj"].a)) == (5, 2)
+    assert (read.rank, len(read.linears["layers.0.self_attn.q_proj"].a)) == (5, 2)
     with pytest.raises(
         AdapterError, match=r"layers.1.self_attn.q_proj has rank 5, greater than .*max_rank 4"
     ):
@@ -79,8 +79,8 @@ def test_parts_of_one_product_are_read_as_one(tmp_path):
     """An export that computes queries, keys and values at once: 6, 4 and 4 rows."""
     weights = tensors(Q.format(0), V.format(0))
     write(tmp_path, weights)
-    fused = {"layers.0.self_attn.qkv_proj": ProductShape(8, 14)}
-    own = read_adapter(tmp_path, fused, max_rank=2).products["layers.0.self_attn.qkv_proj"]
+    fused = {"layers.0.self_attn.qkv_proj": LinearShape(8, 14)}
+    own = read_adapter(tmp_path, fused, max_rank=2).linears["layers.0.self_attn.qkv_proj"]
     x = np.arange(8, dtype=np.float32)
     q, v = (
         1.5 * weights[f"{each.format(0)}.lora_B.weight"] @ (weights[f"{each.format(0)}.lora_A.weight"] @ x)
@@ -88,7 +88,7 @@ def test_parts_of_one_product_are_read_as_one(tmp_path):
     )
     np.testing.assert_allclose(own.b @ (own.a @ x), np.concatenate([q, np.zeros(4), v]), rtol=1e-5)
     with pytest.raises(AdapterError, match="gives 12 numbers; its parts in the adapter are"):
-        read_adapter(tmp_path, {"layers.0.self_attn.qkv_proj": ProductShape(8, 12)}, max_rank=2)
+        read_adapter(tmp_path, {"layers.0.self_attn.qkv_proj": LinearShape(8, 12)}, max_rank=2)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_targets_are_those_of_the_folders_that_can_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "product"),
+    ("module", "linear"),
     [
         ("encoder.layer.0.attention.self.query", "layer.0.attention.self.query"),
         ("bert.encoder.layer.0.attention.output.dense", "layer.0.attention.output.dense"),
@@ -186,7 +186,7 @@ def test_targets_are_those_of_the_folders_that_can_be_read(tmp_path):
         ("audio_tower.layers.0.self_attn.q_proj", None),
     ],
 )
-def test_modules_of_layers_of_text_are_products(module, product):
-    assert product_name(module) == product
-    assert named_product(f"model.{module}.weight.T.int8", "node_3") == product
-    assert named_product("onnx::MatMul_7", f"/{module.replace('.', '/')}/MatMul_1") == product
+def test_modules_of_layers_of_text_are_products(module, linear):
+    assert linear_name(module) == linear
+    assert named_linear(f"model.{module}.weight.T.int8", "node_3") == linear
+    assert named_linear("onnx::MatMul_7", f"/{module.replace('.', '/')}/MatMul_1") == linear

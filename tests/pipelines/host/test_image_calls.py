@@ -24,7 +24,7 @@ import tiny_smolvlm
 from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
 from served_models import in_one_process
-from tiny_seeing import picture
+from tiny_vision import picture
 
 from pipelines.base.errors import RequestError
 from pipelines.repository.new_graph import new_graph

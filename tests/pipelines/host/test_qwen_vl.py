@@ -30,7 +30,7 @@ from tiny_qwen_vl import (
     qwen_processor,
     write_qwen,
 )
-from tiny_seeing import picture
+from tiny_vision import picture
 
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -41,7 +41,7 @@ from pipelines.host.engine.generation_engine import EngineSettings, GenerationEn
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences import grid_positions
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.nodes.images.families import read_family
@@ -242,7 +242,7 @@ def rows(exported):
 def session(exported):
     settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1)
     session = OpenVINOSession(exported[1] / "openvino_language_model.xml", settings)
-    assert session.shape.position_axes == grid_positions.AXES
+    assert session.shape.mrope_axes == grid_positions.AXES
     session.reserve(7, 4)
     session.allocate(8)
     yield session
@@ -269,7 +269,7 @@ def tokens_of(session, rows):
                     [rows[id(each)] for each in images],
                     [str(id(each)).encode() for each in images],
                 )
-                given = PromptRows(starts, values, names, [GRIDS[id(each)] for each in images])
+                given = PromptEmbeds(starts, values, names, [GRIDS[id(each)] for each in images])
             engine.submit(key, GenerationRequest([ids], params, images=[given]))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])

@@ -13,7 +13,7 @@ from pooled_calls import PooledPipeline
 from scripted import ScriptedPipeline
 from test_fetching import reply, server_of
 
-from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.decoding import ImageLimits
 from pipelines.nodes.images.images import ReadImages
 from server.media.fetching import MediaFetcher
@@ -123,8 +123,8 @@ class HearingPipeline(ScriptedPipeline):
 
     def __init__(self):
         super().__init__()
-        reader = ReadSounds(
-            ReadSounds.Config(model="config.json", settings="config.json", max_sounds=1, max_mb=0.001), None
+        reader = ReadAudio(
+            ReadAudio.Config(model="config.json", settings="config.json", max_sounds=1, max_mb=0.001), None
         )
         self.lines = [*self.lines, SimpleNamespace(node=reader)]
 

@@ -11,10 +11,10 @@ import pytest
 from host_device import HostDevice
 from traced_shapes import traced
 
-from pipelines.adapters.weights import ProductShape
+from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import adapters as checking
@@ -135,10 +135,10 @@ def test_steps_are_measured_beside_those_without_the_line(on_host, monkeypatch):
 def test_a_merged_model_is_the_sum():
     model = random_model(SHAPE, "cpu", "float32")
     name = "layers.1.mlp.down_proj"
-    adapter = random_adapter({name: ProductShape(SHAPE.intermediate, SHAPE.hidden)}, 3, seed=1)
+    adapter = random_adapter({name: LinearShape(SHAPE.intermediate, SHAPE.hidden)}, 3, seed=1)
     weight = model.get_parameter(f"model.{name}.weight")
     before = weight.detach().clone().numpy()
     merge(model, adapter)
-    each = adapter.products[name]
+    each = adapter.linears[name]
     np.testing.assert_allclose(weight.detach().numpy(), before + each.b @ each.a, atol=1e-6)
     assert (each.a.astype(np.float16) == each.a).all()

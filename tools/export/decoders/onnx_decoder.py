@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from tools.export.base.folder import Stage
 from tools.export.decoders.tracing import prompts_of, trace, watch
-from tools.export.graphs.joined_products import join_products
+from tools.export.graphs.fused_projections import fuse_projections
 from tools.export.graphs.product_inputs import mean_squares
 from tools.export.graphs.quantizing import BITS, quantize
 
@@ -32,7 +32,7 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
     if weights in BITS:
         stage(f"compressing weights to {weights}")
         graph = quantize(graph, weights, squares)
-    graph = join_products(graph)
+    graph = fuse_projections(graph)
     stage("writing the weights")
     model.config.save_pretrained(folder)
     model.generation_config.to_json_file(folder / "generation_config.json")  # saving would validate it

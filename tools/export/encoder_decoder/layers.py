@@ -36,10 +36,10 @@ class LayerWriter:
 
     def linear(self, rows: ir.Value, name: str, outer: int, inner: int) -> ir.Value:
         """`inner` numbers of each row become `outer`; a layer without a bias has none."""
-        product = self._writer.op("MatMul", rows, self.store(f"{name}.weight", outer, inner, turned=True))
+        linear = self._writer.op("MatMul", rows, self.store(f"{name}.weight", outer, inner, turned=True))
         if f"{name}.bias" not in self._weights:
-            return product
-        return self._writer.op("Add", product, self.store(f"{name}.bias", outer))
+            return linear
+        return self._writer.op("Add", linear, self.store(f"{name}.bias", outer))
 
     def norm(self, rows: ir.Value, name: str) -> ir.Value:
         width, kind = self._form.width, "RMSNormalization" if self._form.rms else "LayerNormalization"

@@ -41,10 +41,10 @@ def quantize(model: ir.Model, weights: str, squares: Mapping[str, Floats] | None
     logits = next((output for output in model.graph.outputs if output.name == LOGITS), None)
     head = _product_behind(logits)  # hidden states have none
     routers = [_product_behind(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
-    products = [node for node in model.graph if _multiplies_weight(node) and node not in routers]
-    bits = {node: HEAD_BITS if node is head else BITS[weights] for node in products}
+    linears = [node for node in model.graph if _multiplies_weight(node) and node not in routers]
+    bits = {node: HEAD_BITS if node is head else BITS[weights] for node in linears}
     if squares:
-        lost = {node: _store(model.graph, node, 4, squares) for node in products if bits[node] == 4}
+        lost = {node: _store(model.graph, node, 4, squares) for node in linears if bits[node] == 4}
         bits |= dict.fromkeys(_worst(lost), MORE_BITS)
     for node in list(model.graph):
         if node in bits:
@@ -103,12 +103,12 @@ def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
     inner, outer = reversed(weight.shape) if _is_transposed(node) else weight.shape
     sizes = {"K": inner, "N": outer, "bits": bits, "block_size": block_size(inner, bits)}
     attributes: dict[str, Any] = sizes | {"accuracy_level": INT8_SUMS}
-    product = ir.node(OPERATOR, [rows, *stored], attributes, domain=DOMAIN, name=node.name)
+    linear = ir.node(OPERATOR, [rows, *stored], attributes, domain=DOMAIN, name=node.name)
     if bias and bias[0] is not None:
-        graph.insert_before(node, product)
-        product.outputs[0].type = node.outputs[0].type
-        product = ir.node("Add", [product.outputs[0], bias[0]], name=f"{node.name}.bias")
-    replace(graph, node, product)
+        graph.insert_before(node, linear)
+        linear.outputs[0].type = node.outputs[0].type
+        linear = ir.node("Add", [linear.outputs[0], bias[0]], name=f"{node.name}.bias")
+    replace(graph, node, linear)
 
 
 def _store(graph: ir.Graph, node: ir.Node, bits: int, squares: Mapping[str, Floats]) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipelines.repository.exports.speech_graph import ALIGNMENT
 from tools.export.base.folder import ExportError, Stage, has_transformers
 from tools.export.encoder_decoder.two_files import write_files
-from tools.export.speech.frames_check import check_frames
+from tools.export.speech.frames_check import check_encoder_states
 from tools.export.speech.whisper_folder import GENERATION, WhisperFolder, read_whisper
 from tools.export.whisper.alignment import default_heads, write_alignment
 from tools.export.whisper.decoder import write_decoder
@@ -32,7 +32,7 @@ def export_whisper(source: Path, folder: Path, weights: str, stage: Stage) -> No
         _write_alignment(made, model)
         if has_transformers():
             stage("comparing its frames with those of transformers")
-            check_frames(made / "encoder.onnx", model.weights, model.config, weights)
+            check_encoder_states(made / "encoder.onnx", model.weights, model.config, weights)
 
     write_files(source, folder, writers, weights, model.files, stage, finish)
 

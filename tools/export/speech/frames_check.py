@@ -15,7 +15,7 @@ TOLERANCES = {"fp32": 1e-3, "int8": 0.2}
 """Weights → the root mean square of the difference, over that of the frames."""
 
 
-def check_frames(file: Path, weights: Arrays, config: dict[str, Any], form: str) -> None:
+def check_encoder_states(file: Path, weights: Arrays, config: dict[str, Any], form: str) -> None:
     """Raise `ExportError` where the frames of random features differ by more than the tolerance."""
     import onnxruntime as ort
 

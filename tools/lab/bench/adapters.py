@@ -18,7 +18,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
+from pipelines.adapters.weights import BASE, AdapterWeights, LoraFactors
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import Sampled
@@ -87,8 +87,8 @@ class Decoding:
             return (SPREAD * random.standard_normal(shape)).astype(np.float32)
 
         products = {
-            name: LowRank(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
-            for name, shape in self._engine.products.items()
+            name: LoraFactors(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
+            for name, shape in self._engine.linears.items()
         }
         self._engine.put_adapter(number, AdapterWeights(rank, products))
 

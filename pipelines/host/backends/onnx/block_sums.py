@@ -1,4 +1,4 @@
-"""Rewrites products with float zero points, with which engines compute slowly.
+"""Rewrites linear layers with float zero points, with which engines compute slowly.
 
 ONNX Runtime unpacks such a weight at every call, and OpenVINO does not use int8 sums for it.
 (code - zero) · scale = (code - middle) · scale + (middle - zero) · scale: the second summand is the same for

@@ -15,7 +15,8 @@ class DecoderModel:
     """`model` is in Braid's format; its external data is in `folder`.
 
     `layers[i]` is the node whose attribute `layer` is i.  `element_type` is that of queries, keys and values:
-    "f32", "f16" or "bf16".  `frame_size` is the length of the frames that it attends to, 0 for a decoder
+    "f32", "f16" or "bf16".  `encoder_hidden_size` is the length of the frames that it attends to, 0 for a
+    decoder
     without them; `max_frames` is how many its encoder gives at most.  A lowering may change `model` in place,
     so a DecoderModel is lowered once.
     """
@@ -26,5 +27,5 @@ class DecoderModel:
     vocab_size: int
     max_context: int
     element_type: str
-    frame_size: int = 0
+    encoder_hidden_size: int = 0
     max_frames: int = 0

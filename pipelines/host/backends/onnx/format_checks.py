@@ -61,7 +61,7 @@ def read_layers(graph: ir.Graph) -> list[AttentionLayer]:
     return layers
 
 
-def read_frame_size(graph: ir.Graph, layers: list[AttentionLayer]) -> int:
+def read_encoder_hidden_size(graph: ir.Graph, layers: list[AttentionLayer]) -> int:
     """The length of the frames that a decoder attends to, 0 without them.  Raises `ModelError`.
 
     `layers` are those of its own tokens, whose caches the frames share.

@@ -1,16 +1,16 @@
-"""The product that gives the logits of a decoder in Braid's ONNX form, computed in float32.
+"""The linear layer that gives the logits of a decoder in Braid's ONNX form, computed in float32.
 
-The rest of a decoder may compute in half precision or with sums of int8 products.  In those a logit above 16
-is a multiple of 1/64, in bfloat16 of 1/8, and likely tokens lie closer together than that.
+The rest of a decoder may compute in half precision or with int8 matrix multiplications.  In those a logit
+above 16 is a multiple of 1/64, in bfloat16 of 1/8, and likely tokens lie closer together than that.
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from pipelines.adapters.product_names import HEAD
+from pipelines.adapters.linear_names import HEAD
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, ROWWISE, NodeInserter, constant
-from pipelines.host.backends.onnx.named_products import product_of
+from pipelines.host.backends.onnx.named_linears import linear_of
 from pipelines.onnx_format.decoder_format import LOGITS
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
@@ -18,14 +18,14 @@ F32, HALVES = ir.DataType.FLOAT, (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def nodes_from_head(graph: ir.Graph) -> list[ir.Node]:
-    """The product that gives the logits and the nodes behind it, each of which computes a row on its own;
-    none where something else gives them.
+    """The linear layer that gives the logits and the nodes behind it, each of which computes a row on its
+    own; none where something else gives them.
     """
     value = next((each for each in graph.outputs if each.name == LOGITS), None)
     found: list[ir.Node] = []
     while value is not None and (node := value.producer()) is not None:
         found.insert(0, node)
-        if product_of(node, HEAD) is not None:
+        if linear_of(node, HEAD) is not None:
             return found
         if node.domain != "" or node.op_type not in ROWWISE | RESHAPES:
             return []
@@ -41,8 +41,8 @@ def compute_head_in_float32(graph: ir.Graph) -> None:
     nodes = nodes_from_head(graph)
     if not nodes:
         return
-    product = product_of(nodes[0], HEAD)
-    if product is not None and product.dtype in HALVES:
+    linear = linear_of(nodes[0], HEAD)
+    if linear is not None and linear.dtype in HALVES:
         for node in nodes:
             _widen(graph, node)
 

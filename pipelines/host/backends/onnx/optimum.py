@@ -186,7 +186,7 @@ def _scores(value: ir.Value | None, key: _Past, layer: int) -> _Scores | None:
     if node is None or node.domain != "":
         return None
     if node.op_type == "MatMul":
-        return _products(node, key, after)
+        return _linears(node, key, after)
     if node.op_type == "Tanh":
         inner = _scores(node.inputs[0], key, layer)
         return None if inner is None else _Scores(inner.query, inner.scale * after, after)
@@ -230,7 +230,7 @@ def _before(values: list[ir.Value | None], of_shapes: bool = False) -> Iterator[
             queue += [each for each in node.inputs if each is not None]
 
 
-def _products(node: ir.Node, key: _Past, factor: float) -> _Scores | None:
+def _linears(node: ir.Node, key: _Past, factor: float) -> _Scores | None:
     keys, of_keys = _climb(node.inputs[1], REPEATS, key.size)
     query, of_query = _climb(node.inputs[0], UNTOUCHED, key.size)
     if keys is not key.joined or query is None:
@@ -239,7 +239,9 @@ def _products(node: ir.Node, key: _Past, factor: float) -> _Scores | None:
 
 
 def _climb(value: ir.Value | None, through: frozenset[str], size: int) -> tuple[ir.Value | None, float]:
-    """Follow a value back over operators of `through` and constant factors: (origin, product of factors)."""
+    """Follow a value back over operators of `through` and constant factors: (origin, linear layer of
+    factors).
+    """
     factor = 1.0
     while value is not None and (node := value.producer()) is not None and node.domain == "":
         if node.op_type in through:

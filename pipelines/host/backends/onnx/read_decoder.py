@@ -19,7 +19,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.format_checks import (
     check_inputs,
     find_vocab_size,
-    read_frame_size,
+    read_encoder_hidden_size,
     read_layers,
 )
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
@@ -63,8 +63,11 @@ def read_decoder(path: Path) -> DecoderModel:
         layers = read_layers(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
-        frame_size, element_type = read_frame_size(model.graph, layers), _element_type(model.graph)
-        max_frames = _max_frames(fields, max_context) if frame_size else 0
+        encoder_hidden_size, element_type = (
+            read_encoder_hidden_size(model.graph, layers),
+            _element_type(model.graph),
+        )
+        max_frames = _max_frames(fields, max_context) if encoder_hidden_size else 0
         return DecoderModel(
             model=model,
             folder=folder,
@@ -72,7 +75,7 @@ def read_decoder(path: Path) -> DecoderModel:
             vocab_size=vocabulary,
             max_context=max_context,
             element_type=element_type,
-            frame_size=frame_size,
+            encoder_hidden_size=encoder_hidden_size,
             max_frames=max_frames,
         )
     except ModelError as error:

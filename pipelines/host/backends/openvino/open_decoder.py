@@ -23,7 +23,7 @@ def settings_of(given: DecoderSettings) -> OpenVINOSettings:
     """How OpenVINO is to compile what a graph's line asks for.
 
     Activations are float32 unless the line says otherwise: what most processors choose, bfloat16 or sums of
-    int8 products, changes about 4 first tokens of 100.
+    int8 linear layers, changes about 4 first tokens of 100.
     """
     return OpenVINOSettings(
         given.device,

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, ProductShape, WithoutAdapters
+from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, LinearShape, WithoutAdapters
 from pipelines.base.errors import EngineError, Overloaded
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
+from pipelines.host.engine.batching.embed_cache import EmbedCache
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
 from pipelines.host.engine.batching.known_images import KnownImages
-from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, cache_miss, check_answer, checked_texts
 from pipelines.host.engine.batching.threaded_engine import Runnable
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
@@ -63,7 +63,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         settings: BatchSettings,
         *,
         per_token: bool = False,
-        cache: RowCache | None = None,
+        cache: EmbedCache | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`per_token`: the body returns an output for each token, else for each text.
@@ -91,7 +91,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         inputs = checked_texts(request.inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         bounds, lengths = self.bounds, inputs["lengths"].tolist()
-        check_rows(request.images, lengths, bounds.row_size, bounds.position_axes)
+        check_rows(request.images, lengths, bounds.embeds_size, bounds.mrope_axes)
         texts = texts_of(key, inputs, request.on_result, self._clock(), request.images, request.adapter)
         with self._condition:
             self._find_known(texts)
@@ -108,9 +108,9 @@ class BatchEngine(JoiningEngine[BatchPart]):
             self._condition.notify()
 
     @property
-    def products(self) -> Mapping[str, ProductShape]:
+    def linears(self) -> Mapping[str, LinearShape]:
         """The products that adapters may change; {} where none may."""
-        return self._adapters.products
+        return self._adapters.linears
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         """Hold an adapter for requests that name `number`."""

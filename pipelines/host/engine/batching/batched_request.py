@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
 from pipelines.host.engine.interface.engine_contract import ResultCallback
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
@@ -48,7 +48,7 @@ class Texts:
     outputs: NDArray[np.float32] | None = None
     names: list[bytes] = field(default_factory=list)
     stored: NDArray[np.bool_] | None = None
-    images: Sequence[PromptRows | None] = ()
+    images: Sequence[PromptEmbeds | None] = ()
     adapter: int = BASE
     num_done: int = 0
     rows: Ints = field(init=False)
@@ -90,7 +90,7 @@ def texts_of(
     inputs: Arrays,
     on_result: ResultCallback,
     now_s: float,
-    images: Sequence[PromptRows | None] = (),
+    images: Sequence[PromptEmbeds | None] = (),
     adapter: int = BASE,
 ) -> Texts:
     """A request as it came over the wire: the tensors that `pipelines.nodes.pooling.batcher` writes."""
@@ -155,7 +155,7 @@ class BatchPart:
         return None if self.request.grids is None else self.request.grids[self.items]
 
     @property
-    def images(self) -> list[PromptRows | None]:
+    def images(self) -> list[PromptEmbeds | None]:
         """The images that each of its texts shows."""
         shown = self.request.images
         return [shown[item] if shown else None for item in self.items]

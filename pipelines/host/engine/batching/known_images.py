@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.batching.row_cache import RowCache
+from pipelines.host.engine.batching.embed_cache import EmbedCache
 
 MOST = 4096
 
@@ -20,7 +20,7 @@ class KnownImages:
     What a worker knows of an image is opaque here: bytes, which are given back.
     """
 
-    def __init__(self, rows: RowCache, most: int = MOST) -> None:
+    def __init__(self, rows: EmbedCache, most: int = MOST) -> None:
         self._rows = rows
         self._most = most
         self._images: OrderedDict[tuple[str, bytes], tuple[list[bytes], bytes]] = OrderedDict()

@@ -20,16 +20,16 @@ class Bounds:
     """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result.
 
     `columns`: of a body that reads windows of sound, or images, the shape of each; of images that are grids
-    of tokens the one of a token.  `row_size`: how many numbers stand for a token of an image that a text
-    shows, 0 where texts show none; `position_axes`: on how many axes such tokens have positions.
+    of tokens the one of a token.  `embeds_size`: how many numbers stand for a token of an image that a text
+    shows, 0 where texts show none; `mrope_axes`: on how many axes such tokens have positions.
     """
 
     max_tokens: int
     vocab_size: int
     output_size: int = 1
     columns: tuple[int, ...] | None = None
-    row_size: int = 0
-    position_axes: int = 1
+    embeds_size: int = 0
+    mrope_axes: int = 1
 
 
 def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.adapters.weights import BASE, HoldsAdapters
 from pipelines.host.contracts.guide import GuideMaker
 from pipelines.host.engine.interface.outputs import Output
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
 from pipelines.wire.engine_view import EngineNodeKind, SequenceView
@@ -42,7 +42,7 @@ class GenerationRequest(TokenRequest, frozen=True):
 
     guide: GuideMaker | None = None
     frames: list[NDArray[np.float32]] = []
-    images: list[PromptRows | None] = []
+    images: list[PromptEmbeds | None] = []
     adapter: int = BASE
 
 
@@ -59,7 +59,7 @@ class TensorRequest:
     outputs: list[str] | None
     on_result: ResultCallback
     origin: Origin = NO_ORIGIN
-    images: list[PromptRows | None] = field(default_factory=list)
+    images: list[PromptEmbeds | None] = field(default_factory=list)
     adapter: int = BASE
 
 

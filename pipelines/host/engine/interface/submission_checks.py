@@ -11,7 +11,7 @@ from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.sequences.policy import blocks_for
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 MAX_SCORES = 1 << 22
@@ -39,7 +39,7 @@ class Limits:
         return replace(self, cache_tokens=self.cache_tokens - taken)
 
 
-def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
+def check_encoder_states(request: GenerationRequest, limits: Limits) -> Limits:
     """The limits for the tokens of a request, whose frames are in the cache too.
 
     Raises RequestError for frames that the model does not read, or that leave no room.
@@ -69,13 +69,13 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
 def check_images(request: GenerationRequest, limits: Limits) -> None:
     """Raise RequestError for images that the model does not read, or that are not those of the prompts."""
     model = limits.model
-    check_rows(request.images, [*map(len, request.prompts)], model.inputs_embeds_size, model.position_axes)
+    check_rows(request.images, [*map(len, request.prompts)], model.inputs_embeds_size, model.mrope_axes)
     for own in filter(None, request.images if limits.max_uncut else ()):
         _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
 
 
 def check_rows(
-    images: Sequence[PromptRows | None], lengths: Sequence[int], size: int, position_axes: int
+    images: Sequence[PromptEmbeds | None], lengths: Sequence[int], size: int, mrope_axes: int
 ) -> None:
     """Raise RequestError for images of prompts of these `lengths` that a model which reads rows of `size`
     numbers, 0 of none, does not take.
@@ -92,15 +92,15 @@ def check_rows(
         places = own.places
         if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= length:
             raise RequestError("the images have other places than the prompt's tokens for them")
-        _check_grids(own, position_axes)
+        _check_grids(own, mrope_axes)
 
 
-def _check_grids(images: PromptRows, position_axes: int) -> None:
+def _check_grids(images: PromptEmbeds, mrope_axes: int) -> None:
     """Raise RequestError unless the images are grids of all their tokens, where positions depend on it."""
     sizes = [rows * columns for rows, columns in images.grids]
-    if sizes != ([] if position_axes == 1 else [len(rows) for rows in images.values]):
+    if sizes != ([] if mrope_axes == 1 else [len(rows) for rows in images.values]):
         raise RequestError(
-            f"this model's positions have {position_axes} axes; the images have other rows and columns"
+            f"this model's positions have {mrope_axes} axes; the images have other rows and columns"
         )
 
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
-from pipelines.host.engine.kv_cache.frame_blocks import FrameBlocks
+from pipelines.host.engine.kv_cache.encoder_blocks import EncoderBlocks
 from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
 from pipelines.host.engine.kv_cache.stored_prefixes import StoredPrefixes
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
-from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
+from pipelines.host.engine.sequences.encoder_states import EncoderStates
 from pipelines.host.engine.sequences.policy import blocks_for, may_swap_out
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.engine.sequences.sequence import Sequence, Slice
 from pipelines.host.engine.sequences.slots import SequenceSlots
 
@@ -45,7 +45,7 @@ class BlockMoves(NamedTuple):
     swaps_in: list[tuple[int, int]]  # host block, block
     copies: list[tuple[int, int]]  # block, block
     states: list[StateRows]  # of each slice; [] for a model without states
-    frames: list[EncoderFrames]
+    frames: list[EncoderStates]
 
 
 class Cache:
@@ -72,7 +72,7 @@ class Cache:
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
         self.states = SequenceStates(num_states, block_tokens, reuse_prefixes)
-        self.frames = FrameBlocks(self.pool, slots, block_tokens)
+        self.frames = EncoderBlocks(self.pool, slots, block_tokens)
         self.slots = slots
         self.stored: StoredPrefixes | None = None
 
@@ -165,7 +165,7 @@ class Cache:
             num_blocks = min(num_blocks, sequence.images.starts[0] // self.block_tokens)
         return sequence.digests[: min(num_blocks, sequence.num_reusable // self.block_tokens)]
 
-    def _num_uncut(self, images: PromptRows, num_blocks: int) -> int:
+    def _num_uncut(self, images: PromptEmbeds, num_blocks: int) -> int:
         """How many of a prompt's first blocks end inside none of its images."""
         while (end := images.uncut(num_blocks * self.block_tokens)) < num_blocks * self.block_tokens:
             num_blocks = end // self.block_tokens

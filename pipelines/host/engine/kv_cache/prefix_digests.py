@@ -7,7 +7,7 @@ from __future__ import annotations
 from array import array
 from hashlib import blake2b
 
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 DIGEST_BYTES = 16
 
@@ -27,7 +27,7 @@ def extend(
     token_ids: array[int],
     num_blocks: int,
     block_tokens: int,
-    images: PromptRows | None = None,
+    images: PromptEmbeds | None = None,
 ) -> None:
     """Grow the chain in place until it covers the first `num_blocks` blocks of `token_ids`, all full.
 

@@ -41,7 +41,7 @@ class TenantShares:
         """The sequence and its followers begin to run; with -1 they stop, before their blocks are free."""
         tenant, slots, blocks = sequence.tenant, self._slots, self._blocks
         slots[tenant] = slots.get(tenant, 0) + sign * (1 + len(sequence.followers))
-        blocks[tenant] = blocks.get(tenant, 0) + sign * len(sequence.blocks + sequence.frame_blocks)
+        blocks[tenant] = blocks.get(tenant, 0) + sign * len(sequence.blocks + sequence.encoder_blocks)
 
     def of(self, tenant: str) -> float:
         return max(self._slots[tenant] / self._num_slots, self._blocks[tenant] / self._num_blocks)

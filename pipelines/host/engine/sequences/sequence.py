@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from pipelines.adapters.weights import BASE
 from pipelines.host.contracts.guide import Guide
 from pipelines.host.engine.sequences.beam_group import Beam, Ending
-from pipelines.host.engine.sequences.encoder_frames import EncoderFrames
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.encoder_states import EncoderStates
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.engine.sequences.prompt_scoring import PromptScores
 from pipelines.host.engine.sequences.repetition import RepetitionWatch
 from pipelines.wire.logprobs import TokenLogprobs
@@ -74,10 +74,10 @@ class Sequence:
     submit_order: int  # unique; the smaller, the older
     root: bytes  # start of its chain of block digests
     tenant: str = ""  # whose it is: tenants take turns
-    frames: EncoderFrames | None = None  # what it attends to beside its own tokens
+    frames: EncoderStates | None = None  # what it attends to beside its own tokens
     adapter: int = BASE  # the load number of what changes the model for it
-    images: PromptRows | None = None  # what some tokens of its prompt stand for
-    uncut: PromptRows | None = None  # the same, where a step has all tokens of an image or none
+    images: PromptEmbeds | None = None  # what some tokens of its prompt stand for
+    uncut: PromptEmbeds | None = None  # the same, where a step has all tokens of an image or none
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
@@ -85,7 +85,7 @@ class Sequence:
     admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
-    frame_blocks: list[int] = field(default_factory=list)  # those of `frames` while it runs
+    encoder_blocks: list[int] = field(default_factory=list)  # those of `frames` while it runs
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)

@@ -16,9 +16,10 @@ class SequenceSlots:
     """One slot for each of at most `num_slots` running sequences.
 
     Of a running sequence: block_table[slot, :num_blocks[slot]] are its blocks, num_past[slot] its
-    `num_cached`, last_token[slot] its last token id.  Where sequences attend to frames of `frame_size`
+    `num_cached`, last_token[slot] its last token id.  Where sequences has cross-attention of
+    `encoder_hidden_size`
     numbers, num_frames[slot] is how many, and frame_table[slot, :num_frame_blocks[slot]] are their blocks,
-    `frame_columns` at most.  With `has_shifts`, shift[slot] is what is added to the places of the tokens
+    `encoder_columns` at most.  With `has_shifts`, shift[slot] is what is added to the places of the tokens
     after its prompt for their positions.  adapter[slot] is the load number of its adapter.  Other entries are
     undefined.
     """
@@ -27,8 +28,8 @@ class SequenceSlots:
         self,
         num_slots: int,
         columns: int,
-        frame_columns: int = 0,
-        frame_size: int = 0,
+        encoder_columns: int = 0,
+        encoder_hidden_size: int = 0,
         has_shifts: bool = False,
     ) -> None:
         self.block_table: NDArray[np.int32] = np.zeros((num_slots, columns), np.int32)
@@ -38,9 +39,9 @@ class SequenceSlots:
         self.has_shifts = has_shifts
         self.shift: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.adapter: NDArray[np.int32] = np.zeros(num_slots, np.int32)
-        self.frame_size = frame_size
-        self.frame_table: NDArray[np.int32] = np.zeros((num_slots, frame_columns), np.int32)
-        self.num_frame_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
+        self.encoder_hidden_size = encoder_hidden_size
+        self.encoder_table: NDArray[np.int32] = np.zeros((num_slots, encoder_columns), np.int32)
+        self.num_encoder_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.num_frames: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.free = list(reversed(range(num_slots)))
 
@@ -63,9 +64,9 @@ class SequenceSlots:
         self.block_table[slot, : len(blocks)] = blocks
         self.num_blocks[slot] = len(blocks)
 
-    def set_frames(self, slot: int, blocks: list[int], num_frames: int) -> None:
-        self.frame_table[slot, : len(blocks)] = blocks
-        self.num_frame_blocks[slot] = len(blocks)
+    def set_encoder_states(self, slot: int, blocks: list[int], num_frames: int) -> None:
+        self.encoder_table[slot, : len(blocks)] = blocks
+        self.num_encoder_blocks[slot] = len(blocks)
         self.num_frames[slot] = num_frames
 
     def add_block(self, slot: int, block: int) -> None:

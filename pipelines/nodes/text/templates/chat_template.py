@@ -10,7 +10,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import RequestError
-from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, Running
@@ -104,7 +104,7 @@ class ChatTemplate(Node):
         path = self.folder / self.config.template
         self.templates = resources.shared(read_templates, path, self.config.content_format)
         self.template = self.templates[DEFAULT]
-        media = [node for node in resources.above.values() if isinstance(node, ReadImages | ReadSounds)]
+        media = [node for node in resources.above.values() if isinstance(node, ReadImages | ReadAudio)]
         self.marks = [mark for node in media for mark in node.family.marks]
 
     def typed(self, value: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from pipelines.host.adapters.found import FoundAdapter
-from pipelines.host.adapters.places import AdapterPlaces, DropWeights, EnterEngine, ReadWeights
+from pipelines.host.adapters.adapter_cache import AdapterPlaces, DropWeights, EnterEngine, ReadWeights
+from pipelines.host.adapters.adapter_discovery import FoundAdapter
 from pipelines.host.adapters.registry import RegisteredAdapter
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.base.errors import ModelNotFound, RequestError
-from pipelines.host.adapters.found import AdaptersFound, FoundAdapter
+from pipelines.host.adapters.adapter_discovery import AdaptersFound, FoundAdapter
 from pipelines.host.adapters.registry import MAX_BY_HAND, MAX_NAMES, MAX_PAST, AdapterRegistry
 
 FOLDER = Path("nowhere")

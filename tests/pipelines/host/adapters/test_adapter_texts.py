@@ -33,7 +33,7 @@ def encoders(monkeypatch):
 @pytest.fixture
 def model(tmp_path, encoders):
     """The folder of an encoder with three adapters, of which two are in memory."""
-    model = write_fake_encoder(tmp_path / "models" / "m", GRAPH, num_products=1)
+    model = write_fake_encoder(tmp_path / "models" / "m", GRAPH, num_linears=1)
     for seed, name in enumerate(NAMES):
         write_adapter(model / "adapters" / name, seed)
     return model

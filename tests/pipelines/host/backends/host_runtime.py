@@ -20,8 +20,8 @@ from small_onnx_decoders import write_small
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 from small_onnx_decoders import CONTEXT, VOCABULARY, small_decoder
 
-from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
+from pipelines.adapters.weights import AdapterWeights, LinearShape, LoraFactors
 from pipelines.onnx_format.decoder_format import ATTENTION
 
 ALL: frozenset[str] = frozenset()
@@ -23,13 +23,13 @@ def write(folder: Path, adapter: AdapterWeights | None = None, element_type: str
     """A small decoder whose weights have a checkpoint's names, into which the adapter is merged."""
     folder.mkdir()
     model = small_decoder(element_type, rotary=True).model
-    products = [node for node in model.graph if node.op_type == "MatMul"][: 2 * len(LAST)]
-    for number, node in enumerate(products):
+    linears = [node for node in model.graph if node.op_type == "MatMul"][: 2 * len(LAST)]
+    for number, node in enumerate(linears):
         layer, place = divmod(number, len(LAST))
         name, weight = f"layers.{layer}.self_attn.{LAST[place]}", node.inputs[1]
         values = weight.const_value.numpy() * 2
-        if adapter is not None and name in adapter.products:
-            own = adapter.products[name]
+        if adapter is not None and name in adapter.linears:
+            own = adapter.linears[name]
             values = values + (own.b @ own.a).T
         weight.name = f"model.{name}.weight"
         weight.const_value = ir.tensor(values, name=weight.name)
@@ -42,15 +42,15 @@ def write(folder: Path, adapter: AdapterWeights | None = None, element_type: str
     return folder / "model.onnx"
 
 
-def made_for(shapes: Mapping[str, ProductShape], name: str) -> AdapterWeights:
+def made_for(shapes: Mapping[str, LinearShape], name: str) -> AdapterWeights:
     rank, targets = RANKS[name]
     rng = np.random.default_rng(rank)
-    products = {
-        product: LowRank(
+    linears = {
+        linear: LoraFactors(
             rng.standard_normal((rank, shape.size_in)).astype(np.float32) * 0.4,
             rng.standard_normal((shape.size_out, rank)).astype(np.float32) * 0.4,
         )
-        for product, shape in shapes.items()
-        if product.endswith(targets)
+        for linear, shape in shapes.items()
+        if linear.endswith(targets)
     }
-    return AdapterWeights(rank, products)
+    return AdapterWeights(rank, linears)

@@ -35,8 +35,8 @@ def cuda(path: Path, targets: frozenset[str] | None = None) -> DecoderSession:
 @pytest.mark.parametrize("opened", [openvino, onnxruntime, cuda])
 def test_a_mixed_batch_says_what_merged_models_say_alone(tmp_path, opened):
     mixed = opened(write(tmp_path / "base"), ALL)
-    assert len(mixed.products) == 2 * len(LAST)
-    adapters = {name: made_for(mixed.products, name) for name in RANKS}
+    assert len(mixed.linears) == 2 * len(LAST)
+    adapters = {name: made_for(mixed.linears, name) for name in RANKS}
     rng = np.random.default_rng(2)
     prompts = [rng.integers(0, VOCABULARY, size).tolist() for size in (30, 7, 45)]
     cases = []

@@ -43,7 +43,7 @@ def session(request, recording, exported, exported_onnx) -> DecoderSession:
 @pytest.fixture
 def adapters(session, recording):
     folders = adapter_folders(ROOT / recording)
-    return {each.name: read_adapter(each, session.products, max_rank=8) for each in folders}
+    return {each.name: read_adapter(each, session.linears, max_rank=8) for each in folders}
 
 
 @pytest.mark.parametrize("speculates", [False, True], ids=["plain", "lookups"])

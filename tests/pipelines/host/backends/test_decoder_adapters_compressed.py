@@ -49,11 +49,11 @@ def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, reco
     session = OpenVINOSession(file, settings)
     session.reserve(128, 1)
     session.allocate(16)
-    adapters = {each.name: read_adapter(each, session.products, max_rank=8) for each in folders}
+    adapters = {each.name: read_adapter(each, session.linears, max_rank=8) for each in folders}
     for name, adapter in adapters.items():
         session.put_adapter(NUMBERS[name], adapter)
     for name, prompt, _ in recorded_cases(recording)[:4]:
-        own = () if name is None else adapters[name].products.items()
+        own = () if name is None else adapters[name].linears.items()
         found = logits(session, NUMBERS[name], prompt)
         np.testing.assert_allclose(found, merged(source, floats, own, prompt), rtol=0, atol=NEAR)
     session.close()
@@ -66,13 +66,13 @@ def logits(session, adapter: int, prompt: list[int]) -> np.ndarray:
 
 
 @torch.no_grad()
-def merged(source, floats, products, prompt) -> np.ndarray:
+def merged(source, floats, linears, prompt) -> np.ndarray:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
     state = model.state_dict()
     for name, values in floats.items():
         state[name].copy_(torch.from_numpy(values.copy()))
-    for product, own in products:
-        state[f"model.{product}.weight"].add_(torch.from_numpy(own.b @ own.a))
+    for linear, own in linears:
+        state[f"model.{linear}.weight"].add_(torch.from_numpy(own.b @ own.a))
     return model(torch.tensor([prompt])).logits[0].numpy()

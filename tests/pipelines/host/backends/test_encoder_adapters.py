@@ -14,7 +14,7 @@ from tiny_batches import batch_of
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
 from pipelines.host.backends.open_model import open_encoder
-from pipelines.host.backends.openvino.model.low_rank_products import add_low_rank
+from pipelines.host.backends.openvino.model.lora_linears import add_lora
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 
@@ -36,7 +36,7 @@ def opened(request, encoders):
         settings = replace(WAYS[request.param], targets=adapter_targets(folders))
         encoder = open_encoder(encoders(family) / request.param.partition(" ")[0], settings)
         for folder in folders:
-            weights = read_adapter(folder, encoder.products, max_rank=8)
+            weights = read_adapter(folder, encoder.linears, max_rank=8)
             encoder.put_adapter(NUMBERS[folder.name], weights)
         return encoder
 
@@ -80,6 +80,6 @@ def test_activations_in_int8_are_refused():
     rows = ops.parameter([-1, -1, 8], np.float32)
     bounds = [ops.constant(np.float32(each)) for each in (-1, 1, -1, 1)]
     rounded, weight = ops.fake_quantize(rows, *bounds, 256), ops.constant(np.ones((8, 12), np.float32))
-    product = ops.matmul(rounded, weight, False, False, name="layers.0.attn.Wqkv/linear/MatMul")
+    linear = ops.matmul(rounded, weight, False, False, name="layers.0.attn.Wqkv/linear/MatMul")
     with pytest.raises(ModelError, match=r"layers.0.attn.Wqkv reads activations in int8"):
-        add_low_rank(ov.Model([product], [rows]), ALL, by_text=True)
+        add_lora(ov.Model([linear], [rows]), ALL, by_text=True)

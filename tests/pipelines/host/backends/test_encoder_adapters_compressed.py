@@ -55,8 +55,8 @@ def merged(family: str, weights: dict[str, np.ndarray], adapter: Any) -> Any:
     with torch.no_grad():
         for name, values in weights.items():
             state[name].copy_(torch.from_numpy(values.copy()))
-        for product, own in () if adapter is None else adapter.products.items():
-            [name] = (each for each in state if each.endswith(f"{product}.weight"))
+        for linear, own in () if adapter is None else adapter.linears.items():
+            [name] = (each for each in state if each.endswith(f"{linear}.weight"))
             state[name].add_(torch.from_numpy(own.b @ own.a))
     return model
 
@@ -74,7 +74,7 @@ def test_adapters_beside_weights_of_few_bits(encoders, tmp_path, family, weights
         warnings.simplefilter("ignore")  # torch and nncf, of themselves
         file = write_compressed(encoders(family), tmp_path / weights, way.partition(" ")[0], weights)
     encoder: EncoderSession = open_encoder(file, replace(WAYS[way], targets=adapter_targets(folders)))
-    adapters = {each.name: read_adapter(each, encoder.products, max_rank=8) for each in folders}
+    adapters = {each.name: read_adapter(each, encoder.linears, max_rank=8) for each in folders}
     for name, adapter in adapters.items():
         encoder.put_adapter(NUMBERS[name], adapter)
     floats, asked = dequantized(file), texts(len(ORDER), LONGEST)

@@ -14,8 +14,8 @@ from lone_steps import step
 from test_gguf_logits import NUM_IDS, SIZES, TOLERANCE, expected, ids
 from transformers import LlamaConfig
 
-from pipelines.adapters.product_names import ENDS
-from pipelines.adapters.weights import AdapterWeights, LowRank
+from pipelines.adapters.linear_names import ENDS
+from pipelines.adapters.weights import AdapterWeights, LoraFactors
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
@@ -36,9 +36,9 @@ def logits(session, adapter):
     return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
 
 
-def module_of(product):
+def module_of(linear):
     """Its name in the checkpoint."""
-    return product if product == "lm_head" else f"model.{product}"
+    return linear if linear == "lm_head" else f"model.{linear}"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -47,18 +47,18 @@ def test_adapters_change_a_gguf_file_as_they_change_its_checkpoint(tmp_path, kin
     state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind])
     convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
     session = ENGINES[engine](tmp_path / "model" / "model.onnx")
-    assert {each.rpartition(".")[2] for each in session.products} == TARGETS
+    assert {each.rpartition(".")[2] for each in session.linears} == TARGETS
     session.reserve(NUM_IDS, 1)
     session.allocate(8)
-    rng, products, merged = np.random.default_rng(0), {}, dict(state)
-    for product, shape in session.products.items():
+    rng, linears, merged = np.random.default_rng(0), {}, dict(state)
+    for linear, shape in session.linears.items():
         a, b = rng.normal(0, 0.1, (RANK, shape.size_in)), rng.normal(0, 0.1, (shape.size_out, RANK))
-        products[product] = LowRank(a.astype(np.float32), b.astype(np.float32))
+        linears[linear] = LoraFactors(a.astype(np.float32), b.astype(np.float32))
         more = (b @ a).astype(np.float32)
-        merged[f"{module_of(product)}.weight"] = state[f"{module_of(product)}.weight"] + (
-            more.T if product == "embed_tokens" else more
+        merged[f"{module_of(linear)}.weight"] = state[f"{module_of(linear)}.weight"] + (
+            more.T if linear == "embed_tokens" else more
         )
-    session.put_adapter(1, AdapterWeights(RANK, products))
+    session.put_adapter(1, AdapterWeights(RANK, linears))
     for adapter, weights in ((0, state), (1, merged), (0, state)):
         wanted = expected(LlamaConfig(**SIZES), weights)
         np.testing.assert_allclose(logits(session, adapter), wanted, atol=5 * TOLERANCE, rtol=0)

@@ -20,7 +20,7 @@ from pipelines.host.backends.grid_inputs import (
     grid_inputs,
     read_patches,
 )
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 GRIDS = [(2, 3), (1, 4), (5, 5), (1, 1), (3, 2)]
 
@@ -71,7 +71,7 @@ def test_positions_of_tokens(model, text):
         starts.append(len(ids) + 1)
         ids += [BEGIN_ID, *[IMAGE_ID] * (rows * columns), END_ID, *text]
     values = [np.zeros((rows * columns, 1), np.float32) for rows, columns in GRIDS]
-    images = PromptRows(starts, values, [b""] * len(GRIDS), GRIDS)
+    images = PromptEmbeds(starts, values, [b""] * len(GRIDS), GRIDS)
     assert images.positions is not None
     found = np.tile(np.arange(len(ids)) + images.positions.shifts(0, len(ids)), (3, 1))
     found[:, images.places] = images.positions.axes

@@ -155,6 +155,6 @@ def test_who_cannot_add_a_bias_by_distance_says_so(written):
         ModelError, match="attends to the frames of an encoder, which is not computed on cuda"
     ):
         lower(decoder)
-    decoder.frame_size = 0
+    decoder.encoder_hidden_size = 0
     with pytest.raises(ModelError, match="adds a bias by distance to scores, which is not computed on cuda"):
         lower(decoder)

@@ -52,7 +52,7 @@ class Rig:
         clock: Callable[[], float] = time.monotonic,
         **settings: Any,
     ) -> None:
-        encoder = self.encoder = FakeEncoder(per_token=per_token, warm=warm or 0, num_products=1)
+        encoder = self.encoder = FakeEncoder(per_token=per_token, warm=warm or 0, num_linears=1)
         self.body = Body(encoder, held)
         bounds = Bounds(encoder.max_tokens, encoder.vocab_size, encoder.size)
         self.engine = BatchEngine(

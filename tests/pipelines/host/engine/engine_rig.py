@@ -20,7 +20,7 @@ from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.interface.outputs import Output
 from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.policy import EngineSettings
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits, StepContext
@@ -70,7 +70,7 @@ class Rig:
         self.steps: list[Step] = []
         self.texts: dict[tuple[Hashable, int], Text] = {}
         self.engine = GenerationEngine(
-            StepBody(self._body, self.session if self.session.num_products else WithoutAdapters()),
+            StepBody(self._body, self.session if self.session.num_linears else WithoutAdapters()),
             settings,
             self.session.shape,
             CacheSize(num_blocks, num_states, num_host_blocks),
@@ -95,7 +95,7 @@ class Rig:
         salt: str = "",
         tenant: str = "",
         frames: Sequence[NDArray[np.float32]] = (),
-        images: Sequence[PromptRows | None] = (),
+        images: Sequence[PromptEmbeds | None] = (),
         adapter: int = 0,
         **params: object,
     ) -> None:
@@ -169,7 +169,7 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
     check_states(step, session)
-    check_frames(step, session)
+    check_encoder_states(step, session)
     for name in ("token_ids", "positions", "logit_indices"):
         assert getattr(step, name).dtype == np.int64, name
     for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots"):
@@ -209,7 +209,7 @@ def check_states(step: Step, session: FakeSession) -> None:
     assert ((written >= 0) & (written < len(session.states))).all()
 
 
-def check_frames(step: Step, session: FakeSession) -> None:
+def check_encoder_states(step: Step, session: FakeSession) -> None:
     """What `Step` promises of the frames of an encoder, which only some models attend to."""
     cross = step.cross
     assert (cross is not None) == (session.shape.encoder_hidden_size > 0)

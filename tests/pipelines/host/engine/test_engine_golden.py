@@ -55,7 +55,7 @@ class Schedule(Life):
             num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
             max_scored_tokens=draw.choice([1, 3, 10, 128]),
             keeps_states=keeps_states,
-            frame_size=1 if attending else 0,
+            encoder_hidden_size=1 if attending else 0,
             num_stored_states=draw.choice([0, 2, 20]) if keeps_states else 0,
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]

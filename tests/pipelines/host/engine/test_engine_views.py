@@ -34,7 +34,7 @@ def by_brute_force(engine):
     scheduler, pool = engine.scheduler, engine.cache.pool
     sequences = [one for leader in scheduler.running for one in (leader, *leader.followers)]
     for block in range(pool.num_blocks):
-        owners = [place for place, one in enumerate(sequences) if block in one.blocks + one.frame_blocks]
+        owners = [place for place, one in enumerate(sequences) if block in one.blocks + one.encoder_blocks]
         if len(owners) > 1:
             yield SHARED
         elif owners:

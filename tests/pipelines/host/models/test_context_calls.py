@@ -50,8 +50,8 @@ PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9, 10]]
 VOCABULARY, NUM_TOKENS = 259, 6
 
 
-def write(folder, graph=GRAPH, per_token=True, frame_size=4):
-    write_fake_model(folder, graph, frame_size=frame_size)
+def write(folder, graph=GRAPH, per_token=True, encoder_hidden_size=4):
+    write_fake_model(folder, graph, encoder_hidden_size=encoder_hidden_size)
     (folder / "encoder.fake").write_text(json.dumps({"per_token": per_token}))
 
 
@@ -196,8 +196,8 @@ ALONE = GRAPH.replace(FRAMES, "").replace("{tokens: tokens, context: frames}", "
     ("graph", "fake", "message"),
     [
         (ALONE, {}, "add `context:` to its inputs, a batcher"),
-        (GRAPH, {"frame_size": 0}, "attends to nothing but its own tokens"),
-        (GRAPH, {"frame_size": 5}, "gives rows of 4 numbers"),
+        (GRAPH, {"encoder_hidden_size": 0}, "attends to nothing but its own tokens"),
+        (GRAPH, {"encoder_hidden_size": 5}, "gives rows of 4 numbers"),
         (GRAPH, {"per_token": False}, "must be a batcher whose body gives"),
     ],
 )

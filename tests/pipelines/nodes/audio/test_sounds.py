@@ -14,7 +14,7 @@ from tiny_voxtral import RATE, WINDOW_TOKENS, sound, wav
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.audio import log_mel
-from pipelines.nodes.audio.sounds import ReadSounds
+from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.places import place_images
 from pipelines.values.node_values import Sounds
 from pipelines.values.tasks import SoundInput
@@ -48,7 +48,7 @@ def reader(folder, model=MODEL, settings=SETTINGS, **config):
     (folder / "config.json").write_text(json.dumps(model))
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
     names = {"model": "config.json", "settings": "preprocessor_config.json"}
-    node = ReadSounds(ReadSounds.Config(**names, **config), folder)
+    node = ReadAudio(ReadAudio.Config(**names, **config), folder)
     node.load(Loading())
     return node
 

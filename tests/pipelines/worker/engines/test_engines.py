@@ -33,7 +33,7 @@ from pipelines.wire.messages import (
     UnloadModel,
     WantModel,
 )
-from pipelines.wire.requests import ImageRows, Submit, SubmitTensors, TokenRequest
+from pipelines.wire.requests import ImageEmbeds, Submit, SubmitTensors, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import TokenPiece
 from pipelines.wire.update_queue import MAX_UNREAD, PendingReply, UpdateQueue
@@ -173,7 +173,7 @@ def test_a_call_stays_where_its_first_request_went_and_is_cancelled_there(rig):
     key = rig.key_of(engine)
     for _ in range(2):
         rig.submit(rig.engines.route(key))  # its engine is the busier one now
-    request_id, _ = rig.submit(route, images=ImageRows(held, [[]]))
+    request_id, _ = rig.submit(route, images=ImageEmbeds(held, [[]]))
     again = rig.infer(route, held={"rows": held})
     assert [request_id % NUM, again % NUM] == [engine, engine]
     route.abort(request_id)

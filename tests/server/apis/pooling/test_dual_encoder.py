@@ -16,7 +16,7 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 import tiny_dual
 from asking import asker
 from tiny_dual import TEXTS
-from tiny_seeing import picture
+from tiny_vision import picture
 
 from pipelines.repository.new_graph import new_graph, recognise
 

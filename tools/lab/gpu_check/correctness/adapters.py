@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, ProductShape
+from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, LinearShape
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.end_to_end import GRAPHS, TOP, Run, differences, judge
 from tools.lab.gpu_check.packs.driving import EngineLimits, Request, answers, engine
@@ -69,9 +69,7 @@ def check_adapters(setting: Setting) -> None:
 
 
 def adapters_of(written: ModelWithWeights) -> Mapping[int, AdapterWeights]:
-    shapes = {
-        each["name"]: ProductShape(each["size_in"], each["size_out"]) for each in written.packed.adapted
-    }
+    shapes = {each["name"]: LinearShape(each["size_in"], each["size_out"]) for each in written.packed.adapted}
     return {number: random_adapter(shapes, rank, seed=number) for number, rank in RANKS.items()}
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.adapters.weights import AdapterWeights, LowRank, ProductShape
+from pipelines.adapters.weights import AdapterWeights, LinearShape, LoraFactors
 
 SPREAD = 0.05
 """Standard deviation of A and B: with a rank of 16 the product is half as large as new weights."""
 
 
-def random_adapter(products: Mapping[str, ProductShape], rank: int, seed: int) -> AdapterWeights:
+def random_adapter(linears: Mapping[str, LinearShape], rank: int, seed: int) -> AdapterWeights:
     """An adapter of all products, its numbers float16's."""
     rng = np.random.default_rng(seed)
 
@@ -23,8 +23,8 @@ def random_adapter(products: Mapping[str, ProductShape], rank: int, seed: int) -
         return drawn.astype(np.float16).astype(np.float32)
 
     made = {
-        name: LowRank(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
-        for name, shape in products.items()
+        name: LoraFactors(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
+        for name, shape in linears.items()
     }
     return AdapterWeights(rank, made)
 
@@ -34,7 +34,7 @@ def merge(model: Any, adapter: AdapterWeights) -> None:
     import torch
 
     with torch.no_grad():
-        for name, each in adapter.products.items():
+        for name, each in adapter.linears.items():
             weight = model.get_parameter(f"model.{name}.weight")
             a, b = (torch.from_numpy(side).to(weight.device) for side in (each.a, each.b))
             weight.copy_(weight.float() + b @ a)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     QUANTIZED_RANGE,
-    AdaptedProduct,
+    LoraLinear,
     LoweredDecoder,
 )
 from pipelines.onnx_format.decoder_format import AttentionLayer
@@ -112,5 +112,5 @@ def lowered(written: ModelWithWeights) -> LoweredDecoder:
         block_tokens=packed.block_tokens,
         kv_cache=packed.cache,
         gathers=packed.cache in QUANTIZED_RANGE,
-        adapted=tuple(AdaptedProduct(**each) for each in packed.adapted),
+        adapted=tuple(LoraLinear(**each) for each in packed.adapted),
     )

@@ -52,7 +52,7 @@ def _times(session: Any, shape: Shape, batch: int, has_room: bool) -> dict[str, 
     for number in MIXED if has_room else (0,):
         if number > batch:
             continue
-        adapters = {each: random_adapter(session.products, RANK, each) for each in range(1, number + 1)}
+        adapters = {each: random_adapter(session.linears, RANK, each) for each in range(1, number + 1)}
         for seed in (1, 2):
             prompts = random_prompts(shape, [CONTEXT] * batch, seed)
             decoded = decode(session, limits, prompts, NEW_TOKENS, adapters=adapters)

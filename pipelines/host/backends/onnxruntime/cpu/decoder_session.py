@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights
-from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_linears
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
-from pipelines.host.backends.onnx.low_rank_products import add_low_rank
+from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
+from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -72,7 +72,7 @@ class OnnxCpuSettings:
     threads: int | None = None
     block_tokens: int = 16
     targets: frozenset[str] | None = None
-    """What adapters may change, as q_proj; none named: all products; None: nothing."""
+    """What adapters may change, as q_proj; none named: all linear layers; None: nothing."""
 
 
 class OnnxCpuSession:
@@ -96,17 +96,17 @@ class OnnxCpuSession:
             max_context=decoder.max_context,
             block_tokens=settings.block_tokens,
             block_bytes=self._layout.block_bytes,
-            encoder_hidden_size=decoder.frame_size,
+            encoder_hidden_size=decoder.encoder_hidden_size,
             max_encoder_states=decoder.max_frames,
         )
         self._costs = _costs(decoder)
-        self.products = {}
+        self.linears = {}
         if settings.targets is not None:
             graph = decoder.model.graph
-            self.products = add_low_rank(graph, settings.targets)
-            self.products |= add_low_rank_ends(graph, settings.targets)
-            check_products(path, self.products, self.shape.encoder_hidden_size)
-        self._adapters = AdapterInputs(self.products, self._bind)
+            self.linears = add_lora(graph, settings.targets)
+            self.linears |= add_lora_embeddings(graph, settings.targets)
+            check_linears(path, self.linears, self.shape.encoder_hidden_size)
+        self._adapters = AdapterInputs(self.linears, self._bind)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
         self._cache: OnnxCpuCache | None = None
         self._binding: ort.IOBinding | None = None
@@ -220,7 +220,7 @@ def _is_looked_up(weights: ir.Value) -> bool:
     return all(node.op_type.startswith("Gather") for node in weights.consumers())
 
 
-def _first_call(spare_block: int, frame_size: int) -> ModelCall:
+def _first_call(spare_block: int, encoder_hidden_size: int) -> ModelCall:
     """A call of one token in the spare block, which initializes the session before the first request."""
     nothing = np.zeros(1, np.int32)
     inputs: dict[str, NDArray[Any]] = {
@@ -232,7 +232,10 @@ def _first_call(spare_block: int, frame_size: int) -> ModelCall:
         SLOTS: nothing - 1,
         LOGITS_INDICES: PLACEHOLDER_INDEX,
     }
-    if frame_size:
+    if encoder_hidden_size:
         inputs[FRAME_TABLE], inputs[NUM_FRAMES] = inputs[TABLE], nothing + 1
-        inputs[FRAME_SLOTS], inputs[CONTEXT_FRAMES] = nothing[:0], np.zeros((1, 0, frame_size), np.float32)
+        inputs[FRAME_SLOTS], inputs[CONTEXT_FRAMES] = (
+            nothing[:0],
+            np.zeros((1, 0, encoder_hidden_size), np.float32),
+        )
     return ModelCall(inputs, np.zeros(0, np.int64), np.zeros(1, np.int64))

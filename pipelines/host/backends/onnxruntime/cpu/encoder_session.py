@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
-from pipelines.adapters.weights import AdapterWeights, ProductShape
-from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
+from pipelines.adapters.weights import AdapterWeights, LinearShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_linears
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
     PROBE_BATCH,
@@ -25,7 +25,7 @@ from pipelines.host.backends.encoder_io import (
     read_columns,
     reads_arrays,
 )
-from pipelines.host.backends.onnx.low_rank_products import add_low_rank
+from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
 from pipelines.host.contracts.device_errors import ModelError
@@ -48,11 +48,11 @@ class OnnxCpuEncoder:
         settings = settings or EncoderSettings()
         if settings.precision is not None:
             raise ModelError("engine onnxruntime on cpu has no precision.")
-        model, self.products = _read(path, settings.targets)
+        model, self.linears = _read(path, settings.targets)
         self._session: ort.InferenceSession | None = _open(path, model, settings.threads)
         self._inputs = input_types(path, self._session)
         self._given: dict[str, NDArray[np.float32]] = {}
-        self._adapters = AdapterInputs(self.products, self._given.__setitem__, by_text=True)
+        self._adapters = AdapterInputs(self.linears, self._given.__setitem__, by_text=True)
         self._output = read_output(path, self._session, FLOATS).name
         if (array := reads_arrays(self._inputs)) is not None:
             self._read_frames(path, array, self._session)
@@ -75,7 +75,7 @@ class OnnxCpuEncoder:
         assert self._session is not None, "run comes before close"
         width = batch.ids.shape[1]
         inputs = input_arrays(padded_to_width(batch, self._min_width), self._inputs, self._pad_id)
-        if self.products:
+        if self.linears:
             own = self._adapters.of_texts(batch.adapters)
             inputs |= self._given | own
         try:
@@ -104,14 +104,14 @@ class OnnxCpuEncoder:
         self._adapters = AdapterInputs({}, self._given.__setitem__)
 
 
-def _read(path: Path, targets: frozenset[str] | None) -> tuple[bytes, Mapping[str, ProductShape]]:
-    """The model, with inputs for the adapters of all products that `targets` name."""
+def _read(path: Path, targets: frozenset[str] | None) -> tuple[bytes, Mapping[str, LinearShape]]:
+    """The model, with inputs for the adapters of all linear layers that `targets` name."""
     if targets is None:
         return path.read_bytes(), {}
     model = ir.load(path)
-    products = add_low_rank(model.graph, targets, by_text=True)
-    check_products(path, products)
-    return ir.to_proto(model).SerializeToString(), products
+    linears = add_lora(model.graph, targets, by_text=True)
+    check_linears(path, linears)
+    return ir.to_proto(model).SerializeToString(), linears
 
 
 def _open(path: Path, model: bytes, threads: int | None) -> ort.InferenceSession:

@@ -64,7 +64,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     add_batch_axis(writer, inputs)
     places = _find_places(writer, inputs, block_tokens)
     masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
-    frames = _find_frames(writer, places, block_tokens) if decoder.frame_size else None
+    frames = _find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
     writer.insert_before(first)
     biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
     context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}

@@ -72,17 +72,19 @@ def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts
     table = _filled(step.block_table, columns, spare_block)
     contexts, cross = columns, step.cross
     if cross is not None:
-        frame_columns = -(-cross.lengths // block_tokens)
-        contexts = columns + frame_columns
+        encoder_columns = -(-cross.lengths // block_tokens)
+        contexts = columns + encoder_columns
     groups = group_sequences(num_new, contexts * block_tokens, costs)
     if len(groups) == 1:
         calls = [_call_of_all(step, table, slots)]
     else:
         calls = [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
     if cross is not None:
-        frame_table = _filled(cross.table, frame_columns, spare_block)
+        encoder_table = _filled(cross.table, encoder_columns, spare_block)
         for number, (call, rows) in enumerate(zip(calls, groups, strict=True)):
-            call.inputs.update(_frames(cross, frame_table[:, : frame_columns[rows].max()], rows, number == 0))
+            call.inputs.update(
+                _frames(cross, encoder_table[:, : encoder_columns[rows].max()], rows, number == 0)
+            )
     return calls
 
 

@@ -1,8 +1,9 @@
-"""Lets products of int8 sums read what they would round in two parts, so that nothing is lost that counts.
+"""Lets linear layers of int8 sums read what they would round in two parts, so that nothing is lost that
+counts.
 
 ONNX Runtime rounds the rows of a MatMulNBits to eight bits, with a scale for every block, or else unpacks
-the whole weight at each call, which takes ten times as long.  A product with what a row is rounded to, and
-one with what is left of it, are together as good as one with 15 bits.
+the whole weight at each call, which takes ten times as long.  A linear layer with what a row is rounded to,
+and one with what is left of it, are together as good as one with 15 bits.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ops.cuda.device import Array, Device
 from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights
 from pipelines.host.backends.adapter_stacks import a_name, b_name
 from pipelines.host.backends.onnxruntime.cuda.kv_cache import STORAGE
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, AdaptedProduct
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, LoraLinear
 from pipelines.host.backends.onnxruntime.step_input_names import ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS
 
 EVERY = -1
@@ -61,15 +61,16 @@ def padded_rank(rank: int) -> int:
 
 
 class AdapterPools:
-    """Room for `room.max_loaded` adapters of `room.max_rank` rows each; without products it takes no memory.
+    """Room for `room.max_loaded` adapters of `room.max_rank` rows each; without linear layers it takes no
+    memory.
 
     `arrays`: by the name of the graph's input, [max_loaded * max_rank, size_in or size_out].
     """
 
     def __init__(
-        self, device: Device, products: Sequence[AdaptedProduct], room: AdapterRoom | None = None
+        self, device: Device, linears: Sequence[LoraLinear], room: AdapterRoom | None = None
     ) -> None:
-        self._device, self._products = device, products
+        self._device, self._linears = device, linears
         self._max_rank, num_places = (0, 0) if room is None else (room.max_rank, room.max_loaded)
         self._free = list(range(num_places))
         self._coming: dict[int, AdapterWeights] = {}
@@ -79,9 +80,9 @@ class AdapterPools:
         self._sets: dict[bytes, RowSet] = {}
         self.arrays: dict[str, Array] = {}
         self.elements: dict[str, int] = {}
-        for product in products:
-            element = ELEMENTS[product.element]
-            for name, size in _pools(product):
+        for linear in linears:
+            element = ELEMENTS[linear.element]
+            for name, size in _pools(linear):
                 self.arrays[name] = device.zeros((num_rows, size), STORAGE[element.num_bytes])
                 self.elements[name] = element.number
         self._own = device.empty(1, np.int32)
@@ -121,14 +122,14 @@ class AdapterPools:
     def _upload(self, number: int, weights: AdapterWeights) -> None:
         first = self._free[-1] * self._max_rank
         rows = slice(first, first + weights.rank)
-        for product in self._products:
-            low_rank = weights.products.get(product.name)
-            sides = (None, None) if low_rank is None else (low_rank.a, low_rank.b.T)
-            for (name, size), side in zip(_pools(product), sides, strict=True):
+        for linear in self._linears:
+            lora = weights.linears.get(linear.name)
+            sides = (None, None) if lora is None else (lora.a, lora.b.T)
+            for (name, size), side in zip(_pools(linear), sides, strict=True):
                 values = np.zeros((weights.rank, size), np.float32)
                 if side is not None:
                     values[: len(side)] = side
-                self._device.upload(to_element(values, product.element), self.arrays[name][rows])
+                self._device.upload(to_element(values, linear.element), self.arrays[name][rows])
         self._placed[number] = self._free.pop()
         self._rows[number] = np.arange(rows.start, rows.stop, dtype=np.int32)
 
@@ -174,6 +175,6 @@ def to_element(values: NDArray[np.float32], element: str) -> NDArray[Any]:
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def _pools(product: AdaptedProduct) -> tuple[tuple[str, int], tuple[str, int]]:
+def _pools(linear: LoraLinear) -> tuple[tuple[str, int], tuple[str, int]]:
     """The names of its pools, A's and B's, and the lengths of their rows."""
-    return (a_name(product.name), product.size_in), (b_name(product.name), product.size_out)
+    return (a_name(linear.name), linear.size_in), (b_name(linear.name), linear.size_out)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.sampling import CudaSamplingOps
 from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
-from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, ProductShape
+from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, LinearShape
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import EVERY, AdapterPools
 from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
@@ -80,7 +80,7 @@ class OnnxCudaSession:
         runtime: DecoderRuntime,
         room: AdapterRoom | None = None,
     ) -> None:
-        """`room`: where products of the graph have room for adapters, for how many."""
+        """`room`: where linear layers of the graph have room for adapters, for how many."""
         self._layout = OnnxCudaCacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
         self.shape = ModelShape(
             vocab_size=lowered.vocab_size,
@@ -93,7 +93,7 @@ class OnnxCudaSession:
             MAX_BATCH, self._columns * lowered.block_tokens if lowered.gathers else None
         )
         self._adapted, self._room = lowered.adapted, room
-        self.products = {each.name: ProductShape(each.size_in, each.size_out) for each in lowered.adapted}
+        self.linears = {each.name: LinearShape(each.size_in, each.size_out) for each in lowered.adapted}
         self._device, self._runtime = device, runtime
         with CAPTURE_LOCK.device_calls():
             self._session, graphs = runtime.open(lowered)
@@ -121,7 +121,7 @@ class OnnxCudaSession:
             self._pools = AdapterPools(self._device, self._adapted, self._room)
             self._place_cache(0)
             sizes = max_tokens, max_sequences, max_scored
-            for adapter in (EVERY, BASE) if self.products else (BASE,):
+            for adapter in (EVERY, BASE) if self.linears else (BASE,):
                 for step in largest_steps(*sizes, self.shape.max_context, self._columns, adapter):
                     for part in split_step(step, self._limits):
                         self._compute(part)

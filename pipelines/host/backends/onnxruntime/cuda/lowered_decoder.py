@@ -30,8 +30,8 @@ QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
 """The largest magnitude that a quantized cache type stores; the kernel clamps larger ones."""
 
 
-class AdaptedProduct(NamedTuple):
-    """A product that adapters may change, from rows of `size_in` numbers to rows of `size_out`.
+class LoraLinear(NamedTuple):
+    """A linear layer that adapters may change, from rows of `size_in` numbers to rows of `size_out`.
 
     `element`, a key of `ELEMENTS`, is the type in which the model computes it, and its adapters.
     """
@@ -49,7 +49,7 @@ class LoweredDecoder:
 
     `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
     into one buffer, as over a quantized cache.  `uncapturable`: operators of the graph that a CUDA graph
-    would not replay correctly.  `adapted`: products with room for adapters.
+    would not replay correctly.  `adapted`: linear layers with room for adapters.
     """
 
     model: bytes
@@ -62,7 +62,7 @@ class LoweredDecoder:
     kv_cache: str
     gathers: bool = False
     uncapturable: tuple[str, ...] = ()
-    adapted: tuple[AdaptedProduct, ...] = ()
+    adapted: tuple[LoraLinear, ...] = ()
 
     @property
     def element(self) -> CacheElement:

@@ -16,7 +16,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     ELEMENTS,
     QUANTIZED_RANGE,
-    AdaptedProduct,
+    LoraLinear,
     LoweredDecoder,
 )
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
@@ -84,7 +84,7 @@ def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
 
 def check_computed(decoder: DecoderModel) -> None:
     """Raise `ModelError` for a decoder that no GPU computes, whatever is installed."""
-    if decoder.frame_size:
+    if decoder.encoder_hidden_size:
         raise ModelError(
             "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`, "
             "and serve without --device and BRAID_DEVICE."
@@ -97,9 +97,9 @@ def check_computed(decoder: DecoderModel) -> None:
 
 
 def lower(
-    decoder: DecoderModel, kv_cache: str | None = None, adapted: tuple[AdaptedProduct, ...] = ()
+    decoder: DecoderModel, kv_cache: str | None = None, adapted: tuple[LoraLinear, ...] = ()
 ) -> LoweredDecoder:
-    """Lower the decoder, in which the products `adapted` have room for adapters, for a session.  Raises
+    """Lower the decoder, in which the linear layers `adapted` have room for adapters, for a session.  Raises
     `ModelError`.
     """
     check_computed(decoder)

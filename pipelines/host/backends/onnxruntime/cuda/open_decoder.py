@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.host.backends.adapter_inputs import check_products
+from pipelines.host.backends.adapter_inputs import check_linears
 from pipelines.host.backends.onnx.read_decoder import read_decoder
-from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import AdaptedProduct
+from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoraLinear
 from pipelines.host.backends.onnxruntime.cuda.lowering import check_computed, lower
 from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
 from pipelines.host.backends.onnxruntime.runtime import require_cuda
@@ -25,10 +25,10 @@ def open_decoder(path: Path, settings: DecoderSettings) -> OnnxCudaSession:
     settings.refuse(f"device {settings.device}", *LACKS)
     decoder, room = read_decoder(path), settings.room
     check_computed(decoder)
-    adapted: tuple[AdaptedProduct, ...] = ()
+    adapted: tuple[LoraLinear, ...] = ()
     if room is not None:
         adapted = add_adapter_pools(decoder.model.graph, room.targets)
-        check_products(path, {each.name for each in adapted})
+        check_linears(path, {each.name for each in adapted})
     number = int(settings.device.partition(":")[2] or 0)
     require_cuda(f"cuda:{number}")
     return OnnxCudaSession(lower(decoder, settings.kv_cache, adapted), *start_device(number), room)

@@ -81,8 +81,8 @@ class CudaRuntime:
         """The provider's options.
 
         kSameAsRequested: the arena grows by the requested size, not to the next power of two, and leaves the
-        rest to the cache.  use_tf32: the angles of rotary embedding are a float32 product in every export,
-        and ten bits do not distinguish position 4096 from 4097.
+        rest to the cache.  use_tf32: the angles of rotary embedding are a float32 linear layer in every
+        export, and ten bits do not distinguish position 4096 from 4097.
         """
         return {
             "device_id": str(self.number),

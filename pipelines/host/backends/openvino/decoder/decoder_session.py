@@ -26,8 +26,12 @@ from pipelines.host.backends.openvino.decoder.request_inputs import RequestInput
 from pipelines.host.backends.openvino.model.activation_groups import ROUNDING
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
-from pipelines.host.backends.openvino.paging.frame_inputs import FrameInputs
-from pipelines.host.backends.openvino.paging.frame_writer import FrameModel, FrameWriter, as_blocks
+from pipelines.host.backends.openvino.paging.cross_attention_cache import (
+    CrossAttentionCache,
+    CrossAttentionModel,
+    as_blocks,
+)
+from pipelines.host.backends.openvino.paging.cross_attention_inputs import CrossAttentionInputs
 from pipelines.host.backends.openvino.paging.input_tables import TableLayout
 from pipelines.host.backends.openvino.paging.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.paging.paged_attention import STATE_INPUT, last_line
@@ -65,7 +69,8 @@ class OpenVINOSession:
     one more block than requested, which no sequence uses: only warm-up steps and padding write to it.
     `first_step` is the digest of the logits of the first warm-up step.
 
-    With the precision f32 no matrix product has one row only: OpenVINO sums one row in another order than
+    With the precision f32 no matrix multiplication has one row only: OpenVINO sums one row in another order
+    than
     two or more, which all have the same sums.  So a token's logits do not depend on the rest of its step.
     """
 
@@ -90,7 +95,7 @@ class OpenVINOSession:
         read = read or read_decoder(path, settings)
         self._files = read.files
         self._rows = RowInputs(read.embedded)
-        if read.frame_size or settings.headless:
+        if read.encoder_hidden_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = _whole_cache(settings)
         with release_pages_during(self._files):
             compiled = _compile(read.model, settings.device, properties)
@@ -105,8 +110,8 @@ class OpenVINOSession:
             self._compile_frames(read.frames, settings.device, properties)
             self._place_cache(0)
             self._place_states(0)
-            self.products = read.products
-            self._adapters = AdapterInputs(read.products, self._inputs.give, dtype=read.adapter_dtype)
+            self.linears = read.linears
+            self._adapters = AdapterInputs(read.linears, self._inputs.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
@@ -119,10 +124,10 @@ class OpenVINOSession:
             block_tokens=self._layout.block_tokens,
             block_bytes=self._layout.row_bytes,
             state_bytes=self._state_layout.row_bytes,
-            encoder_hidden_size=read.frame_size,
+            encoder_hidden_size=read.encoder_hidden_size,
             max_encoder_states=read.max_frames,
-            inputs_embeds_size=read.embedded.row_size,
-            position_axes=read.embedded.position_axes,
+            inputs_embeds_size=read.embedded.embeds_size,
+            mrope_axes=read.embedded.mrope_axes,
             whole_images=read.embedded.whole_images,
         )
 
@@ -138,14 +143,18 @@ class OpenVINOSession:
         self._place_cache(num_blocks).prefault()
         self._place_states(num_states)
 
-    def _compile_frames(self, frames: FrameModel | None, device: str, properties: dict[str, Any]) -> None:
+    def _compile_frames(
+        self, frames: CrossAttentionModel | None, device: str, properties: dict[str, Any]
+    ) -> None:
         """Compile what computes keys and values of frames, in the form of the compiled decoder's cache."""
-        self._frame_writer: FrameWriter | None = None
-        self._frames: FrameInputs | None = None
+        self._cross_attention_cache: CrossAttentionCache | None = None
+        self._frames: CrossAttentionInputs | None = None
         if frames is not None:
             compiled = _compile(as_blocks(frames.model, self._layout), device, properties)
-            frame_size = self.shape.encoder_hidden_size
-            self._frame_writer = FrameWriter(compiled, self._layout, frame_size, frames.numbers)
+            encoder_hidden_size = self.shape.encoder_hidden_size
+            self._cross_attention_cache = CrossAttentionCache(
+                compiled, self._layout, encoder_hidden_size, frames.numbers
+            )
 
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
@@ -153,8 +162,8 @@ class OpenVINOSession:
         memory = OpenVINOCache(self._layout, num_blocks + 1)
         self._set_tensors(memory.tensors)
         self._memory: OpenVINOCache | None = memory
-        if self._frame_writer is not None:
-            self._frames = FrameInputs(self._frame_writer, memory, num_blocks + 1)
+        if self._cross_attention_cache is not None:
+            self._frames = CrossAttentionInputs(self._cross_attention_cache, memory, num_blocks + 1)
         return memory
 
     def _place_states(self, num_states: int) -> None:
@@ -284,7 +293,7 @@ class OpenVINOSession:
 
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
-        self._request = self._compiled = self._memory = self._frame_writer = self._frames = None
+        self._request = self._compiled = self._memory = self._cross_attention_cache = self._frames = None
         self._adapters = AdapterInputs({}, lambda name, array: None)
         self._inputs = None
         self._states = StateTables(self._state_layout, 0)
@@ -292,7 +301,7 @@ class OpenVINOSession:
 
 
 def _whole_cache(settings: OpenVINOSettings) -> str:
-    """The cache's element type for a decoder that attends to frames, or whose states are read: that of the
+    """The cache's element type for a decoder that has cross-attention, or whose states are read: that of the
     activations.
 
     A quantized cache has scales for several keys together, which each step would round again.

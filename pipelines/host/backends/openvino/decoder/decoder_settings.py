@@ -21,18 +21,19 @@ class OpenVINOSettings:
     precision: str | None = None
     threads: int | None = None
     targets: frozenset[str] | None = None
-    """What adapters may change, as q_proj; none named: all products; None: nothing."""
+    """What adapters may change, as q_proj; none named: all linear layers; None: nothing."""
     headless: bool = False
     retained: RetainedContext | None = None
     """The context that most of a prompt attends to; None: all."""
     activation_group: int | None = None
-    """Activations that share a scale where products round them to eight bits; 0: they are not rounded."""
+    """Activations that share a scale where linear layers round them to eight bits; 0: they are not rounded.
+    """
 
     def properties(self) -> dict[str, Any]:
         """The settings as OpenVINO's properties.
 
-        Products of eight-bit weights also round the activations, which depends on the number of tokens in the
-        step; f32 disables it.
+        Linear layers of eight-bit weights also round the activations, which depends on the number of tokens
+        in the step; f32 disables it.
         """
         wanted = {
             ROUNDING: 0 if self.precision == "f32" else self.activation_group,

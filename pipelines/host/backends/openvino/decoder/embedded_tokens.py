@@ -14,9 +14,9 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
-from pipelines.host.backends.openvino.paging.deep_rows import add_deep, count_deep
+from pipelines.host.backends.openvino.paging.deepstack import add_deep, count_deep
+from pipelines.host.backends.openvino.paging.mrope_positions import GIVEN, spread_positions
 from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, read_model, weights_beside
-from pipelines.host.backends.openvino.paging.position_axes import GIVEN, spread_positions
 from pipelines.host.backends.openvino.paging.step_inputs import StepInputs
 from pipelines.host.backends.openvino.paging.token_kinds import KINDS
 from pipelines.host.contracts.step import Step
@@ -30,8 +30,8 @@ class Embedded(NamedTuple):
     image see one another, and the mapped weights of its table.
     """
 
-    row_size: int = 0
-    position_axes: int = 1
+    embeds_size: int = 0
+    mrope_axes: int = 1
     whole_images: bool = False
     table: MappedFile | None = None
 
@@ -49,12 +49,12 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     table = read_model(folder / TABLE, weights)
     size = table.output().partial_shape[-1].get_length()
     num_deep = count_deep(model)
-    ids, given_rows, places = (
+    ids, given_embeds, places = (
         _input(IDS, [-1], np.int64),
         _input(ROWS, [-1, size * (1 + num_deep)], np.float32),
         _input(PLACES, [-1], np.int64),
     )
-    split = ops.split(given_rows, np.int64(1), 1 + num_deep) if num_deep else given_rows
+    split = ops.split(given_embeds, np.int64(1), 1 + num_deep) if num_deep else given_embeds
     rows, *deep = split.outputs()
     one_text = ops.unsqueeze(ids, np.int64(0))
     for reader in table.input().get_target_inputs():
@@ -65,12 +65,12 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     for reader in embeddings.get_target_inputs():
         reader.replace_source_output(read.output(0))
     model.remove_parameter(given[EMBEDDINGS])
-    model.add_parameters([ids, given_rows, places])
+    model.add_parameters([ids, given_embeds, places])
     if deep:
         add_deep(model, deep, places, ids)
-    position_axes = spread_positions(model, places)
+    mrope_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return Embedded(size * (1 + num_deep), position_axes, KINDS in given, weights)
+    return Embedded(size * (1 + num_deep), mrope_axes, KINDS in given, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
@@ -84,11 +84,11 @@ class RowInputs:
 
     def __init__(self, embedded: Embedded) -> None:
         self.none: StepInputs = {}
-        self._has_axes, self._whole_images = embedded.position_axes > 1, embedded.whole_images
-        if embedded.row_size:
-            self.none = {ROWS: np.empty((0, embedded.row_size), np.float32), PLACES: np.empty(0, np.int64)}
+        self._has_axes, self._whole_images = embedded.mrope_axes > 1, embedded.whole_images
+        if embedded.embeds_size:
+            self.none = {ROWS: np.empty((0, embedded.embeds_size), np.float32), PLACES: np.empty(0, np.int64)}
         if self._has_axes:
-            self.none[GIVEN] = np.empty((embedded.position_axes, 0), np.int64)
+            self.none[GIVEN] = np.empty((embedded.mrope_axes, 0), np.int64)
         if self._whole_images:
             self.none[KINDS] = np.empty(0, np.int32)
 

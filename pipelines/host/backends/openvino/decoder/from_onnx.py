@@ -18,12 +18,12 @@ import openvino as ov
 from numpy.typing import ArrayLike, DTypeLike
 from openvino import opset13 as ops
 
-from pipelines.adapters.weights import ProductShape
+from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.head import nodes_from_head
-from pipelines.host.backends.onnx.low_rank_ends import add_low_rank_ends
-from pipelines.host.backends.onnx.low_rank_products import add_low_rank
+from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
+from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
 from pipelines.host.backends.openvino.decoder.onnx_weights import (
     BLOCK_MATMUL,
@@ -34,7 +34,11 @@ from pipelines.host.backends.openvino.decoder.onnx_weights import (
 )
 from pipelines.host.backends.openvino.decoder.token_order import HEADS_LAST, read_in_order, write_in_order
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
-from pipelines.host.backends.openvino.paging.frame_writer import FRAMES, FrameModel, split_frames
+from pipelines.host.backends.openvino.paging.cross_attention_cache import (
+    FRAMES,
+    CrossAttentionModel,
+    split_cross_attention,
+)
 from pipelines.host.backends.openvino.paging.paged_attention import CACHE_INPUT, last_line
 from pipelines.host.contracts.device_errors import Unsupported
 from pipelines.onnx_format.decoder_format import (
@@ -70,7 +74,7 @@ UNUSED: list[tuple[type, tuple[int, ...]]] = [
 """Type and shape of the last inputs of the attention node, for features that are off."""
 
 LEAST_SUMMED = 1 << 20
-"""Weights of a product from which on int8 sums save more time than the sums of blocks take."""
+"""Weights of a linear layer from which on int8 sums save more time than the sums of blocks take."""
 
 
 class PagedOnnx(NamedTuple):
@@ -79,10 +83,10 @@ class PagedOnnx(NamedTuple):
     model: ov.Model
     weights: DetachedWeights
     max_context: int
-    frame_size: int = 0
+    encoder_hidden_size: int = 0
     max_frames: int = 0
-    frames: FrameModel | None = None
-    products: Mapping[str, ProductShape] = MappingProxyType({})
+    frames: CrossAttentionModel | None = None
+    linears: Mapping[str, LinearShape] = MappingProxyType({})
 
 
 def read_onnx(path: Path, targets: frozenset[str] | None = None, int8_sums: bool = False) -> PagedOnnx:
@@ -99,10 +103,10 @@ def page_decoder(
 ) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_scores(decoder)
-    products = {}
+    linears = {}
     if targets is not None:
         graph = decoder.model.graph
-        products = add_low_rank(graph, targets) | add_low_rank_ends(graph, targets)
+        linears = add_lora(graph, targets) | add_lora_embeddings(graph, targets)
     _declare_inputs(decoder)
     if int8_sums:  # which OpenVINO does not use where zero points are floats
         multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
@@ -113,14 +117,14 @@ def page_decoder(
     _skip_transposes(model)
     _clear_names(model)
     attentions = _attentions_to_frames(model)
-    frames = split_frames(model, attentions) if attentions else None
+    frames = split_cross_attention(model, attentions) if attentions else None
     for parameter in model.get_parameters():
         if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
-    sizes = decoder.max_context, decoder.frame_size, decoder.max_frames
-    return PagedOnnx(model, weights, *sizes, frames, products)
+    sizes = decoder.max_context, decoder.encoder_hidden_size, decoder.max_frames
+    return PagedOnnx(model, weights, *sizes, frames, linears)
 
 
 def _refuse_scores(decoder: DecoderModel) -> None:
@@ -144,7 +148,7 @@ def _declare_inputs(decoder: DecoderModel) -> None:
     """Make step and cache inputs of the graph and of its attention nodes; ids and positions lose a rank."""
     graph = decoder.model.graph
     step = {ATTENTION: _declare_step(graph, "")}
-    if decoder.frame_size:
+    if decoder.encoder_hidden_size:
         step[CONTEXT_ATTENTION] = _declare_step(graph, FRAMES)
     caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import openvino as ov
 
-from pipelines.adapters.weights import ProductShape
-from pipelines.host.backends.adapter_inputs import check_products
+from pipelines.adapters.weights import LinearShape
+from pipelines.host.backends.adapter_inputs import check_linears
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
-from pipelines.host.backends.openvino.decoder.low_rank_ends import add_low_rank_ends
+from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.openvino.model.activation_groups import check_group
 from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.model.lm_head import (
@@ -24,31 +24,32 @@ from pipelines.host.backends.openvino.model.lm_head import (
     gather_logits,
     leave_out_head,
 )
-from pipelines.host.backends.openvino.model.low_rank_products import add_low_rank, narrow_adapters
+from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
-from pipelines.host.backends.openvino.paging.frame_writer import FrameModel
+from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
 
-NO_PRODUCTS: Mapping[str, ProductShape] = MappingProxyType({})
+NO_PRODUCTS: Mapping[str, LinearShape] = MappingProxyType({})
 
 
 class ReadDecoder(NamedTuple):
     """The paged model with gathered logit rows, its longest context in tokens, and the files that it reads.
 
-    `frame_size`, `max_frames`: of the frames that it attends to; `embedded`: how it reads images; `frames`:
-    what it computes of frames; `products`: which products adapters may change, `adapter_dtype`: the type of
-    their inputs.
+    `encoder_hidden_size`, `max_frames`: of the frames that it attends to; `embedded`: how it reads images;
+    `frames`:
+    what it computes of frames; `linears`: which linear layers adapters may change, `adapter_dtype`: the type
+    of their inputs.
     """
 
     model: ov.Model
     max_context: int
     files: list[MappedFile]
-    frame_size: int = 0
+    encoder_hidden_size: int = 0
     max_frames: int = 0
     embedded: Embedded = Embedded()
-    frames: FrameModel | None = None
-    products: Mapping[str, ProductShape] = NO_PRODUCTS
+    frames: CrossAttentionModel | None = None
+    linears: Mapping[str, LinearShape] = NO_PRODUCTS
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
 
 
@@ -61,7 +62,7 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     else:
         read = _of_openvino(path, targets, settings.headless)
     if targets is not None:
-        check_products(path, read.products, read.frame_size)
+        check_linears(path, read.linears, read.encoder_hidden_size)
     if settings.retained is not None:
         check_retained(read.model, settings.retained)
     if settings.activation_group:
@@ -78,10 +79,10 @@ def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> Rea
         model=read.model,
         max_context=read.max_context,
         files=list(read.weights.files.values()),
-        frame_size=read.frame_size,
+        encoder_hidden_size=read.encoder_hidden_size,
         max_frames=read.max_frames,
         frames=read.frames,
-        products=read.products,
+        linears=read.linears,
     )
 
 
@@ -89,13 +90,13 @@ def _of_openvino(path: Path, targets: frozenset[str] | None, headless: bool) -> 
     weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
-    products = {} if targets is None else add_low_rank(model, targets)
+    linears = {} if targets is None else add_lora(model, targets)
     if headless:
         leave_out_head(model)
     embedded = embed_tokens(model, path.parent)
     if targets is not None and not headless:
-        products |= add_low_rank_ends(model, targets)
+        linears |= add_lora_embeddings(model, targets)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
     files = [file for file in (weights, embedded.table) if file is not None]
-    return ReadDecoder(model, max_context, files, embedded=embedded, products=products)
+    return ReadDecoder(model, max_context, files, embedded=embedded, linears=linears)

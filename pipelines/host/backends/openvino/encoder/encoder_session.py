@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
-from pipelines.adapters.weights import AdapterWeights, ProductShape
-from pipelines.host.backends.adapter_inputs import AdapterInputs, check_products
+from pipelines.adapters.weights import AdapterWeights, LinearShape
+from pipelines.host.backends.adapter_inputs import AdapterInputs, check_linears
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
     PROBE_BATCH,
@@ -38,7 +38,7 @@ from pipelines.host.backends.openvino.encoder.encoder_model import (
 from pipelines.host.backends.openvino.encoder.image_patches import fill_patches
 from pipelines.host.backends.openvino.model.arrays import to_tensor
 from pipelines.host.backends.openvino.model.lm_head import compute_output_in_float32
-from pipelines.host.backends.openvino.model.low_rank_products import add_low_rank, narrow_adapters
+from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.contracts.encoder_batch import TokenBatch
@@ -81,12 +81,12 @@ class OpenVINOEncoder:
             self._read_texts(path)
         select_output(path, model)
         compute_output_in_float32(model, rounds=settings.precision != "f32")
-        self.products: Mapping[str, ProductShape] = {}
+        self.linears: Mapping[str, LinearShape] = {}
         if settings.targets is not None:
-            self.products = add_low_rank(model, settings.targets, by_text=True)
-            check_products(path, self.products)
+            self.linears = add_lora(model, settings.targets, by_text=True)
+            check_linears(path, self.linears)
         dtype = narrow_adapters(model, settings.precision)
-        self._adapters = AdapterInputs(self.products, self._set_input, by_text=True, dtype=dtype)
+        self._adapters = AdapterInputs(self.linears, self._set_input, by_text=True, dtype=dtype)
         with release_pages_during(self._files):
             compiled = compile_encoder(path, model, settings)
             self._compiled: ov.CompiledModel | None = compiled

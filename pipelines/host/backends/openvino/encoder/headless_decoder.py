@@ -51,12 +51,12 @@ class HeadlessDecoder:
             headless=True,
         )
         self._session = OpenVINOSession(path, words)
-        self.products = self._session.products
+        self.linears = self._session.linears
         self._session.reserve(ROUNDED_TOKENS, 1)
         self._num_blocks = 0
         shape = self._session.shape
         self.max_tokens, self.size = shape.max_context, shape.vocab_size
-        self.row_size, self.position_axes = shape.inputs_embeds_size, shape.position_axes
+        self.embeds_size, self.mrope_axes = shape.inputs_embeds_size, shape.mrope_axes
         self.vocab_size = int(read_config(path.parent / "config.json")["vocab_size"])
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:

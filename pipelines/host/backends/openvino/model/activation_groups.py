@@ -1,4 +1,4 @@
-"""How many activations share a scale where products with weights of few bits round them to eight bits."""
+"""How many activations share a scale where linear layers of few bits round them to eight bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import gcd
 
 import openvino as ov
 
-from pipelines.host.backends.openvino.model.low_rank_products import has_weight, product_shape
+from pipelines.host.backends.openvino.model.lora_linears import has_weight, linear_shape
 from pipelines.host.contracts.device_errors import ModelError
 
 ROUNDING = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
@@ -15,9 +15,10 @@ COMPRESSED = ("u8", "i8", "u4", "i4")
 
 
 def check_group(model: ov.Model, group: int) -> None:
-    """Raise `ModelError` where `group` does not divide every product's activations and groups of weights.
+    """Raise `ModelError` where `group` does not divide every linear layer's activations and groups of
+    weights.
 
-    OpenVINO would leave the activations of such a product as they are, which is slower.
+    OpenVINO would leave the activations of such a linear layer as they are, which is slower.
     """
     sizes = [_weights_per_scale(node) for node in model.get_ops() if node.get_type_name() == "MatMul"]
     common = gcd(*(size for size in sizes if size))
@@ -28,7 +29,7 @@ def check_group(model: ov.Model, group: int) -> None:
 
 
 def _weights_per_scale(node: ov.Node) -> int:
-    """How many weights share a scale in an output's sum; 0 for products without compressed weights."""
+    """How many weights share a scale in an output's sum; 0 for linear layers without compressed weights."""
     if not has_weight(node):
         return 0
     weight = node.input_value(1).get_node()
@@ -37,4 +38,4 @@ def _weights_per_scale(node: ov.Node) -> int:
     if weight.get_element_type().to_string() not in COMPRESSED:
         return 0
     shape = list(weight.get_output_shape(0))
-    return product_shape(node).size_in if len(shape) == 2 else shape[-1]
+    return linear_shape(node).size_in if len(shape) == 2 else shape[-1]

@@ -1,6 +1,6 @@
-"""Lets a device compute the last product of a model, and all behind it, in float32.
+"""Lets a device compute the last linear layer of a model, and all behind it, in float32.
 
-The rest may compute in half precision or with sums of int8 products.  In bfloat16 a logit above 16 is a
+The rest may compute in half precision or with int8 matrix multiplications.  In bfloat16 a logit above 16 is a
 multiple of 1/8, and likely tokens lie closer together than that.
 """
 
@@ -13,7 +13,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
-from pipelines.host.backends.openvino.model.low_rank_products import has_weight
+from pipelines.host.backends.openvino.model.lora_linears import has_weight
 
 KEEP = "DisablePrecisionConversion_0"
 """Runtime attribute of nodes that a device does not narrow: with it they are computed in their own type."""
@@ -26,7 +26,7 @@ CARRIER = """<net name="carrier" version="11">
 <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges></net>"""
 """A model with such a node: Python has no other way to the attribute."""
 NO_ZERO = 6e-8
-"""A zero point that changes no product.  Where a zero point is a float, OpenVINO does not round what the
+"""A zero point that changes no linear layer.  Where a zero point is a float, OpenVINO does not round what the
 weight is multiplied by to eight bits; the smallest float16 but 0, which OpenVINO would leave out.
 """
 INTEGERS = frozenset({"u8", "i8", "u4", "i4"})
@@ -34,7 +34,7 @@ INTEGERS = frozenset({"u8", "i8", "u4", "i4"})
 
 def use_float32(nodes: list[ov.Node], rounds: bool) -> None:
     """Let these nodes compute in float32; where the device `rounds` what meets weights of few bits to eight
-    bits, the products among them do not.
+    bits, the linear layers among them do not.
     """
     carrier = ov.Core().read_model(CARRIER, ov.Tensor(np.zeros(1, np.uint8)))
     (keep,) = (each.get_rt_info()[KEEP] for each in carrier.get_parameters())
@@ -61,7 +61,9 @@ def nodes_behind(value: ov.Output) -> list[ov.Node]:
 
 
 def _align(node: ov.Node) -> None:
-    """Give the second factor as many axes as the first: OpenVINO would make another product, without KEEP."""
+    """Give the second factor as many axes as the first: OpenVINO would make another linear layer, without
+    KEEP.
+    """
     first, second = (len(node.input_value(place).get_partial_shape()) for place in (0, 1))
     if second < first:
         axes = ops.constant(np.arange(first - second))

@@ -8,7 +8,7 @@ import openvino as ov
 
 CPU_FLAGS = Path("/proc/cpuinfo")
 INT8_SUMS = frozenset({"avx512_vnni", "avx_vnni"})
-"""Flags of processors with instructions for sums of int8 products."""
+"""Flags of processors with instructions for int8 matrix multiplications."""
 
 
 def inference_type(precision: str | None) -> ov.Type:

@@ -1,4 +1,4 @@
-"""Restricts the LM head to the sampled rows: a gather is inserted before the last matrix product.
+"""Restricts the LM head to the sampled rows: a gather is inserted before the last matrix multiplication.
 
 What is computed of these rows is computed in float32.  Of a decoder that is used as an encoder the head is
 left out.
@@ -58,7 +58,7 @@ def compute_logits_in_float32(model: ov.Model, rounds: bool) -> None:
 
 
 def compute_output_in_float32(model: ov.Model, rounds: bool) -> None:
-    """The last product of a model that gives, say, labels is treated alike; `model` has one output."""
+    """The last linear layer of a model that gives, say, labels is treated alike; `model` has one output."""
     ports = list(_ports_to_product(model.get_results()[0].input(0)))
     if ports[-1].get_node().get_type_name() == "MatMul":
         use_float32([port.get_node() for port in ports[1:]], rounds)
@@ -77,8 +77,8 @@ def _last_row_wise(port: ov.Input) -> ov.Input:
 
 
 def _ports_to_product(port: ov.Input) -> Iterator[ov.Input]:
-    """`port` and the input ports before it, back to the rows of the last product or to where rows depend on
-    one another.
+    """`port` and the input ports before it, back to the rows of the last linear layer or to where rows depend
+    on one another.
     """
     yield port
     while port.get_node().get_type_name() != "MatMul":

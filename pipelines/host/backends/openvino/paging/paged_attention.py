@@ -20,7 +20,7 @@ from pipelines.host.backends.openvino.paging.carried_attention import (
     check_paged,
     count_sinks,
 )
-from pipelines.host.backends.openvino.paging.deep_rows import DEEP, MASK
+from pipelines.host.backends.openvino.paging.deepstack import DEEP, MASK
 from pipelines.host.backends.openvino.paging.positions import give_positions
 from pipelines.host.backends.openvino.paging.token_kinds import KINDS, connect_kinds
 from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError

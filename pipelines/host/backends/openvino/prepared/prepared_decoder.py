@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import openvino as ov
 
-from pipelines.adapters.weights import ProductShape
+from pipelines.adapters.weights import LinearShape
 from pipelines.base.code_digest import code_digest
 from pipelines.base.cpu_cores import num_confined_cores
 from pipelines.base.element_types import DTYPES
@@ -114,7 +114,7 @@ def _weights_beside(path: Path, read: ReadDecoder) -> MappedFile | None:
 
 
 def _has_halves(read: ReadDecoder) -> bool:
-    """Whether products have weights of 16 bits: from ONNX, a stored graph rounds them otherwise than its
+    """Whether linear layers have weights of 16 bits: from ONNX, a stored graph rounds them otherwise than its
     model does.  A table of which rows are looked up is not rounded.
     """
     constants = [node for node in read.model.get_ops() if node.get_type_name() == "Constant"]
@@ -153,7 +153,7 @@ def _read(entry: Entry, path: Path) -> ReadDecoder:
         model,
         facts["max_context"],
         [weights],
-        products={name: ProductShape(*sizes) for name, sizes in facts["products"].items()},
+        linears={name: LinearShape(*sizes) for name, sizes in facts["products"].items()},
         adapter_dtype=DTYPES[facts["adapter_dtype"]],
     )
 
@@ -180,7 +180,7 @@ def _stored(
     facts = {
         "weights": file.path.name,
         "max_context": read.max_context,
-        "products": {name: [shape.size_in, shape.size_out] for name, shape in read.products.items()},
+        "products": {name: [shape.size_in, shape.size_out] for name, shape in read.linears.items()},
         "adapter_dtype": read.adapter_dtype.name,
         "notes": notes,
         "first_step": session.first_step,

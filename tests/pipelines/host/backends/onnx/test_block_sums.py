@@ -19,8 +19,8 @@ def test_the_product_is_what_the_weight_says(bits):
     model, weight = block_product(bits, "float32")
     rows = np.random.default_rng(1).normal(size=(1, 3, INNER)).astype(np.float32)
     multiply_block_sums(model.graph)
-    (product,) = (node for node in model.graph if node.op_type == "MatMulNBits")
-    assert len(product.inputs) == 3
+    (linear,) = (node for node in model.graph if node.op_type == "MatMulNBits")
+    assert len(linear.inputs) == 3
     np.testing.assert_allclose(run(model, rows), rows @ weight.T, rtol=1e-4, atol=1e-4)
 
 

@@ -200,8 +200,8 @@ def test_a_scale_that_the_graph_computes(copied, optimum):
 
     def compute_scale(graph):
         first = next(node for node in graph if node.op_type == "Softmax")
-        product = first.inputs[0].producer().inputs[0].producer()
-        query_scale, key_scale = (value.producer() for value in product.inputs)
+        linear = first.inputs[0].producer().inputs[0].producer()
+        query_scale, key_scale = (value.producer() for value in linear.inputs)
         shape = ir.node("Shape", [query_scale.inputs[0]])
         last = ir.node("Constant", [], {"value": ir.tensor(np.array([-1]))})
         end = ir.node("Constant", [], {"value": ir.tensor(np.array([2**62]))})

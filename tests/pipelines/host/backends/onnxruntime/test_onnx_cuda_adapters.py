@@ -18,11 +18,10 @@ from small_onnx_decoders import VOCABULARY
 from small_steps import make_step
 
 from ops.cuda.device import DeviceError
-from pipelines.adapters.weights import AdapterRoom, AdapterWeights, LowRank
+from pipelines.adapters.weights import AdapterRoom, AdapterWeights, LoraFactors
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda import open_decoder as opening
-from pipelines.host.backends.onnxruntime.cuda.adapted_products import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import (
     EVERY,
     AdapterPools,
@@ -30,7 +29,8 @@ from pipelines.host.backends.onnxruntime.cuda.adapter_pools import (
     to_element,
 )
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import NO_GRAPH, RUNS_TO_CAPTURE, GraphShape
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import AdaptedProduct
+from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoraLinear
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, split_step
 from pipelines.host.contracts.decoder_settings import DecoderSettings
@@ -90,7 +90,7 @@ def reference_of(path: Path) -> OnnxCpuSession:
 def put_all(*sessions) -> None:
     for session in sessions:
         for number, name in NAMES.items():
-            session.put_adapter(number, made_for(session.products, name))
+            session.put_adapter(number, made_for(session.linears, name))
 
 
 def live(session, life=LIFE) -> list[np.ndarray]:
@@ -104,7 +104,7 @@ def largest(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
 def test_logits_of_mixed_steps_equal_the_cpu_sessions(path):
     session, _, _ = opened(path)
     reference = reference_of(path)
-    assert session.products == reference.products
+    assert session.linears == reference.linears
     put_all(session, reference)
     expected = live(reference)
     for _ in range(2):  # the second time from graphs
@@ -121,7 +121,7 @@ def test_bases_of_few_bits_have_adapters_of_their_products_type(path, bits):
     assert sum(node.op_type == "MatMulNBits" for node in model.graph.node) >= 8
     onnx.save(model, path)
     session, reference = opened(path)[0], reference_of(path)
-    assert len(session.products) == 8
+    assert len(session.linears) == 8
     put_all(session, reference)
     assert largest(live(session), live(reference)) < 5e-5
 
@@ -135,7 +135,7 @@ def test_half_precision_computes_adapters_in_half_precision(tmp_path):
     sizes = [sum(pool.nbytes for pool in each._pools.arrays.values()) for each in (full, half)]
     assert sizes == [
         2 * sizes[1],
-        3 * 8 * 4 * sum(s.size_in + s.size_out for s in full.products.values()) // 2,
+        3 * 8 * 4 * sum(s.size_in + s.size_out for s in full.linears.values()) // 2,
     ]
 
 
@@ -209,7 +209,7 @@ def test_weights_are_uploaded_once_and_a_step_of_the_same_sequences_sends_nothin
         plain.run(replace(step, adapters=np.zeros(0, np.int32)))
         return len(sent) - len(plainly)
 
-    weights = 2 * len(session.products)
+    weights = 2 * len(session.linears)
     assert uploads([0, 0], 1) == 0
     assert uploads([1, 0], 2) == weights + 1
     assert [uploads([1, 0], past) for past in (3, 4, 5)] == [0, 0, 0]
@@ -218,7 +218,7 @@ def test_weights_are_uploaded_once_and_a_step_of_the_same_sequences_sends_nothin
     assert [uploads([2, 1], 8), uploads([2, 1], 9), uploads([0, 0], 10)] == [1, 0, 0]
     for number in (1, 2):
         session.drop_adapter(number)
-    session.put_adapter(4, made_for(session.products, "b"))
+    session.put_adapter(4, made_for(session.linears, "b"))
     assert uploads([4, 0], 11) == weights + 1
 
 
@@ -272,12 +272,12 @@ def test_parts_of_a_step_have_their_own_sequences_adapters():
 # Memory
 
 
-PRODUCT = AdaptedProduct("layers.0.q", 4, 6, "f32")
+PRODUCT = LoraLinear("layers.0.q", 4, 6, "f32")
 
 
-def ones(rank: int, *products: str) -> AdapterWeights:
-    low_rank = LowRank(np.ones((rank, 4), np.float32), np.ones((6, rank), np.float32))
-    return AdapterWeights(rank, dict.fromkeys(products, low_rank))
+def ones(rank: int, *linears: str) -> AdapterWeights:
+    lora = LoraFactors(np.ones((rank, 4), np.float32), np.ones((6, rank), np.float32))
+    return AdapterWeights(rank, dict.fromkeys(linears, lora))
 
 
 def test_a_place_is_used_again_and_holds_nothing_of_who_left():

@@ -17,7 +17,7 @@ from pipelines.host.contracts.device_errors import ModelError
 DEMO = Path(__file__).parents[5] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 
 
-def product(rows: ov.Node, size_in: int, group: int | None, dtype: type) -> ov.Node:
+def linear(rows: ov.Node, size_in: int, group: int | None, dtype: type) -> ov.Node:
     """rows × weights of `dtype`; integers have a scale for each output, or for each `group` weights of it."""
     shape = (8, size_in) if group is None else (8, size_in // group, group)
     weight = ops.constant(np.ones(shape, dtype))
@@ -29,14 +29,14 @@ def product(rows: ov.Node, size_in: int, group: int | None, dtype: type) -> ov.N
     return ops.matmul(rows, weight, False, True)
 
 
-def model(*products: tuple[int, int | None, type]) -> ov.Model:
-    inputs = [ops.parameter([-1, size_in], np.float32) for size_in, *_ in products]
-    outputs = [product(rows, *one) for rows, one in zip(inputs, products, strict=True)]
+def model(*linears: tuple[int, int | None, type]) -> ov.Model:
+    inputs = [ops.parameter([-1, size_in], np.float32) for size_in, *_ in linears]
+    outputs = [linear(rows, *one) for rows, one in zip(inputs, linears, strict=True)]
     return ov.Model(outputs, inputs)
 
 
 @pytest.mark.parametrize(
-    ("products", "largest"),
+    ("linears", "largest"),
     [
         ([(256, None, np.uint8)], 256),
         ([(256, None, np.int8), (192, None, np.int8)], 64),
@@ -46,10 +46,10 @@ def model(*products: tuple[int, int | None, type]) -> ov.Model:
         ([(256, None, np.uint8), (100, None, np.float32)], 256),
     ],
 )
-def test_a_group_divides_rows_and_groups_of_weights(products, largest):
-    check_group(model(*products), largest)
+def test_a_group_divides_rows_and_groups_of_weights(linears, largest):
+    check_group(model(*linears), largest)
     with pytest.raises(ModelError, match=f"{2 * largest} does not divide the {largest} weights of a scale"):
-        check_group(model(*products), 2 * largest)
+        check_group(model(*linears), 2 * largest)
 
 
 def test_a_model_without_compressed_weights_has_no_groups():

@@ -42,7 +42,7 @@ def gguf_model(folder, kind=Type.F32, **options):
     return folder / "model" / "model.onnx"
 
 
-def products(compiled):
+def linears(compiled):
     """(the type in which it is computed, that of its output) of each product that the device runs, in order."""
     nodes = [node.get_rt_info() for node in compiled.get_runtime_model().get_ordered_ops()]
     kinds = ("FullyConnected", "MatMul")
@@ -55,7 +55,7 @@ def products(compiled):
 
 def check_last(session):
     """The last product is computed in float32, others are not."""
-    *others, last = products(session._compiled)
+    *others, last = linears(session._compiled)
     assert last == ("f32", "f32")
     assert ("bf16", "bf16") in others
 
@@ -80,7 +80,7 @@ def test_nor_is_a_stored_one(tmp_path):
 def test_nor_are_the_sums_of_an_adapter_and_the_head(tmp_path):
     """An adapter may replace the head, which then gives nothing."""
     settings = OpenVINOSettings(precision="bf16", targets=frozenset({"lm_head"}))
-    *others, own, low, more = products(OpenVINOSession(gguf_model(tmp_path), settings)._compiled)
+    *others, own, low, more = linears(OpenVINOSession(gguf_model(tmp_path), settings)._compiled)
     assert {own, low, more} == {("f32", "f32")}
     assert ("bf16", "bf16") in others
 
@@ -102,7 +102,7 @@ def test_nor_is_the_last_product_of_a_model_that_gives_labels():
     model = ov.Model([ops.result(labels)], [inputs])
     compute_output_in_float32(model, rounds=True)
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "bf16"})
-    assert [computed for computed, _ in products(compiled)] == ["bf16", "f32"]
+    assert [computed for computed, _ in linears(compiled)] == ["bf16", "f32"]
 
 
 def compressed(kind: str, grouped: bool) -> ov.Node:

@@ -20,10 +20,10 @@ pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimu
 import tiny_gemma3
 import tiny_llava
 from openvino._offline_transformations import paged_attention_transformation
-from tiny_seeing import picture
+from tiny_vision import picture
 
-from pipelines.adapters.product_names import ENDS
-from pipelines.adapters.weights import BASE, AdapterWeights, LowRank
+from pipelines.adapters.linear_names import ENDS
+from pipelines.adapters.weights import BASE, AdapterWeights, LoraFactors
 from pipelines.host.backends.encoder_io import blank_batch
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -35,7 +35,7 @@ from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.telemetry.engine_counts import Counts
@@ -105,12 +105,12 @@ class Model:
         encoder.close()
         return {SMALL: values[0], WIDE: values[1]}
 
-    def prompt_rows(self, ids, images, rows):
+    def prompt_embeds(self, ids, images, rows):
         if not images:
             return None
         places = [place for place, token in enumerate(ids) if token == self.family.IMAGE_ID]
         digests = [str(each).encode() for each in images]
-        return PromptRows(places[:: self.family.IMAGE_TOKENS], [rows[each] for each in images], digests)
+        return PromptEmbeds(places[:: self.family.IMAGE_TOKENS], [rows[each] for each in images], digests)
 
     def session(self, targets=None):
         settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1, targets=targets)
@@ -148,7 +148,7 @@ def answers(model, session, rows, adapter=None):
     while arriving or engine.has_work:
         if arriving and (not engine.has_work or (num_steps % 3 == 0 and len(arriving) > 1)):
             key, (ids, images) = arriving.pop(0)
-            given = [model.prompt_rows(ids, images, rows)]
+            given = [model.prompt_embeds(ids, images, rows)]
             number = BASE if adapter is None else key % 2
             engine.submit(key, GenerationRequest([ids], params, images=given, adapter=number))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
@@ -190,17 +190,17 @@ def test_adapters_beside_images_say_what_a_model_says_into_which_they_are_merged
     session = model.session(frozenset({"q_proj", "down_proj", *ENDS}))
     merged = AutoModelForImageTextToText.from_pretrained(model.source)
     weights = {name.rpartition("language_model.")[2]: each for name, each in merged.named_parameters()}
-    rng, products = np.random.default_rng(0), {}
-    for product, shape in session.products.items():
+    rng, linears = np.random.default_rng(0), {}
+    for linear, shape in session.linears.items():
         a, b = rng.normal(0, 0.1, (4, shape.size_in)), rng.normal(0, 0.1, (shape.size_out, 4))
-        products[product] = LowRank(a.astype(np.float32), b.astype(np.float32))
+        linears[linear] = LoraFactors(a.astype(np.float32), b.astype(np.float32))
         more = torch.tensor(b @ a, dtype=torch.float32)
-        weights[f"{product}.weight"].data += more.T if product == "embed_tokens" else more
-    assert {product.rpartition(".")[2] for product in products} == {"q_proj", "down_proj", *ENDS}
+        weights[f"{linear}.weight"].data += more.T if linear == "embed_tokens" else more
+    assert {linear.rpartition(".")[2] for linear in linears} == {"q_proj", "down_proj", *ENDS}
     merged.save_pretrained(tmp_path)
     both = model.wanted(), model.wanted(tmp_path)
     assert all(one != other for one, other in zip(*both, strict=True))
-    given = answers(model, session, model.rows(), AdapterWeights(4, products))
+    given = answers(model, session, model.rows(), AdapterWeights(4, linears))
     assert given.tokens == [both[place % 2][place] for place in range(len(model.cases))]
     session.close()
 

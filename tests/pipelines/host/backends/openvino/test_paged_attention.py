@@ -13,7 +13,7 @@ from openvino import opset13 as ops
 
 from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.openvino.paging.carried_attention import PAGED, WINDOW_INPUT
-from pipelines.host.backends.openvino.paging.deep_rows import DEEP, MASK
+from pipelines.host.backends.openvino.paging.deepstack import DEEP, MASK
 from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
 from pipelines.host.backends.openvino.paging.token_kinds import KINDS
 from pipelines.host.contracts.device_errors import ModelError

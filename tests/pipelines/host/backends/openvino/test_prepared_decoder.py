@@ -76,7 +76,7 @@ def weights_of(path):
 def logits(session, prompt=PROMPT):
     """Of a prompt, and of a token after it."""
     session.allocate(4)
-    if session.products:
+    if session.linears:
         session.reserve(64, 1)
     first = session.run(step(prompt, 0, [0, 1], range(len(prompt)))).copy()
     return np.concatenate([first, session.run(step(prompt[:1], len(prompt), [0, 1], [0]))])
@@ -98,7 +98,7 @@ def test_logits_are_those_of_the_model(exported, store, reads, family, settings)
 def check_sessions(sessions, expected):
     for session in sessions:
         np.testing.assert_array_equal(logits(session), logits(expected))
-        assert (session.shape.max_context, session.products) == (expected.max_context, expected.products)
+        assert (session.shape.max_context, session.linears) == (expected.max_context, expected.linears)
         assert session.describe() == expected.describe()
 
 

@@ -7,7 +7,7 @@ import pytest
 from batch_rig import LONG_S, Rig
 from fake_encoder import FAKE_PRODUCT, adapted, row_of
 
-from pipelines.adapters.weights import AdapterWeights, LowRank
+from pipelines.adapters.weights import AdapterWeights, LoraFactors
 from pipelines.base.errors import EngineError
 
 
@@ -21,7 +21,7 @@ def rig():
 def weights(seed):
     rng = np.random.default_rng(seed)
     a, b = rng.standard_normal((2, 8)).astype(np.float32), rng.standard_normal((8, 2)).astype(np.float32)
-    return AdapterWeights(2, {FAKE_PRODUCT: LowRank(a, b)})
+    return AdapterWeights(2, {FAKE_PRODUCT: LoraFactors(a, b)})
 
 
 def rows(texts, adapter=None):

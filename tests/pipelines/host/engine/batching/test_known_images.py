@@ -5,12 +5,12 @@ import queue
 import numpy as np
 import pytest
 from patience import PATIENCE_S
-from test_row_cache import IMAGE_BYTES, SHAPE, counted, image, make_engine, rows_of  # noqa: F401
+from test_embed_cache import IMAGE_BYTES, SHAPE, counted, image, make_engine, rows_of  # noqa: F401
 
 from pipelines.base.errors import RequestError
 from pipelines.host.engine.batching.batched_request import BatchPart, texts_of
+from pipelines.host.engine.batching.embed_cache import EmbedCache
 from pipelines.host.engine.batching.known_images import KnownImages
-from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, checked_texts
 from pipelines.host.engine.interface.engine_contract import TensorRequest
 from pipelines.wire.requests import Origin
@@ -100,7 +100,7 @@ def test_images_of_grids_have_the_features_of_those_with_pixels_alone():
 
 
 def test_the_number_of_names_is_bounded():
-    rows = RowCache(1000)
+    rows = EmbedCache(1000)
     for number in (1, 2, 3):
         rows.add(names(number).tobytes(), np.zeros((1, 4), np.float32))
     images = KnownImages(rows, most=2)

@@ -20,7 +20,7 @@ from pipelines.host.engine.kv_cache import stored_prefixes
 from pipelines.host.engine.kv_cache.prefix_file import prefix_file
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
 from pipelines.host.engine.kv_cache.prefix_file.slot_file import HEADER_BYTES, SlotFile
-from pipelines.host.engine.sequences.prompt_rows import PromptRows
+from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.wire.sampling_params import SamplingParams
 
 BLOCK_TOKENS = 4
@@ -292,10 +292,10 @@ def test_more_blocks_than_the_cache_has_free_are_not_read(start):
 
 
 def test_blocks_of_adapters_are_found_by_their_content(start):
-    rig = start(num_products=2)
+    rig = start(num_linears=2)
     rig.engine.put_adapter(1, adapter(b"one"))
     reuse(rig, adapter=1)
-    after = restart(rig, start, num_products=2)
+    after = restart(rig, start, num_linears=2)
     after.engine.put_adapter(1, adapter(b"two"))
     after.engine.put_adapter(2, adapter(b"one"))
     assert ask(after, "another", [7, 8, 9], adapter=1) == 0
@@ -314,13 +314,13 @@ def adapter(name: bytes) -> AdapterWeights:
 
 def test_a_prefix_is_stored_up_to_its_first_image(start):
     rows = np.ones((4, 2), np.float32)
-    shown = PromptRows([24], [rows], [b"cat"])
-    rig = start(row_size=2)
+    shown = PromptEmbeds([24], [rows], [b"cat"])
+    rig = start(embeds_size=2)
     for key in ("first", "second"):
         rig.submit(key, [*SYSTEM, 1, 2, 3], images=[shown], max_tokens=6)
         rig.run()
     assert rig.texts["second", 0].num_cached == len(SYSTEM)
-    after = restart(rig, start, row_size=2)
+    after = restart(rig, start, embeds_size=2)
     after.submit("third", [*SYSTEM, 1, 2, 3], images=[shown], max_tokens=6)
     after.run()
     assert after.texts["third", 0].num_cached == 24

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from engine_rig import Rig
 
-from pipelines.adapters.weights import AdapterWeights, LowRank
+from pipelines.adapters.weights import AdapterWeights, LoraFactors
 from pipelines.base.errors import EngineError
 from pipelines.host.backends.fake_decoder import fake_adapter, fake_logits
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
@@ -21,11 +21,11 @@ PROMPT = list(range(1, 12))
 def weights(seed: int) -> AdapterWeights:
     rng = np.random.default_rng(seed)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 8), (8, 2)))
-    return AdapterWeights(2, {"layers.0.self_attn.q_proj": LowRank(a, b)})
+    return AdapterWeights(2, {"layers.0.self_attn.q_proj": LoraFactors(a, b)})
 
 
 def rig(num_host_blocks: int = 0) -> Rig:
-    made = Rig(max_step_tokens=6, num_blocks=24, num_host_blocks=num_host_blocks, num_products=1)
+    made = Rig(max_step_tokens=6, num_blocks=24, num_host_blocks=num_host_blocks, num_linears=1)
     for number in (1, 2):
         made.engine.put_adapter(number, weights(number))
     return made

@@ -1,0 +1,171 @@
+"""Linear layers with a GGUF file's weights, and lookups in its table of embeddings, as nodes of an ONNX
+graph.
+
+Blocks of 4 and 8 bits become MatMulNBits, with float32 zero points where the blocks have least weights of
+their own; each engine lowers those to what it computes fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.tensor_types import Floats
+from pipelines.gguf.weights import (
+    DTYPES,
+    BlockWeights,
+    Rows,
+    is_float,
+    joined,
+    read_blocks,
+    read_floats,
+    view_floats,
+)
+from pipelines.onnx_format.decoder_format import AND
+from pipelines.onnx_format.onnx_writer import CONTRIB, OnnxWriter
+
+F32 = ir.DataType.FLOAT
+HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
+MIDDLE = 128.0
+"""The zero point of 8 bits where blocks have none."""
+
+
+class Operand(NamedTuple):
+    """A weight by the beginning of its tensors' names; its rows are taken in `order`."""
+
+    name: str
+    rows: int
+    order: Rows | None = None
+
+
+class LinearLayers:
+    """The tensors of a file as operands.
+
+    `accuracy_level` is MatMulNBits': 4 lets ONNX Runtime round activations to int8, 0 is float32.
+    """
+
+    def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
+        self._writer, self._tensors, self._level = writer, tensors, accuracy_level
+        self._used: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        return name in self._tensors
+
+    def unused(self) -> set[str]:
+        """The tensors that no operand was made of."""
+        return set(self._tensors) - self._used
+
+    def tensor(self, name: str, rows: int | None, width: int | None) -> GgufTensor:
+        """The tensor of this name; raises `GgufError` unless it has this shape (None: any)."""
+        if name not in self._tensors:
+            raise GgufError(f"has no tensor {name}")
+        tensor = self._tensors[name]
+        if width not in (None, tensor.width) or rows not in (None, tensor.rows):
+            raise GgufError(f"{name} is {tensor.rows} × {tensor.width}, not {rows or 'n'} × {width or 'n'}")
+        self._used.add(name)
+        return tensor
+
+    def vector(self, name: str, size: int) -> Floats:
+        """float32[size] of a norm or a bias."""
+        tensor = self.tensor(name, 1, size)
+        if not is_float(tensor):
+            raise GgufError(f"{name} is of type {tensor.type.name}; vectors are F32, F16 or BF16")
+        values: Floats = read_floats(tensor)[0]
+        return values
+
+    def multiply(self, rows: ir.Value, tensor: GgufTensor, name: str, order: Rows | None = None) -> ir.Value:
+        """`rows` · weightᵀ, the rows of the weight taken in `order`; `name` is that of the operand."""
+        if is_float(tensor):
+            return self._writer.op("MatMul", rows, self._columns(tensor, name, order))
+        return self._multiply_blocks(rows, read_blocks(tensor, order), name)
+
+    def linear(
+        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
+    ) -> ir.Value:
+        """`rows` · weightᵀ of the weight `name`, and its bias where the file has one."""
+        return next(self.linear_together(rows, [Operand(name, outer, order)], inner))
+
+    def linear_together(self, rows: ir.Value, operands: Iterable[Operand], inner: int) -> Iterator[ir.Value]:
+        """Multiplies `rows` by several weights: neighbours of one quantized type are one linear layer."""
+        for kind, group in groupby(operands, self._type):
+            same = list(group)
+            found = self._linears(rows, same, inner, kind)
+            yield from (self._biased(linear, each) for linear, each in zip(found, same, strict=True))
+
+    def _type(self, operand: Operand) -> str:
+        return self.tensor(f"{operand.name}.weight", operand.rows, width=None).type.name
+
+    def _linears(
+        self, rows: ir.Value, operands: Sequence[Operand], inner: int, kind: str
+    ) -> Iterable[ir.Value]:
+        tensors = [self.tensor(f"{each.name}.weight", each.rows, inner) for each in operands]
+        if kind in DTYPES or len(operands) == 1:
+            pairs = zip(tensors, operands, strict=True)
+            return [self.multiply(rows, tensor, each.name, each.order) for tensor, each in pairs]
+        pairs = zip(tensors, operands, strict=True)
+        blocks = joined([read_blocks(tensor, each.order) for tensor, each in pairs])
+        linear = self._multiply_blocks(rows, blocks, f"{operands[0].name}{AND}")
+        return self._writer.split(linear, *(each.rows for each in operands))
+
+    def _biased(self, linear: ir.Value, operand: Operand) -> ir.Value:
+        name, order = f"{operand.name}.bias", operand.order
+        if not self.has(name):
+            return linear
+        bias = self.vector(name, operand.rows)
+        return self._writer.op(
+            "Add", linear, self._writer.store(name, bias if order is None else bias[order])
+        )
+
+    def _multiply_blocks(self, rows: ir.Value, blocks: BlockWeights, name: str) -> ir.Value:
+        store = self._writer.store
+        zeros = () if blocks.zeros is None else (store(f"{name}.zeros{blocks.bits}", blocks.zeros),)
+        return self._writer.op(
+            "MatMulNBits",
+            rows,
+            store(f"{name}.int{blocks.bits}", blocks.packed),
+            store(f"{name}.scales", blocks.scales),
+            *zeros,
+            domain=CONTRIB,
+            K=blocks.scales.shape[1] * blocks.block,
+            N=len(blocks.scales),
+            bits=blocks.bits,
+            block_size=blocks.block,
+            accuracy_level=self._level,
+        )
+
+    def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
+        """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""
+        op, store, name = self._writer.op, self._writer.store, tensor.name
+        if is_float(tensor):
+            return self._widened(op("Gather", self._table(tensor), ids), tensor)
+        blocks = read_blocks(tensor, widen=True)
+        codes = op("Gather", store(f"{name}.int8", blocks.packed), ids)
+        zero = self._writer.number(MIDDLE)
+        if blocks.zeros is not None:
+            zero = self._of_blocks(f"{name}.zeros{blocks.bits}", blocks.zeros, ids)
+        found = op("Sub", op("Cast", codes, to=F32), zero)
+        found = op("Mul", found, self._of_blocks(f"{name}.scales", blocks.scales, ids))
+        return op("Reshape", found, self._writer.ints(1, -1, tensor.width))
+
+    def _of_blocks(self, name: str, values: Floats, ids: ir.Value) -> ir.Value:
+        """The numbers [1, tokens, blocks, 1] of the rows `ids` of `values`."""
+        rows = self._writer.op("Gather", self._writer.store(name, values), ids)
+        return self._writer.op("Unsqueeze", rows, self._writer.ints(3))
+
+    def _columns(self, tensor: GgufTensor, name: str, order: Rows | None) -> ir.Value:
+        """The weight as float [width, rows], in the type that it has in the file."""
+        values = view_floats(tensor)
+        columns = (values if order is None else values[order]).T
+        return self._widened(self._writer.store(name, columns, HALVES.get(tensor.type.name)), tensor)
+
+    def _table(self, tensor: GgufTensor) -> ir.Value:
+        values = view_floats(tensor)
+        return self._writer.store(f"{tensor.name}.table", values, HALVES.get(tensor.type.name))
+
+    def _widened(self, value: ir.Value, tensor: GgufTensor) -> ir.Value:
+        return self._writer.op("Cast", value, to=F32) if tensor.type.name in HALVES else value
