@@ -218,7 +218,7 @@ EVERY_MODULE = """
 from tools.lab.gpu_check import __main__, child
 from tools.lab.gpu_check.correctness import sanitizer
 from tools.lab.gpu_check.packs import sessions
-from tools.lab.gpu_check.speed import tracing
+from tools.lab.gpu_check.base import tracing
 from tools.lab.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
