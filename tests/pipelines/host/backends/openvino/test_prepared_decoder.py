@@ -98,7 +98,7 @@ def test_logits_are_those_of_the_model(exported, store, reads, family, settings)
 def check_sessions(sessions, expected):
     for session in sessions:
         np.testing.assert_array_equal(logits(session), logits(expected))
-        assert (session.shape.max_context, session.linears) == (expected.max_context, expected.linears)
+        assert (session.shape.max_context, session.linears) == (expected.shape.max_context, expected.linears)
         assert session.describe() == expected.describe()
 
 
