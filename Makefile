@@ -76,7 +76,7 @@ demo-ocr: $(MODELS)/ocr/rec/model.onnx $(VENV)/.vision  ## Fetch PP-OCRv4 (reads
 	@echo "  $(BIN)/python -m tools.read_text PICTURE --url http://$(HOST):$(PORT) --characters $(MODELS)/ocr/rec/model.onnx"
 	@$(MAKE) --no-print-directory serve
 
-quick: $(VENV)/.test  ## Lint, types and the tests that a change of one room needs, in three minutes.
+quick: $(VENV)/.test  ## Lint, types and the tests that a change of one room needs.
 	@$(BESIDE_LINT) MARK="not breadth and not slow" TESTS="$(QUICK_TESTS)"
 
 test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
