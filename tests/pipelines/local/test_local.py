@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -148,19 +146,35 @@ def test_a_stream_that_is_left_early_ends_its_request(braid):
     assert stream.reply.finish_reason == "abort"
 
 
-def test_an_interrupted_wait_ends_its_request(braid):
-    """Control-C while a reply is waited for."""
-    main = threading.main_thread().ident
+INTERRUPTED = """
+import signal, sys, threading, time
+from pipelines import Local
 
-    def interrupt():
-        ended(braid, 1)
-        signal.pthread_kill(main, signal.SIGINT)
+braid = Local(sys.argv[1])
 
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            braid.chat("hi", model="tiny", **ENDLESS)
-    ended(braid)
+def until(number):
+    while braid._engine.client.num_in_flight != number:
+        time.sleep(0.002)
+
+def interrupt():
+    until(1)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    braid.chat("hi", temperature=0, ignore_eos=True, max_tokens=4000)
+except KeyboardInterrupt:
+    until(0)
+    print("ended")
+"""
+
+
+def test_an_interrupted_wait_ends_its_request(tmp_path):
+    """Control-C while a reply is waited for, in a program of its own."""
+    write_fake_model(tmp_path / "tiny")
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout == "ended\n", done.stderr
 
 
 def test_threads_share_it(braid):

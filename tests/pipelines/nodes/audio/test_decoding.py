@@ -186,12 +186,9 @@ def test_little_data_that_unpacks_to_much_is_not_unpacked():
 def test_a_file_that_is_one_packet():
     """It would be resampled at once, to several times its bytes."""
     whole = tone(2, 4_000)
-    assert (
-        len(decode_audio(sound_file(whole, "matroska", "pcm_s16le", 4_000, encoder_hidden_size=8_000)))
-        == 2 * RATE
-    )
+    assert len(decode_audio(sound_file(whole, "matroska", "pcm_s16le", 4_000, frame_size=8_000))) == 2 * RATE
     with pytest.raises(RequestError, match="Invalid"):
-        decode_audio(sound_file(tone(600, 8_000), "matroska", "pcm_u8", 8_000, encoder_hidden_size=1 << 23))
+        decode_audio(sound_file(tone(600, 8_000), "matroska", "pcm_u8", 8_000, frame_size=1 << 23))
 
 
 def test_decoding_that_takes_too_long():
