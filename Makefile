@@ -89,7 +89,7 @@ everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous in
 	@$(BESIDE_LINT)
 
 pytest:
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)") $(TESTS)
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --max-worker-restart 0 $(if $(MARK),-m "$(MARK)") $(TESTS)
 
 breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md; FORMAT=onnx or openvino: half of it, half an hour.
 	$(BIN)/python -m tools.lab.breadth $(if $(FORMAT),--format $(FORMAT)) --page docs/models.md
