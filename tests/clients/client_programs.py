@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON = "common"
 NODE = "node"
-TENSORS, REAL_TENSORS, SEEING = "tensors", "real_tensors", "seeing"
+TENSORS, REAL_TENSORS, VISION = "tensors", "real_tensors", "vision"
 
 
 class Program(NamedTuple):
@@ -81,7 +81,7 @@ PROGRAMS = [
     Program("adapters_of_a_model.py", "litellm"),
     Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
-    Program("image_questions.py", "openai", served=SEEING),
+    Program("image_questions.py", "openai", served=VISION),
     Program("instructor_extraction.py", "instructor"),
     Program("langchain_chat.py", "langchain-openai"),
     Program("langchain_embeddings.py", "langchain-openai"),
@@ -103,7 +103,7 @@ PROGRAMS = [
     Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
     Program("lm_eval_tasks.py", "lm-eval", "lm_eval"),
     Program("nemo_gym_rollouts.py", "nemo-gym", "nemo_gym"),
-    Program("nemo_gym_images.py", "nemo-gym", "nemo_gym", SEEING),
+    Program("nemo_gym_images.py", "nemo-gym", "nemo_gym", VISION),
     Program("kserve_inference.py", "kserve", "kserve", TENSORS),
     Program("rapidocr_pages.py", "rapidocr-onnxruntime", REAL_TENSORS, REAL_TENSORS),
     Program("silero_vad_frames.py", "silero-vad", REAL_TENSORS, REAL_TENSORS),

@@ -63,7 +63,7 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and transformers
-        models = write_llava(tmp_path_factory.mktemp("seeing"))[1].parent
+        models = write_llava(tmp_path_factory.mktemp("vision"))[1].parent
     shutil.rmtree(models / "source")
     (models / "llava" / "graph.yaml").write_text(new_graph(models / "llava"))
     with ServerProcess(models) as running:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from client_programs import COMMON, FOLDER, PROGRAMS, SEEING, Program
+from client_programs import COMMON, FOLDER, PROGRAMS, VISION, Program
 from running import TOGETHER, Outcome
 
 CASE = re.compile(r"^(passed|failed) ", re.MULTILINE)
@@ -18,7 +18,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "program" in metafunc.fixturenames:
         every = metafunc.config.getoption("--every-client", default=False)
         chosen = [program for program in PROGRAMS if every or program.environment == COMMON]
-        broader = [each for each in chosen if each.served == SEEING]
+        broader = [each for each in chosen if each.served == VISION]
         marked = [
             pytest.param(each, marks=pytest.mark.breadth) if each in broader else each for each in chosen
         ]

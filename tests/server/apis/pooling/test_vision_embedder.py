@@ -35,7 +35,7 @@ ADAPTER, ADAPTED = "tuned", ("self_attn.q_proj", "mlp.down_proj")
 @pytest.fixture(scope="module", params=["qwen3_vl", pytest.param("qwen2_vl", marks=pytest.mark.breadth)])
 def served(request, tmp_path_factory):
     """(family, Hugging Face's folder, a repository with the exported model)."""
-    folder, model = tmp_path_factory.mktemp("seeing"), tmp_path_factory.mktemp("models") / MODEL
+    folder, model = tmp_path_factory.mktemp("vision"), tmp_path_factory.mktemp("models") / MODEL
     with warnings.catch_warnings():  # of torch's tracing
         warnings.simplefilter("ignore")
         source, made = write_qwen(request.param, folder)

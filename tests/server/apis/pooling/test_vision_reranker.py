@@ -46,7 +46,7 @@ def served(request, tmp_path_factory):
     from transformers import AutoModelForImageTextToText
 
     family = request.param
-    folder, model = tmp_path_factory.mktemp("seeing"), tmp_path_factory.mktemp("models") / MODEL
+    folder, model = tmp_path_factory.mktemp("vision"), tmp_path_factory.mktemp("models") / MODEL
     with warnings.catch_warnings():  # of torch's tracing
         warnings.simplefilter("ignore")
         source, made = write_qwen(family, folder)
