@@ -65,7 +65,7 @@ class EngineOptions:
         return [each for each in found if self.names is None or each.name in self.names]
 
     def source(self) -> ModelSource:
-        """Where the engine host finds its models, and how it builds them."""
+        """The repository in which the engine host finds its models, and how it builds them."""
         modules = [LoraModule(name, path) for name, path in (self.adapters or {}).items()]
         return ModelSource(
             self.models,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import sqlite3
+from functools import cache
 from uuid import uuid4
 
 LEASE_S = 30.0
@@ -50,6 +51,7 @@ def add_functions(db: sqlite3.Connection) -> None:
     db.create_function("has_ended", 1, has_ended)
 
 
+@cache
 def _process_space() -> str:
     """Where this process's id is valid: a container has ids of its own."""
     try:

@@ -90,7 +90,7 @@ class Scanned:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a host has its models from: a model repository, and how its folders are found and loaded.
+    """The source of a host's models: a model repository, and how its folders are found and loaded.
 
     `poll_s`: look at the repository this often without being asked.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Setting:
     """
 
     pack: Path = Path("build/gpu_check")  # lowered graphs, made elsewhere where this machine cannot
-    work: Path = Path("/tmp/braid-gpu-check")  # weights: gigabytes, removed after use
+    work: Path = Path(tempfile.gettempdir()) / "braid-gpu-check"  # weights: gigabytes, removed after use
     quick: bool = False
     figures_at: Path | None = None
     figures: Figures = field(default_factory=dict)

@@ -238,7 +238,7 @@ class CallFinder:
         self._look()
 
     def _expect(self, markers: tuple[str, ...]) -> None:
-        """These are markup, even after content."""
+        """Takes these markers for markup, even after content."""
         self._due = tuple(each for each in markers if not any(open.startswith(each) for open in self._opens))
         self._look()
 

@@ -161,7 +161,7 @@ class ModelJson:
         return 0
 
     def _value(self, char: str) -> int:
-        """Where a value may begin."""
+        """Reads a character where a value may begin."""
         if char.isspace():
             self._put(_space(char))
         elif char in "\"'":
@@ -182,7 +182,7 @@ class ModelJson:
         return 1
 
     def _key(self, char: str) -> int:
-        """Where a key may begin."""
+        """Reads a character where a key may begin."""
         if char.isspace():
             self._put(_space(char))
         elif char in "\"'":
