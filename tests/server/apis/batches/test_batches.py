@@ -8,7 +8,7 @@ import codecs
 import pytest
 from batch_bodies import CHAT, create, ended, form, line, lines, results, upload
 from openai.types import Batch, FileDeleted, FileObject
-from patience import PATIENCE_S
+from patience import PATIENCE_S, until
 from scripted import HI
 
 from pipelines.base.errors import Unavailable
@@ -179,7 +179,14 @@ def test_an_unforeseen_fault_does_not_end_the_look_for_batches(batches, method, 
             raise faults.pop()
         return call(*args)
 
+    post = LineCalls.post
+
+    async def post_after_it(*args):
+        await until(lambda: not faults)  # a batch that ends sooner has no heartbeat
+        return await post(*args)
+
     monkeypatch.setattr(OfflineDatabase, method, fails_once)
+    monkeypatch.setattr(LineCalls, "post", post_after_it)
 
     async def scenario(client):
         return [await ended(client, (await create(client, lines(line("a")))).json["id"]) for _ in range(2)]
