@@ -133,7 +133,8 @@ class Builder:
 
     def library(self, engine: Engine | None, into: Path) -> Path:
         """Make a library and its note.  Raises CompileError, and OSError where nothing can be written."""
-        units, linked = [*self._kernels()], []
+        units = [*self._kernels()]
+        linked: list[str] = []
         if engine is not None:
             unit, linked = _operator(engine, self.folder)
             units.append(unit)
