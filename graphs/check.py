@@ -232,7 +232,9 @@ class _Checker:
         try:
             graph = None if self.graphs is None else self.graphs(name)
         except GraphError as error:
-            problems = "; ".join(f"{each.source}:{each.line}: {each.message}" for each in error.problems)
+            problems = "; ".join(
+                f"{problem.source}:{problem.line}: {problem.message}" for problem in error.problems
+            )
             self.document.add(at, f"the graph `{name}` has problems of its own: {problems}")
             raise _Unresolved from None
         if graph is None:

@@ -20,9 +20,9 @@ def accepts(want: Any, have: Any) -> bool:
     if want is Any or have is Any or want == have:
         return True
     if typing.get_origin(have) in _UNIONS:
-        return all(accepts(want, each) for each in typing.get_args(have))
+        return all(accepts(want, kind) for kind in typing.get_args(have))
     if typing.get_origin(want) in _UNIONS:
-        return any(accepts(each, have) for each in typing.get_args(want))
+        return any(accepts(kind, have) for kind in typing.get_args(want))
     if hasattr(have, "__supertype__"):  # NewType: a name for a plainer type
         return accepts(want, have.__supertype__)
     wanted, had = typing.get_origin(want) or want, typing.get_origin(have) or have
@@ -36,17 +36,17 @@ def accepts(want: Any, have: Any) -> bool:
 
 def _arguments(have: Any, generic: type) -> tuple[Any, ...]:
     """The type arguments with which `have` is a `generic`; () where they are not declared."""
-    base, given = typing.get_origin(have) or have, typing.get_args(have)
+    base, arguments = typing.get_origin(have) or have, typing.get_args(have)
     if base is generic:
-        return given
-    known = dict(zip(getattr(base, "__parameters__", ()), given, strict=False))
+        return arguments
+    known = dict(zip(getattr(base, "__parameters__", ()), arguments, strict=False))
     for parent in getattr(base, "__orig_bases__", ()):
         origin = typing.get_origin(parent)
         if isinstance(origin, type) and issubclass(origin, generic):
             if free := parent.__parameters__:
-                parent = parent[tuple(known.get(each, Any) for each in free)]
+                parent = parent[tuple(known.get(parameter, Any) for parameter in free)]
             return _arguments(parent, generic)
-    return given
+    return arguments
 
 
 def fields(kind: Any) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ def fields(kind: Any) -> Mapping[str, Any]:
     if not isinstance(kind, type):
         return {}
     if dataclasses.is_dataclass(kind):
-        names = [each.name for each in dataclasses.fields(kind)]
+        names = [field.name for field in dataclasses.fields(kind)]
     else:
         marks = ("model_fields", "__struct_fields__", "_fields")  # pydantic, msgspec, named tuple
         names = list(next((getattr(kind, mark) for mark in marks if hasattr(kind, mark)), ()))

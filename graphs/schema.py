@@ -29,8 +29,8 @@ def schema(node_types: Mapping[str, type[Node]], tasks: Mapping[str, Task]) -> d
     definitions: dict[str, Any] = {"source": SOURCE}
     for name, node_type in classes.items():
         definitions.update(_definitions(name, node_type))
-    definitions["lines"] = _lines([name for name, each in classes.items() if each.place != "step"])
-    definitions["body"] = _lines([name for name, each in classes.items() if each.place == "step"])
+    definitions["lines"] = _lines([name for name, node_type in classes.items() if node_type.place != "step"])
+    definitions["body"] = _lines([name for name, node_type in classes.items() if node_type.place == "step"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Braid graph",
@@ -68,10 +68,12 @@ def _lines(types: list[str]) -> dict[str, Any]:
 
 def _definitions(name: str, node_type: type[Node]) -> dict[str, Any]:
     """The line of one node type, and the nested models of its settings under names of their own."""
-    made = node_type.Config.model_json_schema(ref_template=f"#/$defs/type.{name}.{{model}}")
-    nested = {f"type.{name}.{model}": each for model, each in made.pop("$defs", {}).items()}
-    settings = made.get("properties", {})
-    required = ["type", *made.get("required", ())]
+    settings_schema = node_type.Config.model_json_schema(ref_template=f"#/$defs/type.{name}.{{model}}")
+    nested = {
+        f"type.{name}.{model}": definition for model, definition in settings_schema.pop("$defs", {}).items()
+    }
+    settings = settings_schema.get("properties", {})
+    required = ["type", *settings_schema.get("required", ())]
     properties: dict[str, Any] = {
         "type": {"const": name, "description": _first_paragraph(node_type)},
         "from": _from(node_type),

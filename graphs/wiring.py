@@ -66,18 +66,18 @@ class Wire:
         named = self._named(written, ports)
         if named is None:
             return {}
-        found = {port: self._resolve(ref, self._at(written, port)) for port, ref in named.items()}
+        resolved = {port: self._resolve(ref, self._at(written, port)) for port, ref in named.items()}
         if ports is None:
             return {}
         meant = set()
-        for port in [port for port in found if port not in ports]:
+        for port in [port for port in resolved if port not in ports]:
             message = f"`{self.type_name}` has no input `{port}`{hint(port, ports, 'inputs')}"
             self.document.add(self._at(written, port), message)
             meant.add(nearest(port, ports))
         return {
             port: source
             for port, wanted in ports.items()
-            if port not in meant and (source := self._source(port, wanted, found, self._at(written, port)))
+            if port not in meant and (source := self._source(port, wanted, resolved, self._at(written, port)))
         }
 
     def _named(self, written: Any, ports: Ports | None) -> Mapping[str, Any] | None:
@@ -104,20 +104,20 @@ class Wire:
         return (*self.path, "from", port) if isinstance(written, dict) else (*self.path, "from")
 
     def _source(
-        self, name: str, port: Port, found: Mapping[str, tuple[Source, Any] | None], at: KeyPath
+        self, name: str, port: Port, resolved: Mapping[str, tuple[Source, Any] | None], at: KeyPath
     ) -> Source | None:
         """The source of one input: what `from` names, else the root of its name, else None."""
-        if name not in found and name in self.scope.roots:
+        if name not in resolved and name in self.scope.roots:
             return self._fitting(name, port.type, Source(name), self.scope.roots[name], self.path)
-        if name not in found:
+        if name not in resolved:
             if not port.optional:
                 self._missing(name, port.type)
             return None
-        given = found[name]
-        if given is None:
+        fed = resolved[name]
+        if fed is None:
             self._meant(port.type)
             return None
-        return self._fitting(name, port.type, *given, at)
+        return self._fitting(name, port.type, *fed, at)
 
     def _fitting(self, port: str, want: Any, source: Source, have: Any, at: KeyPath) -> Source | None:
         if accepts(want, have):

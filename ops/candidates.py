@@ -45,11 +45,11 @@ def column_maxima(row: Floats, width: int) -> Floats:
     faster still when the row was read just before.
     """
     whole = len(row) // width * width
-    found: Floats = row[:whole].reshape(-1, width).max(axis=0)
+    maxima: Floats = row[:whole].reshape(-1, width).max(axis=0)
     if whole < len(row):
-        rest = found[: len(row) - whole]
+        rest = maxima[: len(row) - whole]
         np.maximum(rest, row[whole:], out=rest)
-    return found
+    return maxima
 
 
 def entries_at_least(row: Floats, columns: Floats, floor: float) -> tuple[Index, Floats]:

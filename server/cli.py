@@ -110,7 +110,7 @@ def serve(
     if models and models.suffix == ".json":
         _check_config(models)
     _check_modules(lora_modules)
-    given = {
+    options = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,
         "BRAID_GRPC_PORT": grpc_port,
@@ -128,7 +128,7 @@ def serve(
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": otlp_traces_endpoint,
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
-    become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)
+    become_gunicorn({name: str(value) for name, value in options.items() if value is not None}, gunicorn)
 
 
 def _check_modules(modules: tuple[str, ...]) -> None:

@@ -90,7 +90,7 @@ async def run_alone(
         private.remove()
     shutil.rmtree(folder)
     if batch.errors is not None:
-        raise InvalidInput("\n".join(_text(each) for each in batch.errors.data))
+        raise InvalidInput("\n".join(_text(problem) for problem in batch.errors.data))
     return _progress(batch)
 
 
@@ -147,9 +147,9 @@ def _with_model(line: bytes, model: str) -> bytes:
 
 def _write(store: OfflineStore, batch: Batch, output_file: Path) -> None:
     """All results in the order of the input, as one file."""
-    made = [store.folder.file(each) for each in (batch.output_file_id, batch.error_file_id) if each]
-    heads = [iter(_results(each)) for each in made]
-    waiting = [next(each, None) for each in heads]
+    paths = [store.folder.file(file_id) for file_id in (batch.output_file_id, batch.error_file_id) if file_id]
+    heads = [iter(_results(path)) for path in paths]
+    waiting = [next(lines, None) for lines in heads]
     part = output_file.with_name(output_file.name + ".part")
     with part.open("wb") as out:
         for _, line in read_lines(store.folder.file(batch.input_file_id), store.lines.max_line_bytes):

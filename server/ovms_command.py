@@ -116,85 +116,85 @@ def _declared(command: Command) -> Command:
 @click.option("--add_to_config", is_flag=True, help="Add --model_name to --config_path, and exit.")
 @click.option("--remove_from_config", is_flag=True, help="Remove --model_name from --config_path, and exit.")
 @_declared
-def ovms(**given: Any) -> None:
+def ovms(**flags: Any) -> None:
     """Serve with the flags of OpenVINO Model Server."""
     from server import ovms_config
 
-    _refuse(given)
+    _refuse(flags)
     try:
-        if given["list_models"]:
-            click.echo("".join(f"{name}\n" for name in ovms_config.list_models(_repository(given))), nl=False)
-        elif given["add_to_config"]:
-            ovms_config.add(_config(given), _name(given), _added_path(given), _model_options(given))
-            click.echo(f"Config updated: {given['config_path']}")
-        elif given["remove_from_config"]:
-            ovms_config.remove(_config(given), _name(given))
-            click.echo(f"Config updated: {given['config_path']}")
+        if flags["list_models"]:
+            click.echo("".join(f"{name}\n" for name in ovms_config.list_models(_repository(flags))), nl=False)
+        elif flags["add_to_config"]:
+            ovms_config.add(_config(flags), _name(flags), _added_path(flags), _model_options(flags))
+            click.echo(f"Config updated: {flags['config_path']}")
+        elif flags["remove_from_config"]:
+            ovms_config.remove(_config(flags), _name(flags))
+            click.echo(f"Config updated: {flags['config_path']}")
         else:
-            _serve(given)
+            _serve(flags)
     except (ValueError, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
-    if given["pull"]:
+def _refuse(flags: Mapping[str, Any]) -> None:
+    if flags["pull"]:
         raise click.UsageError(PULL)
-    if given["configure"]:
+    if flags["configure"]:
         raise click.UsageError(CONFIGURE)
     for name, why in REFUSED.items():
-        if given[name] is not None:
+        if flags[name] is not None:
             raise click.UsageError(f"--{name}: {why}")
-    if given["allow_credentials"]:
+    if flags["allow_credentials"]:
         raise click.UsageError("--allow_credentials: keys are sent in headers, not in cookies; delete it")
-    if given["allowed_media_domains"] == "all":
+    if flags["allowed_media_domains"] == "all":
         raise click.UsageError("--allowed_media_domains: name each host; images of all hosts are not fetched")
-    if given["grpc_bind_address"] not in (None, given["rest_bind_address"]):
+    if flags["grpc_bind_address"] not in (None, flags["rest_bind_address"]):
         raise click.UsageError(
             "--grpc_bind_address: gRPC is served at the address of HTTP, --rest_bind_address"
         )
 
 
-def _serve(given: Mapping[str, Any]) -> None:
+def _serve(flags: Mapping[str, Any]) -> None:
     """Replace this process by the server."""
-    if not given["port"] and not given["rest_port"]:
+    if not flags["port"] and not flags["rest_port"]:
         raise click.UsageError("port and rest_port cannot both be unset")
-    models = _models(given)
+    models = _models(flags)
     for name, why in NOTED.items():
-        if given[name] is not None:
+        if flags[name] is not None:
             click.echo(f"--{name} changes nothing here: {why}", err=True)
-    become_gunicorn(settings_of(given, models), ())
+    become_gunicorn(settings_of(flags, models), ())
 
 
-def settings_of(given: Mapping[str, Any], models: Path) -> dict[str, str]:
+def settings_of(flags: Mapping[str, Any], models: Path) -> dict[str, str]:
     """The environment of a server with these flags.  Raises UsageError for a setting that is missing here."""
     from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_file
     from pipelines.repository.ovms.config_schema import ServerConfig
     from server.base.settings import PREFIX, Settings
 
-    poll, idle = given["file_system_poll_wait_seconds"], given["idle_unload_timeout_seconds"]
+    poll, idle = flags["file_system_poll_wait_seconds"], flags["idle_unload_timeout_seconds"]
     if idle is None and models.suffix == CONFIG_SUFFIX:
         idle = read_file(models, ServerConfig).idle_unload_timeout_seconds
-    workers = given["rest_workers"]
-    made = {
+    workers = flags["rest_workers"]
+    values = {
         "models": models,
-        "host": given["rest_bind_address"],
-        "port": given["rest_port"],
-        "grpc_port": given["port"] or None,
+        "host": flags["rest_bind_address"],
+        "port": flags["rest_port"],
+        "grpc_port": flags["port"] or None,
         "workers": workers and min(workers, os.cpu_count() or 1),
         "poll_models": POLL_S if poll is None else poll,
         "idle_unload_s": idle,
-        "api_keys": _key(given["api_key_file"]),
-        "cors_origins": given["allowed_origins"],
-        "allowed_media_domains": given["allowed_media_domains"],
-        "allowed_local_media_path": given["allowed_local_media_path"],
-        "log_level": LEVELS[given["log_level"].upper()],
+        "api_keys": _key(flags["api_key_file"]),
+        "cors_origins": flags["allowed_origins"],
+        "allowed_media_domains": flags["allowed_media_domains"],
+        "allowed_local_media_path": flags["allowed_local_media_path"],
+        "log_level": LEVELS[flags["log_level"].upper()],
     }
-    flags = {"grpc_port": "port", "poll_models": "file_system_poll_wait_seconds",
-             "idle_unload_s": "idle_unload_timeout_seconds"}  # fmt: skip
-    for name, flag in flags.items():
-        if given[flag] and name not in Settings.model_fields:
+    flag_names = {"grpc_port": "port", "poll_models": "file_system_poll_wait_seconds",
+                  "idle_unload_s": "idle_unload_timeout_seconds"}  # fmt: skip
+    for name, flag in flag_names.items():
+        if flags[flag] and name not in Settings.model_fields:
             raise click.UsageError(f"--{flag}: this version of Braid cannot do it; leave it out")
-    return {f"{PREFIX}{name.upper()}": str(value) for name, value in made.items()
+    return {f"{PREFIX}{name.upper()}": str(value) for name, value in values.items()
             if value is not None and name in Settings.model_fields}  # fmt: skip
 
 
@@ -207,21 +207,21 @@ def _key(file: Path | None) -> str | None:
     return lines[0].strip()
 
 
-def _models(given: Mapping[str, Any]) -> Path:
+def _models(flags: Mapping[str, Any]) -> Path:
     """What is served: a config.json, or one that is written for the only model."""
     from pipelines.repository.ovms.config_file import read_config
     from server import ovms_config
 
-    name, path = given["model_name"], given["model_path"]
-    config: Path | None = given["config_path"]
-    repository = given["model_repository_path"]
+    name, path = flags["model_name"], flags["model_path"]
+    config: Path | None = flags["config_path"]
+    repository = flags["model_repository_path"]
     if config is None and name is None and repository is not None and (repository / "config.json").is_file():
         config = repository / "config.json"
     if (config is None) == (name is None) or (name is None) != (path is None):
         raise click.UsageError("Use config_path or model_path with model_name")
     if config is None:
-        return ovms_config.write_temporary(name, path.resolve(), _model_options(given))
-    if stray := [option for option in MODEL_OPTIONS if given[option] is not None]:
+        return ovms_config.write_temporary(name, path.resolve(), _model_options(flags))
+    if stray := [option for option in MODEL_OPTIONS if flags[option] is not None]:
         raise click.UsageError(
             f"--{stray[0]} goes with --model_name; with --config_path it stands in the file"
         )
@@ -229,9 +229,9 @@ def _models(given: Mapping[str, Any]) -> Path:
     return config
 
 
-def _model_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def _model_options(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The flags of one model as keys of config.json."""
-    options = {name: given[name] for name in MODEL_OPTIONS if given[name] is not None}
+    options = {name: flags[name] for name in MODEL_OPTIONS if flags[name] is not None}
     for name in JSON_OPTIONS:
         if name in options and options[name].lstrip().startswith("{"):
             try:
@@ -249,28 +249,28 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _name(given: Mapping[str, Any]) -> str:
-    name = given["model_name"]
+def _name(flags: Mapping[str, Any]) -> str:
+    name = flags["model_name"]
     if not name:
         raise click.UsageError("--model_name is missing")
     return str(name)
 
 
-def _config(given: Mapping[str, Any]) -> Path:
-    path: Path | None = given["config_path"]
+def _config(flags: Mapping[str, Any]) -> Path:
+    path: Path | None = flags["config_path"]
     if path is None:
         raise click.UsageError("--config_path is missing")
     return path / "config.json" if path.is_dir() else path
 
 
-def _repository(given: Mapping[str, Any]) -> Path:
-    path: Path | None = given["model_repository_path"]
+def _repository(flags: Mapping[str, Any]) -> Path:
+    path: Path | None = flags["model_repository_path"]
     if path is None or not path.is_dir():
         raise click.UsageError("--model_repository_path must name a folder of models")
     return path
 
 
-def _added_path(given: Mapping[str, Any]) -> Path:
+def _added_path(flags: Mapping[str, Any]) -> Path:
     """The base_path of an added model."""
-    path: Path | None = given["model_path"]
-    return path if path is not None else _repository(given).resolve() / _name(given)
+    path: Path | None = flags["model_path"]
+    return path if path is not None else _repository(flags).resolve() / _name(flags)

@@ -130,9 +130,9 @@ def read_load() -> dict[str, float]:
     return {name: max(values) if name == "cache_use" else sum(values) for name, values in found.items()}
 
 
-def app(given: dict[str, str]) -> Application:
-    """The application, by `given` `Arguments` and the settings in the environment."""
-    arguments, settings = Arguments.model_validate(given), read_settings()
+def app(application_args: dict[str, str]) -> Application:
+    """The application: `application_args` holds its `Arguments`, the environment its settings."""
+    arguments, settings = Arguments.model_validate(application_args), read_settings()
     check(settings)
     deployment = serve.deployment(
         serve.ingress()(Replica),

@@ -30,11 +30,11 @@ class SessionRouter(ConsistentHashRouter):  # type: ignore[misc]  # ray is not i
     ) -> list[list[Any]]:
         """Ranks of one replica each, in the order of the hash; all of them where no engine runs."""
         named = _named(pending_request)
-        owners = [each for each in candidate_replicas if each.replica_id.unique_id == named]
+        owners = [replica for replica in candidate_replicas if replica.replica_id.unique_id == named]
         if owners:
             return [owners]
         ranks = await super().choose_replicas(candidate_replicas, pending_request)
-        able = [rank for rank in ranks if all(each.routing_stats.get(READY, True) for each in rank)]
+        able = [rank for rank in ranks if all(replica.routing_stats.get(READY, True) for replica in rank)]
         able = able or ranks
         first = sent_before(_session(pending_request))[0] % max(1, len(able))
         return [*able[first:], *able[:first]]

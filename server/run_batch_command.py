@@ -42,8 +42,8 @@ def run_batch(
     from server.base.settings import SettingsError, read_settings
     from server.offline_batch import InvalidInput, Progress, run_alone
 
-    given = {"BRAID_MODELS": models, "BRAID_DEVICE": device}
-    os.environ.update({name: str(value) for name, value in given.items() if value is not None})
+    environment = {"BRAID_MODELS": models, "BRAID_DEVICE": device}
+    os.environ.update({name: str(value) for name, value in environment.items() if value is not None})
     os.environ.setdefault("BRAID_LOG_LEVEL", "warning")
     try:
         settings = read_settings()

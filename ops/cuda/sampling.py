@@ -139,12 +139,12 @@ class CudaSamplingOps:
             return gather_logprobs(self.fetch(logits, rows), np.arange(num), tokens, k)
         kinds = [(num, np.float32), (num, np.int64), (num * k, np.int64), (num * k, np.float32)]
         layout = layout_of(kinds)
-        found = self._buffer("logprobs", layout.num_bytes, np.uint8)
+        buffer = self._buffer("logprobs", layout.num_bytes, np.uint8)
         if num:
             sent = self._send([_rows(logits, rows), _ids(tokens, vocab)])
             numbers = np.int32(vocab), *sent, np.int32(k)
-            self._device.launch("gather_logprobs", num, ROW_THREADS, logits, *numbers, *layout.split(found))
-        parts = layout.split(self._device.download(found))
+            self._device.launch("gather_logprobs", num, ROW_THREADS, logits, *numbers, *layout.split(buffer))
+        parts = layout.split(self._device.download(buffer))
         chosen, ranks, ids, top = (
             np.zeros(count, dtype) if part is None else part
             for part, (count, dtype) in zip(parts, kinds, strict=True)
@@ -180,9 +180,9 @@ class CudaSamplingOps:
         slots = np.where(temperature > 0, NO_BINS, GREEDY).astype(np.int32)
         num_slots = int(np.count_nonzero(limited))
         slots[limited] = np.arange(num_slots)
-        few = [np.ascontiguousarray(one, np.float32) for one in (temperature, min_p, top_p)]
+        few = [np.ascontiguousarray(numbers, np.float32) for numbers in (temperature, min_p, top_p)]
         most = np.clip(top_k, 1, MAX_INT).astype(np.int32)
-        words = [np.ascontiguousarray(one, np.uint64) for one in (keys, counters)]
+        words = [np.ascontiguousarray(numbers, np.uint64) for numbers in (keys, counters)]
         at, heat, least, share, count, *key = self._send([slots, *few, most, *words])
         bins = self._clear_bins(num_slots)
         masses = self._buffer("chunk_masses", num_rows * _num_chunks(vocab), np.uint64)

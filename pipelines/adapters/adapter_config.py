@@ -71,7 +71,7 @@ class AdapterConfig(BaseModel):
         if isinstance(targets, str):
             is_named = re.fullmatch(targets, module) is not None
             return is_named if targets != "all-linear" else end_name(module) is None
-        return any(module == one or module.endswith(f".{one}") for one in targets)
+        return any(module == target or module.endswith(f".{target}") for target in targets)
 
 
 def read_adapter_config(folder: Path) -> AdapterConfig:
@@ -99,7 +99,7 @@ def _refuse(config: AdapterConfig, fields: dict[str, Any]) -> None:
             raise AdapterError(
                 f"{CONFIG}: {name} is not supported: {reason}; merge it into the model instead"
             )
-    other = next((each for each in config.modules_to_save or () if end_name(each) is None), None)
+    other = next((module for module in config.modules_to_save or () if end_name(module) is None), None)
     if other is not None:
         raise AdapterError(
             f"{CONFIG}: modules_to_save names {other}; only {' and '.join(ENDS)} are replaced: merge it into "

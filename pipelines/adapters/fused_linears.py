@@ -26,17 +26,17 @@ def fuse(read: Mapping[str, LoraFactors], linears: Mapping[str, LinearShape]) ->
 def _side_by_side(linear: str, parts: list[LoraFactors | None], shape: LinearShape) -> LoraFactors:
     """One linear layer of which each part has its own rows of the output."""
     sizes = _sizes(linear, [None if part is None else len(part.b) for part in parts], shape.size_out)
-    given = [part for part in parts if part is not None]
-    if any(part.a.shape[1] != shape.size_in for part in given):
+    present = [part for part in parts if part is not None]
+    if any(part.a.shape[1] != shape.size_in for part in present):
         raise AdapterError(f"{linear} reads {shape.size_in} numbers, its parts in the adapter others")
-    b = np.zeros((shape.size_out, sum(len(part.a) for part in given)), np.float32)
+    b = np.zeros((shape.size_out, sum(len(part.a) for part in present)), np.float32)
     row = column = 0
     for size, part in zip(sizes, parts, strict=True):
         if part is not None:
             b[row : row + size, column : column + len(part.a)] = part.b
             column += len(part.a)
         row += size
-    return LoraFactors(np.concatenate([part.a for part in given]), b)
+    return LoraFactors(np.concatenate([part.a for part in present]), b)
 
 
 def _sizes(linear: str, sizes: list[int | None], total: int) -> list[int]:

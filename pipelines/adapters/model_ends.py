@@ -49,7 +49,7 @@ def read_ends(
     """The ends that an adapter changes, which the model has; `read_sum` reads a low-rank sum from the name of
     its module and of its two tensors.  Raises `AdapterError`.
     """
-    replaced = {end_name(each) for each in config.modules_to_save or ()}
+    replaced = {end_name(module) for module in config.modules_to_save or ()}
     read = {}
     for end in ENDS:
         names = sorted(name for name in tensors if end_of(name) == end)
@@ -83,9 +83,11 @@ def _read_end(
     if not is_replaced:
         return read_sum(module, kinds[wanted[0]], kinds[wanted[1]])
     matrix = tensors[kinds[WHOLE]]  # float32[vocabulary, width]
-    one = np.eye(matrix.shape[1], dtype=np.float32)
+    identity = np.eye(matrix.shape[1], dtype=np.float32)
     return (
-        LoraFactors(one, matrix, replaces=True) if end == HEAD else LoraFactors(matrix.T, one, replaces=True)
+        LoraFactors(identity, matrix, replaces=True)
+        if end == HEAD
+        else LoraFactors(matrix.T, identity, replaces=True)
     )
 
 

@@ -36,7 +36,7 @@ def adapter_folders(folder: Path) -> list[Path]:
 
 def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
     """What the adapters of these folders change, as q_proj; one that cannot be read changes nothing."""
-    found: set[str] = set()
+    targets: set[str] = set()
     for folder in folders:
         if not (folder / WEIGHTS).is_file():
             continue
@@ -46,9 +46,9 @@ def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
         except (OSError, SafetensorError):
             continue
         modules = [match[1] for name in names if (match := MODULE.fullmatch(name))]
-        found |= {last_name(linear) for module in modules if (linear := linear_name(module))}
-        found |= {end for name in names if (end := end_of(name))}
-    return frozenset(found)
+        targets |= {last_name(linear) for module in modules if (linear := linear_name(module))}
+        targets |= {end for name in names if (end := end_of(name))}
+    return frozenset(targets)
 
 
 def read_adapter(folder: Path, linears: Mapping[str, LinearShape], max_rank: int) -> AdapterWeights:
@@ -66,7 +66,7 @@ def read_adapter(folder: Path, linears: Mapping[str, LinearShape], max_rank: int
     fitting = fuse(read, linears)
     for linear, lora in (fitting | ends).items():
         _check_fits(linear, lora, linears)
-    return AdapterWeights(max((len(each.a) for each in fitting.values()), default=0), fitting | ends)
+    return AdapterWeights(max((len(factors.a) for factors in fitting.values()), default=0), fitting | ends)
 
 
 def _read_tensors(file: Path, linears: Mapping[str, LinearShape], max_rank: int) -> Tensors:
@@ -103,14 +103,14 @@ def _modules(names: Iterable[str]) -> dict[str, str]:
     modules: dict[str, str] = {}
     tensors = sorted(names)  # files have no order: the fault that is named is always the same
     for name in tensors:
-        found = MODULE.fullmatch(name)
-        linear = None if found is None else linear_name(found[1])
-        if found is None or linear is None:
+        match = MODULE.fullmatch(name)
+        linear = None if match is None else linear_name(match[1])
+        if match is None or linear is None:
             raise AdapterError(
                 f"tensor {name} belongs to no product in a layer of text and to no end of the model, and only"
                 " those are adapted"
             )
-        begin, side = name.rsplit("lora_", 1)[0], found[2]
+        begin, side = name.rsplit("lora_", 1)[0], match[2]
         other = f"{begin}lora_{'B' if side == 'A' else 'A'}.weight"
         if other not in tensors:
             raise AdapterError(f"tensor {other} is missing beside {name}")
@@ -132,7 +132,7 @@ def _check_complete(
             )
     linear, begin = next(iter(modules.items()), ("", "model.."))
     before = begin.removeprefix("base_model.model.")[: -len(linear) - 1]
-    for linear in (each for each in linears if each not in ENDS):
+    for linear in (name for name in linears if name not in ENDS):
         names = {linear, *parts_of(linear)}
         if names.isdisjoint(modules) and config.names(before + linear):
             raise AdapterError(f"{linear} has no tensors, but target_modules names it")

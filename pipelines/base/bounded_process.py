@@ -32,8 +32,8 @@ def main(outcome: Callable[[Any], Any], max_memory_bytes: int) -> None:
         job = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, job["limit_s"])
         began_s = time.process_time()
-        found = outcome(job["job"])
-        done = {"outcome": found, "took_s": time.process_time() - began_s}
+        result = outcome(job["job"])
+        done = {"outcome": result, "took_s": time.process_time() - began_s}
         written = json.dumps(done).encode() + b"\n"
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(written)

@@ -84,8 +84,8 @@ class BoundedProcess:
         self._waits_s = 0.0
         if not line.endswith(b"\n"):
             return None
-        found = json.loads(line)
-        return JobOutcome(found["outcome"], found["took_s"])
+        reply = json.loads(line)
+        return JobOutcome(reply["outcome"], reply["took_s"])
 
     def _line(self, ends_s: float) -> bytes:
         assert self._process.stdout is not None
@@ -144,18 +144,18 @@ class BoundedProcesses:
         try:
             process = self._idle.pop() if self._idle else BoundedProcess(self._module, self._max_memory_bytes)
             try:
-                found = process.outcome(job, limit_s)
+                result = process.outcome(job, limit_s)
             except TimeoutError as error:
                 process.kill()
                 raise OutOfTime(limit_s) from error
             except BaseException:
                 process.kill()  # an outcome that comes later would be taken for that of another job
                 raise
-            if found is None:
+            if result is None:
                 is_late = process.end() == -signal.SIGPROF
                 raise OutOfTime(limit_s) if is_late else OutOfBounds("it took more memory than it may take")
             self._idle.append(process)
-            return found
+            return result
         finally:
             self._free.release()
 

@@ -18,13 +18,13 @@ def code_digest(*modules: str) -> str:
     The modules are named and not imported.  Raises ModuleNotFoundError for one that is not there: a key
     without it would find what other code has made.
     """
-    found = hashlib.blake2b(digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
     for module in modules:
         for file in _sources(module):
             content = file.read_bytes()
-            found.update(f"{module} {file.name} {len(content)} ".encode())
-            found.update(content)
-    return found.hexdigest()
+            digest.update(f"{module} {file.name} {len(content)} ".encode())
+            digest.update(content)
+    return digest.hexdigest()
 
 
 def _sources(module: str) -> Iterator[Path]:

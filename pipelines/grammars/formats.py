@@ -67,19 +67,19 @@ def _structural_tag(constraint: Constraint) -> Format:
 
 def _legacy(value: Format, where: str) -> Format:
     structures, triggers = value.get("structures"), value.get("triggers")
-    if not isinstance(structures, list) or not all(isinstance(one, dict) for one in structures):
+    if not isinstance(structures, list) or not all(isinstance(structure, dict) for structure in structures):
         raise RequestError("structures must be a list of objects", where)
     tags = [
         {
             "type": "tag",
-            "begin": one.get("begin"),
+            "begin": structure.get("begin"),
             "content": {
                 "type": "json_schema",
-                "json_schema": one.get("schema", one.get("structural_tag_schema")),
+                "json_schema": structure.get("schema", structure.get("structural_tag_schema")),
             },
-            "end": one.get("end"),
+            "end": structure.get("end"),
         }
-        for one in structures
+        for structure in structures
     ]
     return {"type": "triggered_tags", "triggers": triggers, "tags": tags}
 

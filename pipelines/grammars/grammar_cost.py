@@ -40,13 +40,13 @@ def check_cost(grammar: str) -> bool:
     grammars = json.loads(grammar)["grammars"] if grammar.startswith("{") else [{"lark_grammar": grammar}]
     rules: Rules = {}
     cheap = True
-    for number, each in enumerate(grammars):
-        name = f"@{each.get('name', number)}"
-        if "json_schema" in each:
-            schema_rules(each["json_schema"], rules, name)
-            cheap = _is_cheap_schema(each["json_schema"]) and cheap
+    for number, part in enumerate(grammars):
+        name = f"@{part.get('name', number)}"
+        if "json_schema" in part:
+            schema_rules(part["json_schema"], rules, name)
+            cheap = _is_cheap_schema(part["json_schema"]) and cheap
         else:
-            cheap = _read_lark(each, rules, name) and cheap
+            cheap = _read_lark(part, rules, name) and cheap
     _check_words(rules, f"@{grammars[0].get('name', 0)}")
     return cheap and sum(len(items) for some in rules.values() for items in some) <= CHEAP_ITEMS
 
@@ -79,17 +79,17 @@ def _check_words(rules: Rules, start: str) -> None:
 
 def _is_cheap_schema(schema: Any) -> bool:
     objects = list(_objects(schema))
-    joined = [each["allOf"] for each in objects if isinstance(each.get("allOf"), list)]
+    joined = [schema["allOf"] for schema in objects if isinstance(schema.get("allOf"), list)]
     num_joined = sum(len(some) for some in joined if len(some) > 1)
-    if num_joined and any(word in each for each in objects for word in PATTERNED):
+    if num_joined and any(word in schema for schema in objects for word in PATTERNED):
         return False
-    divisors = [each.get("multipleOf") for each in objects]
-    properties = [each.get("properties") for each in objects]
+    divisors = [schema.get("multipleOf") for schema in objects]
+    properties = [schema.get("properties") for schema in objects]
     return (
         num_joined <= CHEAP_JOINED
         and all(len(some) <= CHEAP_PROPERTIES for some in properties if isinstance(some, dict))
         and sum(map(_digits, filter(None, divisors))) <= CHEAP_DIVISORS
-        and all(str(each.get("$ref", "#")).startswith("#") for each in objects)
+        and all(str(schema.get("$ref", "#")).startswith("#") for schema in objects)
     )
 
 

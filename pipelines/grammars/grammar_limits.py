@@ -43,12 +43,12 @@ def check_schema(schema: dict[str, Any]) -> None:
     if depth > MAX_SCHEMA_DEPTH:
         raise BoundError(f"the JSON schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
     objects = list(_objects(schema))
-    targets = {each["$ref"] for each in objects if isinstance(each.get("$ref"), str)}
+    targets = {part["$ref"] for part in objects if isinstance(part.get("$ref"), str)}
     places = [None if target == "#" else target_of(schema, target) for target in targets]
     if sum(depth if place is None else _depth(place) for place in places) > MAX_LEVELS:
         raise BoundError(f"the references of the JSON schema lead through more than {MAX_LEVELS} levels")
-    for each in objects:
-        divisor = each.get("multipleOf")
+    for part in objects:
+        divisor = part.get("multipleOf")
         if isinstance(divisor, int | float):
             _check_divisor(format(divisor, "f") if isinstance(divisor, float) else str(divisor))
 

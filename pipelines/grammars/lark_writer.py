@@ -141,8 +141,8 @@ def leading_texts(node: Any) -> list[str]:
         return [node["begin"]] if node["begin"] else []
     elements = node.get("elements")
     if kind == "or" and isinstance(elements, list) and elements:
-        each = [leading_texts(element) for element in elements]
-        return [text for texts in each for text in texts] if all(each) else []
+        beginnings = [leading_texts(element) for element in elements]
+        return [text for texts in beginnings for text in texts] if all(beginnings) else []
     if kind == "sequence" and isinstance(elements, list) and elements:
         return leading_texts(elements[0])
     return []

@@ -33,10 +33,10 @@ def normal_schema(schema: Schema, *, closes: bool = False) -> Schema:
     BoundError for a schema that is nested too deeply.
     """
     writer = _SchemaWriter(schema, NO_GRAMMAR, closes)
-    found = writer.whole()
+    normal = writer.whole()
     if writer.left_out:
         raise SchemaError(_refusal(writer.left_out))
-    return found
+    return normal
 
 
 def loose_schema(schema: Schema) -> tuple[Schema, set[str]]:
@@ -97,9 +97,9 @@ class _SchemaWriter:
         if id(value) in self._written:
             self._name(value)
         else:
-            found: Schema = {}
-            self._written[id(value)] = value, found
-            found.update(self._object(value, depth))
+            written: Schema = {}
+            self._written[id(value)] = value, written
+            written.update(self._object(value, depth))
         return self._written[id(value)][1]
 
     def _name(self, value: Schema) -> str:

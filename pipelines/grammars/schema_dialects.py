@@ -41,11 +41,11 @@ def constraining(schema: Schema) -> Schema:
     Null is taken for an absent keyword, as serializers write it.  Values of a wrong type stay, for the
     compiler to refuse.  Raises SchemaError for a number that is not finite.
     """
-    given = {name: value for name, value in schema.items() if value is not None or name == "const"}
-    found = _telling({name: _value(name, value) for name, value in given.items() if name in KEYWORDS})
+    present = {name: value for name, value in schema.items() if value is not None or name == "const"}
+    known = _telling({name: _value(name, value) for name, value in present.items() if name in KEYWORDS})
     for change in CHANGES:
-        change(found)
-    return _telling(found)
+        change(known)
+    return _telling(known)
 
 
 def _telling(found: Schema) -> Schema:
@@ -126,21 +126,21 @@ def _one_of(found: Schema) -> None:
         found["allOf"] = [*found["allOf"], {"anyOf": branches}]
 
 
-def _property_names(found: Schema) -> None:
+def _property_names(schema: Schema) -> None:
     """A pattern or a list of names is what `patternProperties` or `properties` alone would allow."""
-    names = found.get("propertyNames")
-    if not isinstance(names, dict) or {"properties", "patternProperties"} & found.keys():
+    names = schema.get("propertyNames")
+    if not isinstance(names, dict) or {"properties", "patternProperties"} & schema.keys():
         return
-    others = found.get("additionalProperties", True)
+    others = schema.get("additionalProperties", True)
     pattern, listed = _pattern_of(names), names.get("enum")
     if pattern is not None:
-        found["patternProperties"] = {pattern: others}
+        schema["patternProperties"] = {pattern: others}
     elif isinstance(listed, list) and _says_only(names, "enum"):
-        found["properties"] = {name: others for name in listed if isinstance(name, str)}
+        schema["properties"] = {name: others for name in listed if isinstance(name, str)}
     else:
         return
-    del found["propertyNames"]
-    found["additionalProperties"] = False
+    del schema["propertyNames"]
+    schema["additionalProperties"] = False
 
 
 def _pattern_of(names: Schema) -> str | None:

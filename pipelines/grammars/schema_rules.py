@@ -26,16 +26,16 @@ def target_of(schema: Any, reference: str) -> Any:
     """What a reference into a schema names; None when it is not found."""
     if not reference.startswith("#") or (reference != "#" and not reference.startswith("#/")):
         return None
-    found = schema
+    target = schema
     for part in unquote(reference).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(key)
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
+        if isinstance(target, dict):
+            target = target.get(key)
+        elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
+            target = target[int(key)]
         else:
             return None
-    return found
+    return target
 
 
 class _SchemaReader:
@@ -73,11 +73,11 @@ class _SchemaReader:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             yield self._item(target_of(self._root, reference)), 1
-        for each in _list(schema.get("allOf")):
-            yield self._item(each), 1
+        for part in _list(schema.get("allOf")):
+            yield self._item(part), 1
         for keyword in ("anyOf", "oneOf"):
             if isinstance(schema.get(keyword), list):
-                each_of = [[(self._item(each), 1)] for each in schema[keyword]]
+                each_of = [[(self._item(part), 1)] for part in schema[keyword]]
                 yield self._choice(f"{name}.{keyword}", each_of), 1
         if isinstance(schema.get("enum"), list):
             yield self._choice(f"{name}.enum", [[(_length(value), 1)] for value in schema["enum"]]), 1
@@ -86,7 +86,9 @@ class _SchemaReader:
         elif not isinstance(reference, str):
             types = schema.get("type")
             types = [types] if isinstance(types, str) else types if isinstance(types, list) else TYPES
-            of_types = [list(self._of_type(name, one, schema)) for one in types if one in TYPES]
+            of_types = [
+                list(self._of_type(name, type_name, schema)) for type_name in types if type_name in TYPES
+            ]
             yield self._choice(f"{name}.type", of_types or [[]]), 1
 
     def _of_type(self, name: str, type_name: str, schema: dict[str, Any]) -> Iterator[Item]:

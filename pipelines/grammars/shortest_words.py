@@ -30,17 +30,17 @@ def shortest_words(rules: Rules) -> dict[str, int]:
                 uses[str(item)].append((state, name, times))
             if not needed:
                 heappush(waiting, (known, name))
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     while waiting:
         length, name = heappop(waiting)
-        if name not in found:
-            found[name] = length
+        if name not in lengths:
+            lengths[name] = length
             for state, user, times in uses[name]:
                 state[0] -= 1
                 state[1] += length * times
                 if state[0] == 0:
                     heappush(waiting, (state[1], user))
-    return found
+    return lengths
 
 
 def reachable(rules: Rules, start: str) -> set[str]:

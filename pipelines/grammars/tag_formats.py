@@ -21,20 +21,22 @@ def tag(writer: LarkWriter, node: Format, depth: int, begin: str | None = None) 
 def triggered_tags(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     triggers, tags = strings(node, "triggers"), tags_of(node)
     triggers = [
-        one for one in triggers if not any(one != other and one.startswith(other) for other in triggers)
+        trigger
+        for trigger in triggers
+        if not any(trigger != other and trigger.startswith(other) for other in triggers)
     ]
     if not triggers or not all(triggers):
         raise FormatError("triggers must be texts that are not empty")
-    for one in tags:
-        if not one["begin"].startswith(tuple(triggers)):
-            raise FormatError(f"no trigger begins the tag {one['begin'][:60]!r}")
+    for tag in tags:
+        if not tag["begin"].startswith(tuple(triggers)):
+            raise FormatError(f"no trigger begins the tag {tag['begin'][:60]!r}")
     excluded = [*writer.plain(triggers), *strings(node, "excludes")]
     parts = []
     if node.get("at_least_one", False):
-        parts.append(writer.either([writer.write(one, depth) for one in tags]))
+        parts.append(writer.either([writer.write(tag, depth) for tag in tags]))
     if not (parts and node.get("stop_after_first", False)):
         after_text = writer.named(
-            writer.either([_after(writer, one, tags, excluded, depth) for one in triggers])
+            writer.either([_after(writer, trigger, tags, excluded, depth) for trigger in triggers])
         )
         free = writer.text(excluded).text
         stops = node.get("stop_after_first", False)

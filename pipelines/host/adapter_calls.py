@@ -89,13 +89,13 @@ class AdapterCalls:
 
     def _read(self, instance: ModelInstance, node: str, adapter: RegisteredAdapter, fit: AdapterFit) -> None:
         """In a thread of its own."""
-        found = adapter.found
+        files = adapter.found
         weights: AdapterWeights | Exception
         try:
-            weights = read_adapter(found.path, fit.linears, fit.max_rank)
-            if adapter_digest(found.path) != found.digest:
+            weights = read_adapter(files.path, fit.linears, fit.max_rank)
+            if adapter_digest(files.path) != files.digest:
                 raise AdapterError(CHANGED)
-            weights = replace(weights, digest=bytes.fromhex(found.digest))
+            weights = replace(weights, digest=bytes.fromhex(files.digest))
         except Exception as error:
             weights = error
         self._inbox.put((None, WeightsRead(instance, node, adapter, weights)))

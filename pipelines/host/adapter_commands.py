@@ -156,10 +156,10 @@ def _checked(message: LoadAdapter, folder: Path, fit: AdapterFit | None) -> Foun
         )
     if not (path / CONFIG).is_file():
         raise NotFound(f"Loading lora {message.name} failed: No adapter found for {message.path}")
-    found = found_adapter(message.name, path, fit, folder)
-    if found.problem:
-        raise RequestError(f"Loading lora {message.name} failed: {found.problem}")
-    return replace(found, path=path)
+    adapter = found_adapter(message.name, path, fit, folder)
+    if adapter.problem:
+        raise RequestError(f"Loading lora {message.name} failed: {adapter.problem}")
+    return replace(adapter, path=path)
 
 
 def _below(folder: Path, text: str) -> Path | None:

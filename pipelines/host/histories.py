@@ -89,7 +89,9 @@ class Histories:
             for engine in instance.model.engines.values():
                 now, before = engine.counts(), self._known.get(engine, Counts())
                 own.update({name: getattr(now, name) for name in HELD})
-                done.update({name: getattr(now, one) - getattr(before, one) for name, one in DONE.items()})
+                done.update(
+                    {name: getattr(now, counter) - getattr(before, counter) for name, counter in DONE.items()}
+                )
                 self._known[engine] = now
         return held
 

@@ -72,8 +72,8 @@ class HostView:
 
     def _snapshot(self, model: str) -> Inspected:
         loads = self._loads()
-        instances = [one for one in self._instances if one.folder.name == model]
-        nodes = [node for one in reversed(instances) for node in self._nodes(one)]
+        instances = [instance for instance in self._instances if instance.folder.name == model]
+        nodes = [node for instance in reversed(instances) for node in self._nodes(instance)]
         return Inspected(
             0,
             self._state(),

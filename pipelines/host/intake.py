@@ -220,7 +220,7 @@ class Requests:
 
     def _tensors(self, key: Key, message: SubmitTensors, call: InFlightCall) -> TensorRequest:
         inputs = unpack(message.inputs)
-        inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
+        inputs.update({name: np.stack(self._held(key, places)) for name, places in message.held.items()})
         return TensorRequest(
             inputs,
             message.outputs,
@@ -323,9 +323,9 @@ def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) 
     return {"lengths": lengths, "held": np.array([request_id], np.int64)}
 
 
-def _images(given: ImageEmbeds, held: list[NDArray[np.float32]]) -> list[PromptEmbeds | None]:
+def _images(embeds: ImageEmbeds, held: list[NDArray[np.float32]]) -> list[PromptEmbeds | None]:
     """The images of each prompt, of the rows of all of them.  Raises EngineError where others are held."""
-    sizes = [num_tokens for images in given.images for _, num_tokens, *_ in images]
+    sizes = [num_tokens for images in embeds.images for _, num_tokens, *_ in images]
     if [len(rows) for rows in held] != sizes:
         raise EngineError(
             f"the encoder gives {[len(rows) for rows in held]} rows for images of {sizes} tokens: "
@@ -341,5 +341,5 @@ def _images(given: ImageEmbeds, held: list[NDArray[np.float32]]) -> list[PromptE
         )
         if images
         else None
-        for images in given.images
+        for images in embeds.images
     ]

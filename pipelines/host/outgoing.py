@@ -30,15 +30,15 @@ def update_of(request_id: int, output: Output) -> TokenUpdate:
 
 def frames(updates: list[TokenUpdate]) -> list[Frame]:
     """One frame for all updates; one that has log-probabilities of a prompt is long, and is sent alone."""
-    found: list[Frame] = []
+    long_frames: list[Frame] = []
     short: list[TokenUpdate] = []
     for update in updates:
         logprobs = update.piece.logprobs
         if logprobs is not None and logprobs.prompt:
-            found.append(Frame([update]))
+            long_frames.append(Frame([update]))
         else:
             short.append(update)
-    return [*found, Frame(short)] if short else found
+    return [*long_frames, Frame(short)] if short else long_frames
 
 
 def refusal(request_id: int, error: Exception) -> Frame:

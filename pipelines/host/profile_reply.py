@@ -34,6 +34,6 @@ def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile)
         node: engine.profile.summary(request.recent_s) for node, engine in instance.model.engines.items()
     }
     counts = [engine.counts() for engine in instance.model.engines.values()]
-    running, waiting = sum(each.running for each in counts), sum(each.waiting for each in counts)
+    running, waiting = sum(count.running for count in counts), sum(count.waiting for count in counts)
     host = dict(loop_times.seconds)
     return Profiled(request.request_id, engines, host, running=running, waiting=waiting)

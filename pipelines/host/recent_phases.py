@@ -32,10 +32,10 @@ class RecentPhases:
     def of(self, engine: Engine[Any], now_s: float) -> list[PhaseTimes]:
         """The phases of each kind of steps, in their order."""
         then = self._before(engine, now_s - RECENT_S)
-        found = []
+        phases = []
         for kind, (steps, seconds) in engine.profile.sums().items():
             steps_then, seconds_then = then.get(kind, NOTHING)
-            found += [
+            phases += [
                 PhaseTimes(
                     kind,
                     phase,
@@ -47,7 +47,7 @@ class RecentPhases:
                 )
                 for phase, took_s in seconds.items()
             ]
-        return found
+        return phases
 
     def _before(self, engine: Engine[Any], then_s: float) -> dict[str, KindSums]:
         """The last sample before a time; {} of an engine that was made after it."""

@@ -75,8 +75,8 @@ def find(name: str, models: Path) -> Finding:
     folder = Path(name)
     if folder.is_dir() and model_folders.is_model(folder):
         return inspect(folder, opens=False)[0]
-    found = inspect(models, opens=False) if models.is_dir() else []
-    findings = {finding.name: finding for finding in found}
+    inspected = inspect(models, opens=False) if models.is_dir() else []
+    findings = {finding.name: finding for finding in inspected}
     if name not in findings:
         names = ", ".join(findings) or "none"
         raise LookupError(f"{name} is neither a model's folder nor a model of {models}, which holds: {names}")

@@ -196,8 +196,8 @@ class Local:
         'positive'
         """
         bodies = classification_bodies(texts, model, options)
-        found = self._together(partial(classes_of, self._engine, body) for body in bodies)
-        return [classes for group in found for classes in group]
+        groups = self._together(partial(classes_of, self._engine, body) for body in bodies)
+        return [classes for group in groups for classes in group]
 
     def rank(
         self,

@@ -35,10 +35,10 @@ async def transcript_of(engine: LocalEngine, body: SpeechRequest, recording: Rec
         transcriber = Transcriber(
             lambda: engine.client, pipeline, request, body.speech(), body.sampling(), with_words
         )
-        found = await (transcriber.sequential if body.sequential else transcriber.parallel)(sound)
-        segments = (each for window in found.windows for each in _segments(window))
+        text = await (transcriber.sequential if body.sequential else transcriber.parallel)(sound)
+        segments = (segment for window in text.windows for segment in _segments(window))
         timed = tuple(segments) if body.needs_segments else ()
-        return Transcript(found.text, found.language, found.duration_s, timed)
+        return Transcript(text.text, text.language, text.duration_s, timed)
 
 
 def samples_of(recording: Recording) -> Sound:

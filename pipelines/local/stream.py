@@ -36,14 +36,14 @@ class ReplyStream(Iterator[ReplyPiece]):
     def __next__(self) -> ReplyPiece:
         while not self._unread:
             try:
-                found = self._loop.wait(self._more())
+                updates = self._loop.wait(self._more())
             except BaseException:
                 self.close()
                 raise
-            if found is None:
+            if updates is None:
                 self.close()
                 raise StopIteration
-            self._unread += found
+            self._unread += updates
         return self._unread.popleft()
 
     async def _more(self) -> list[ReplyPiece] | None:

@@ -42,14 +42,14 @@ def _write() -> None:
         (handler, method, status), requests = _ended.popitem()
         labelled("http_requests", handler, method, status).inc(len(requests))
         for name, sizes in (
-            ("http_request_size_bytes", [each.request_bytes for each in requests]),
-            ("http_response_size_bytes", [each.response_bytes for each in requests]),
+            ("http_request_size_bytes", [request.request_bytes for request in requests]),
+            ("http_response_size_bytes", [request.response_bytes for request in requests]),
         ):
             summary = labelled(name, handler)
             summary._count.inc(len(sizes))
             summary._sum.inc(sum(sizes))
         by_path = deferred.histogram("http_request_duration_seconds", handler, method)
         overall = deferred.histogram("http_request_duration_highr_seconds")
-        for each in requests:
-            by_path.add(each.seconds)
-            overall.add(each.seconds)
+        for request in requests:
+            by_path.add(request.seconds)
+            overall.add(request.seconds)

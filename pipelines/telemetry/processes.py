@@ -56,15 +56,15 @@ def readings(families: Iterable[Metric]) -> list[Metric]:
     """What the processes that are registered in `families` use now."""
     from prometheus_client import Metric
 
-    found = {
+    metrics = {
         name: Metric(name.removesuffix("_total"), reading.text, reading.kind)
         for name, reading in READINGS.items()
     }
-    registered = (one for family in families if family.name == START_TIME for one in family.samples)
+    registered = (sample for family in families if family.name == START_TIME for sample in family.samples)
     for sample in registered:
         for name, value in _usage(sample.labels.get("pid")):
-            found[name].add_sample(name, sample.labels, value)
-    return list(found.values())
+            metrics[name].add_sample(name, sample.labels, value)
+    return list(metrics.values())
 
 
 def _usage(pid: str | None) -> Iterator[tuple[str, float]]:

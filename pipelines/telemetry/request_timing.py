@@ -84,7 +84,7 @@ class RequestTiming:
         """
         if not self._first_s:
             return [("wait", self._sent_s, now_s)]
-        choice = min(self._first_s, key=lambda one: self._first_s[one])
+        choice = min(self._first_s, key=lambda choice_number: self._first_s[choice_number])
         first_s, last_s = self._first_s[choice], max(self._last_s.values())
         prefill_s = min(self._prefill_s.get(choice, 0.0), first_s - self._sent_s)
         return [

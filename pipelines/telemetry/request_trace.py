@@ -48,7 +48,7 @@ class CallTrace:
         times = list(self.engines)
         if self.generates:
             times += [EngineTime(self.generates, *phase) for phase in self.timing.phases(now_s)]
-        with_engine = {one.path for one in times}
+        with_engine = {phase.path for phase in times}
         for path, work in self.works.items():
             if work.last_s:
                 seconds = work.last_s - work.first_s

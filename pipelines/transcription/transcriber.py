@@ -63,17 +63,17 @@ class Transcriber:
 
     async def parallel(self, sound: Sound) -> Transcription:
         """All windows side by side, in the language of the first."""
-        windows = [self._calls(each) for each in cut(sound)]
+        windows = [self._calls(window) for window in cut(sound)]
         if len(windows) > 1:
             await self._settle_language(windows[0])
         running = [asyncio.create_task(self._all(calls)) for calls in windows]
         try:
             return self._transcription(
-                sound, [each for texts in await asyncio.gather(*running) for each in texts]
+                sound, [segment for texts in await asyncio.gather(*running) for segment in texts]
             )
         finally:
-            for each in running:
-                each.cancel()
+            for task in running:
+                task.cancel()
 
     async def sequential(self, sound: Sound) -> Transcription:
         """Each window begins where the last whole segment of the one before it ends."""
@@ -84,8 +84,8 @@ class Transcriber:
             more = window_at(sound, at_s + window.duration_s) is not None
             if more and (text.continues_s or 0) >= LEAST_STEP_S:  # what has no end is read again
                 assert text.continues_s is not None
-                text.segments = [each for each in text.segments if each.is_closed]
-                text.text = "".join(each.text for each in text.segments)
+                text.segments = [segment for segment in text.segments if segment.is_closed]
+                text.text = "".join(segment.text for segment in text.segments)
                 at_s += text.continues_s
             else:
                 at_s += window.duration_s
@@ -99,13 +99,13 @@ class Transcriber:
 
         What was sent is not taken back: each window is tried once.
         """
-        windows = [self._calls(each) for each in cut(sound)]
+        windows = [self._calls(window) for window in cut(sound)]
         if len(windows) > 1:
             await self._settle_language(windows[0])
         opened: list[asyncio.Task[Call]] = []
         for i, calls in enumerate(windows):
-            for each in windows[len(opened) : i + SIDE_BY_SIDE]:
-                opened.append(asyncio.create_task(self._open(each, self._sampling)))
+            for window in windows[len(opened) : i + SIDE_BY_SIDE]:
+                opened.append(asyncio.create_task(self._open(window, self._sampling)))
                 self._request.at_end(opened[-1].cancel)
             text = WindowText(calls.window, self._temperature)
             with calls:
@@ -138,8 +138,8 @@ class Transcriber:
         temperatures = TEMPERATURES if not self._temperature else (self._temperature,)
         async with self._places:
             with calls:
-                for each in temperatures:
-                    text = await self._read(calls, self._sampling | {"temperature": each})
+                for temperature in temperatures:
+                    text = await self._read(calls, self._sampling | {"temperature": temperature})
                     if text.is_good:
                         break
                 if text.is_silence:

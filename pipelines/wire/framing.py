@@ -44,13 +44,13 @@ class Framer:
         """The messages that `data` completes.  Raises MalformedFrame; feed nothing after that."""
         if self._rest:
             self._rest += data
-            with memoryview(self._rest) as given:
-                messages, end = self._whole(given)
+            with memoryview(self._rest) as unread:
+                messages, end = self._whole(unread)
             del self._rest[:end]
         else:
-            with memoryview(data) as given:
-                messages, end = self._whole(given)
-                self._rest += given[end:]
+            with memoryview(data) as unread:
+                messages, end = self._whole(unread)
+                self._rest += unread[end:]
         return messages
 
     def _whole(self, given: memoryview) -> tuple[list[Any], int]:

@@ -53,9 +53,9 @@ class SocketListener:
             os.chmod(self._path, 0o600)
             self._listener.listen()
             failed.pop_all()
-        for one in (self._listener, self._woken):
-            one.setblocking(False)
-            self._selector.register(one, READ)
+        for sock in (self._listener, self._woken):
+            sock.setblocking(False)
+            self._selector.register(sock, READ)
         self._thread.start()
 
     def send(self, messages: Outgoing) -> None:

@@ -108,7 +108,7 @@ class Call:
             outputs=outputs,
             origin=self._origin,
             hold=hold,
-            held={name: each.request_id for name, each in (held or {}).items()},
+            held={name: held_request.request_id for name, held_request in (held or {}).items()},
             adapter=self._adapter_number(address),
         )
         lengths = text_lengths or ()

@@ -128,9 +128,9 @@ def pad_id(pipeline: Pipeline) -> int:
         token = config.get(name)
         text = token.get("content") if isinstance(token, dict) else token
         if isinstance(text, str):
-            found: int | None = tokenize_node(pipeline).tokenizer.token_to_id(text)
-            if found is not None:
-                return found
+            token_id: int | None = tokenize_node(pipeline).tokenizer.token_to_id(text)
+            if token_id is not None:
+                return token_id
     return 0
 
 

@@ -91,9 +91,9 @@ class ModelTable:
         self.adapters = {}
         for model in self.models.values():
             for adapter in model.adapters:
-                found = AdapterName(model.name, adapter)
-                self._name(f"{model.name}:{adapter.name}", found)
-                self._name(adapter.name, found)
+                adapter_name = AdapterName(model.name, adapter)
+                self._name(f"{model.name}:{adapter.name}", adapter_name)
+                self._name(adapter.name, adapter_name)
 
     def _note_ended(self, names: set[str]) -> None:
         self.ended |= {name: model for name, model in self.models.items() if name not in names}
@@ -136,7 +136,7 @@ class ModelTable:
             return ModelNotFound(f"`{shown(name)}` is an adapter of the model `{base}`", field="model")
         if not self.models:
             return ModelNotFound("This server has no models", field="model")
-        adapters = dict.fromkeys(found.adapter.name for found in self.adapters.values())
+        adapters = dict.fromkeys(named.adapter.name for named in self.adapters.values())
         near = hint(name, [*self.own_names(), *adapters], "models")
         return ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
 
@@ -147,16 +147,17 @@ class ModelTable:
         the engine is loading.
         """
         model = self.status(self.model_of(name))
-        built, found = self.served(model.name), self.adapters.get(name)
-        if found is not None and found.adapter.problem:
+        built, adapter = self.served(model.name), self.adapters.get(name)
+        if adapter is not None and adapter.adapter.problem:
             raise RequestError(
-                f"The adapter `{found.adapter.name}` cannot be used: {found.adapter.problem}", field="model"
+                f"The adapter `{adapter.adapter.name}` cannot be used: {adapter.adapter.problem}",
+                field="model",
             )
         if built is None:
             raise self.absent(model)
-        if found is None:
+        if adapter is None:
             return built.pipeline
-        return built.pipeline.adapted(UsedAdapter(model.name, found.adapter.name, found.adapter.number))
+        return built.pipeline.adapted(UsedAdapter(model.name, adapter.adapter.name, adapter.adapter.number))
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""
@@ -223,8 +224,13 @@ class ModelTable:
         return own + [each for other in named for each in self.instance_ids(other)]
 
     def _card(self, model: ModelStatus) -> ModelCard:
-        built, adapters = self.served(model.name), tuple(one for one in model.adapters if not one.problem)
-        refused = [f"adapter {one.name}: {one.problem}" for one in model.adapters if one.problem]
+        built, adapters = (
+            self.served(model.name),
+            tuple(adapter for adapter in model.adapters if not adapter.problem),
+        )
+        refused = [
+            f"adapter {adapter.name}: {adapter.problem}" for adapter in model.adapters if adapter.problem
+        ]
         if built is None:
             problems = model.problems or self._why_not_live(model)
             return ModelCard(
@@ -277,8 +283,8 @@ class ModelTable:
         if model.name in self.problems:
             return "failed"
         others = [
-            self._state(self.models[each]) if each in self.models else "failed"
-            for each in self._missing(model)
+            self._state(self.models[name]) if name in self.models else "failed"
+            for name in self._missing(model)
         ]
         return next((state for state in WORST_FIRST if state in others), "loading")
 

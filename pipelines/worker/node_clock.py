@@ -61,12 +61,12 @@ class NodeClock:
         work, from_s = self._owner(make), monotonic()
         self._open.append(work.path)
         try:
-            made = make(value)
+            result = make(value)
         finally:
             work.worked(from_s, monotonic())
             self._open.pop()
-        self._claim(made, work)
-        return made
+        self._claim(result, work)
+        return result
 
     def _owner(self, make: object) -> NodeWork:
         """The work of the node that added `make`; of none where it is unknown."""

@@ -40,16 +40,16 @@ def _check_generation(model: str, request: GenerationInput, plan: RequestPlan) -
         )
 
 
-def refuse_media(model: str, given: MediaInput, handled: Collection[str] = ()) -> NoReturn:
+def refuse_media(model: str, media: MediaInput, handled: Collection[str] = ()) -> NoReturn:
     """Raises RequestError for a part of a message, of a model of text with vLLM's text; `handled` are those
     of `MEDIA` that the model takes.
     """
-    taken = [each for each in MEDIA if each in handled]
+    taken = [kind for kind in MEDIA if kind in handled]
     takes = "takes" if taken else "is not a multimodal model: it takes"
     raise RequestError(
-        f"`{given.where}`: {model} {takes} {' and '.join(['text', *taken])} only, so `{given.kind}` parts "
+        f"`{media.where}`: {model} {takes} {' and '.join(['text', *taken])} only, so `{media.kind}` parts "
         "are refused",
-        given.where,
+        media.where,
     )
 
 

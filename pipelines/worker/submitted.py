@@ -58,11 +58,11 @@ class Submitted:
         """
         texts: Sequence[int] = ()
         images: list[int] = []
-        for each in self._all:
-            if _has_images(each):
-                images += each.text_lengths
+        for prompt in self._all:
+            if _has_images(prompt):
+                images += prompt.text_lengths
             else:
-                texts = texts or each.text_lengths
+                texts = texts or prompt.text_lengths
         return [*texts, *images]
 
     @property

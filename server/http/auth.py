@@ -54,12 +54,12 @@ class Keys:
         The time that it takes does not depend on which key matches, or on how much of it.
         """
         sent = _sent(authorization, api_key, subprotocols)
-        given = [_digest(key.encode("utf-8", "surrogateescape")) for key in sent]
-        found = None
+        digests = [_digest(key.encode("utf-8", "surrogateescape")) for key in sent]
+        owner = None
         for digest, tenant in self._tenants.items():
-            for one in given:
-                found = tenant if hmac.compare_digest(one, digest) else found
-        return found
+            for sent_digest in digests:
+                owner = tenant if hmac.compare_digest(sent_digest, digest) else owner
+        return owner
 
 
 def _sent(authorization: str | None, api_key: str | None, subprotocols: str | None) -> list[str]:

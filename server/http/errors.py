@@ -75,10 +75,10 @@ def release_encoder_states(error: BaseException) -> None:
     """
     chain: list[BaseException | None] = [error]
     while chain:
-        each = chain.pop()
-        if each is not None and each.__traceback__ is not None:
-            each.__traceback__ = None
-            chain += [each.__context__, each.__cause__]
+        exception = chain.pop()
+        if exception is not None and exception.__traceback__ is not None:
+            exception.__traceback__ = None
+            chain += [exception.__context__, exception.__cause__]
 
 
 async def on_error(

@@ -27,13 +27,13 @@ def is_public(address: str) -> bool:
     (CGNAT), multicast nor reserved, nor one that another address is written in.
     """
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv6Address) and found.scope_id is not None:
+    if isinstance(parsed, IPv6Address) and parsed.scope_id is not None:
         return False
-    within = any(found in each for each in MAPPED if each.version == found.version)
-    return found.is_global and not (found.is_multicast or found.is_reserved or within)
+    within = any(parsed in network for network in MAPPED if network.version == parsed.version)
+    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved or within)
 
 
 async def look_up(host: str, port: int) -> list[str]:

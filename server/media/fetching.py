@@ -88,21 +88,21 @@ class MediaFetcher:
 
     async def _all(self, images: Sequence[MediaInput], max_bytes: int) -> dict[str, bytes]:
         """One after another, so that the bound for all holds as bytes arrive."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         left = self._max_bytes
         deadline = asyncio.get_running_loop().time() + self._timeout_s
-        for each in images:
-            assert each.url is not None, "nothing else is fetched"
+        for image in images:
+            assert image.url is not None, "nothing else is fetched"
             try:
                 async with asyncio.timeout_at(deadline):
-                    found[each.url] = await self._one(each.url, min(max_bytes, left), each.where)
+                    contents[image.url] = await self._one(image.url, min(max_bytes, left), image.where)
             except TimeoutError:
-                raise FetchFailed(f"{FAILED}: it took more than {self._timeout_s:g} s", each.where) from None
+                raise FetchFailed(f"{FAILED}: it took more than {self._timeout_s:g} s", image.where) from None
             except (OSError, BadReply, asyncio.IncompleteReadError) as error:
                 reason = str(error) if isinstance(error, BadReply) else "the host cannot be reached"
-                raise FetchFailed(f"{FAILED}: {reason}", each.where) from None
-            left -= len(found[each.url])
-        return found
+                raise FetchFailed(f"{FAILED}: {reason}", image.where) from None
+            left -= len(contents[image.url])
+        return contents
 
     async def _one(self, url: str, max_bytes: int, where: str) -> bytes:
         """Raises RequestError, FetchFailed, BadReply, OSError."""

@@ -47,16 +47,16 @@ class OpenAPIEndpoint:
         self._making = asyncio.Lock()
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        found = self._found or await self._made()
-        resp.etag = found.tag
+        document = self._found or await self._made()
+        resp.etag = document.tag
         resp.set_headers({"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
-        if {found.tag, "*"} & set(req.if_none_match or ()):
+        if {document.tag, "*"} & set(req.if_none_match or ()):
             resp.status = falcon.HTTP_304
             return
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = found.plain
+        resp.data = document.plain
         if "gzip" in (req.get_header("Accept-Encoding") or ""):
-            resp.data = found.gzipped
+            resp.data = document.gzipped
             resp.set_header("Content-Encoding", "gzip")
 
     async def _made(self) -> WrittenAPI:

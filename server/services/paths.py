@@ -44,8 +44,8 @@ class NameResource:
     ) -> None:
         name = name.lstrip("/")  # clients join a base URL and a path with one slash too many
         routes = self._routes.get(name.rpartition("/")[2]) or self._routes[""]
-        found = ((pattern.fullmatch(name), resource) for pattern, resource in routes)
-        match, resource = next(((match, resource) for match, resource in found if match), (None, None))
+        matches = ((pattern.fullmatch(name), resource) for pattern, resource in routes)
+        match, resource = next(((match, resource) for match, resource in matches if match), (None, None))
         if match is None:
             raise falcon.HTTPNotFound
         respond = getattr(resource, responder, None)

@@ -61,14 +61,16 @@ class RequestLog:
             return
         if not self.listeners:  # the engine host holds the last ones, and those with an error
             latest = ended[-NUM_REQUESTS:]
-            ended = [*(one for one in ended[:-NUM_REQUESTS] if one[1].failures), *latest]
-        made = [_ended(ended_s, trace) for ended_s, trace in ended]
+            ended = [*(request for request in ended[:-NUM_REQUESTS] if request[1].failures), *latest]
+        entries = [_ended(ended_s, trace) for ended_s, trace in ended]
         if self._report is not None:
-            self._report([one.record for one in made], [error for one in made for error in one.errors])
-        for one in made if self.listeners else ():
+            self._report(
+                [entry.record for entry in entries], [error for entry in entries for error in entry.errors]
+            )
+        for entry in entries if self.listeners else ():
             for listener in self.listeners:
                 try:
-                    listener(one)
+                    listener(entry)
                 except Exception:
                     log.exception("a listener to ended requests failed")
 
@@ -96,8 +98,8 @@ def _ended(ended_s: float, trace: RequestTrace) -> EndedRequest:
         account=trace.account,
     )
     errors = [
-        ErrorRecord(trace.id, one.at, one.status, path, model, _shown(one.message), trace.account)
-        for one in trace.failures
+        ErrorRecord(trace.id, failure.at, failure.status, path, model, _shown(failure.message), trace.account)
+        for failure in trace.failures
     ]
     sampling = None if first is None else first.sampling
     return EndedRequest(record, errors, at - seconds, trace.traceparent, sampling, finishes)

@@ -42,12 +42,12 @@ def _prepare(
     _use_wal(db)
     db.execute("PRAGMA synchronous = NORMAL")
     db.execute(f"PRAGMA journal_size_limit = {MAX_LOG_BYTES}")
-    (found,) = db.execute("PRAGMA user_version").fetchone()
-    if found not in (0, *older, version):
+    (version_found,) = db.execute("PRAGMA user_version").fetchone()
+    if version_found not in (0, *older, version):
         raise sqlite3.DatabaseError(
-            f"its schema version is {found}, not {version}: another version of Braid made it"
+            f"its schema version is {version_found}, not {version}: another version of Braid made it"
         )
-    if found != version:
+    if version_found != version:
         _make_tables(db, version, tables)
 
 

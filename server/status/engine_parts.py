@@ -37,13 +37,13 @@ def queue_parts(model: str, inspected: Sequence[Inspected]) -> tuple[list[QueueP
             first, room = len(requests), MAX_SEQUENCES - len(requests)
             requests += [
                 RequestPart(
-                    id=one.name,
+                    id=sequence.name,
                     engine=host.engine,
                     node=view.node,
                     model=model,
-                    **{name: value for name, value in asdict(one).items() if name not in NOT_SHOWN},
+                    **{name: value for name, value in asdict(sequence).items() if name not in NOT_SHOWN},
                 )
-                for one in view.sequences[:room]
+                for sequence in view.sequences[:room]
             ]
             blocks = view.blocks
             queues.append(

@@ -12,14 +12,14 @@ def history_part(histories: Sequence[History]) -> HistoryPart:
     """Sums over engines, instant by instant; an engine that has no point of an instant adds nothing."""
     if not histories:
         return HistoryPart()
-    end, period_s = max(one.end for one in histories), histories[0].period_s
-    length = min(HISTORY_SAMPLES, max(_behind(one, end) + _length(one) for one in histories))
+    end, period_s = max(history.end for history in histories), histories[0].period_s
+    length = min(HISTORY_SAMPLES, max(_behind(history, end) + _length(history) for history in histories))
 
     def total(name: Series) -> list[float]:
         sums = [0.0] * length
-        for one in histories:
-            last = length - 1 - _behind(one, end)
-            for back, value in enumerate(reversed(one.series.get(name, []))):
+        for history in histories:
+            last = length - 1 - _behind(history, end)
+            for back, value in enumerate(reversed(history.series.get(name, []))):
                 if last - back >= 0:
                     sums[last - back] += value
         return sums

@@ -107,16 +107,18 @@ class StatusSnapshots:
                 default_model=default_model(settings, known.cards),
             ),
             engines=engine_parts(settings.num_engines, inspected),
-            processes=[ProcessPart(**each._asdict()) for each in values.processes()],
+            processes=[ProcessPart(**process._asdict()) for process in values.processes()],
             models=self._models(known),
             nodes=self._nodes(known, values),
             phases=phase_parts(views),
             queues=queues,
             requests=requests,
-            history=history_part([one.history for one in inspected if one.history is not None]),
+            history=history_part([model.history for model in inspected if model.history is not None]),
             totals=_totals(known.name or "", inspected, values),
-            errors=[ErrorPart.model_validate(one) for one in own_records(self._last.errors, account)],
-            recent=[RecentPart.model_validate(one) for one in own_records(self._last.requests, account)],
+            errors=[ErrorPart.model_validate(record) for record in own_records(self._last.errors, account)],
+            recent=[
+                RecentPart.model_validate(record) for record in own_records(self._last.requests, account)
+            ],
         )
         return reply.model_dump_json().encode()
 
@@ -169,7 +171,7 @@ def _model(card: ModelCard, inspected: Sequence[Inspected], instances: Mapping[s
         version=card.version,
         bytes=sum(load.num_bytes for load in loads) if loads else None,
         on_request=card.on_request,
-        adapters=[AdapterPart(id=one.name, problem=one.problem or None) for one in card.adapters],
+        adapters=[AdapterPart(id=adapter.name, problem=adapter.problem or None) for adapter in card.adapters],
         running=sum(load.running for load in loads),
         waiting=sum(load.waiting for load in loads),
         instance=instances.get(card.name, 0),

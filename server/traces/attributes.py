@@ -46,7 +46,7 @@ def operation(path: str) -> str:
 def attributes(ended: EndedRequest) -> dict[str, Any]:
     """The attributes that have a value."""
     record, sampling = ended.record, ended.sampling
-    found = {
+    values = {
         "gen_ai.operation.name": operation(record.path) if record.model else None,
         "gen_ai.provider.name": "braid",
         "gen_ai.request.model": record.model,
@@ -65,10 +65,10 @@ def attributes(ended: EndedRequest) -> dict[str, Any]:
         **_latencies(record.spans),
     }
     if sampling is not None:
-        found["gen_ai.request.max_tokens"] = sampling.max_tokens
-        found["gen_ai.request.temperature"] = sampling.temperature
-        found["gen_ai.request.top_p"] = sampling.top_p
-    return {name: value for name, value in found.items() if value is not None}
+        values["gen_ai.request.max_tokens"] = sampling.max_tokens
+        values["gen_ai.request.temperature"] = sampling.temperature
+        values["gen_ai.request.top_p"] = sampling.top_p
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def failure(ended: EndedRequest) -> tuple[str | None, str]:

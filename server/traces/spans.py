@@ -60,7 +60,7 @@ class SpanWriter:
     def _nodes(self, spans: list[NodeSpan], root: Span, begin_ns: int) -> None:
         """A node NODE.INNER of a graph in a graph is below NODE."""
         above = {"": trace.set_span_in_context(root, Context())}
-        for node in sorted(node_times(spans), key=lambda each: each.path.count(".")):
+        for node in sorted(node_times(spans), key=lambda node: node.path.count(".")):
             parent = next(above[path] for path in _paths_above(node.path) if path in above)
             span = self._tracer.start_span(node.path, parent, start_time=begin_ns + _ns(node.start_s))
             if node.busy_s is not None:
@@ -75,21 +75,21 @@ class SpanWriter:
 
 def node_times(spans: list[NodeSpan]) -> list[NodeTime]:
     """The nodes in the order of their beginnings; the phases of an engine node are put together."""
-    found: list[NodeTime] = []
+    times: list[NodeTime] = []
     engines: dict[str, NodeTime] = {}
-    for span in sorted(spans, key=lambda each: (each.start_s, ORDER.index(each.kind))):
+    for span in sorted(spans, key=lambda span: (span.start_s, ORDER.index(span.kind))):
         end_s = span.start_s + span.seconds
         if not span.path:
             continue
         if span.kind not in PHASES:
-            found.append(NodeTime(span.path, span.start_s, end_s, span.busy_s))
+            times.append(NodeTime(span.path, span.start_s, end_s, span.busy_s))
             continue
         if span.kind == "wait" or span.path not in engines:
             engines[span.path] = NodeTime(span.path, span.start_s, end_s)
-            found.append(engines[span.path])
+            times.append(engines[span.path])
         engines[span.path].phases.append(span)
         engines[span.path].end_s = max(engines[span.path].end_s, end_s)
-    return found
+    return times
 
 
 def _paths_above(path: str) -> Iterator[str]:

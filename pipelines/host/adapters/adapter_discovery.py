@@ -88,7 +88,7 @@ class AdapterFinder:
     ) -> Iterator[FoundAdapter]:
         named = {module.name: Path(module.path).expanduser() for module in modules}
         try:
-            below = {each.name: each for each in adapter_folders(folder)}
+            below = {adapter.name: adapter for adapter in adapter_folders(folder)}
         except OSError as error:
             log.error("cannot look for adapters in %s: %s", folder, error)
             below = {}
@@ -113,9 +113,9 @@ def found_adapter(name: str, path: Path, fit: AdapterFit | None, home: Path | No
     Its files are in the folder `home`, if that is given, and not where a link leads.
     """
     try:
-        if home is not None and not all(_is_below(home, path / each) for each in ("", CONFIG, WEIGHTS)):
+        if home is not None and not all(_is_below(home, path / name) for name in ("", CONFIG, WEIGHTS)):
             raise AdapterError(LINK)
-        if missing := [each for each in (CONFIG, WEIGHTS) if not is_regular(path / each)]:
+        if missing := [name for name in (CONFIG, WEIGHTS) if not is_regular(path / name)]:
             raise AdapterError(f"{missing[0]} is missing, or no file")
         if fit is not None:
             read_adapter(path, fit.linears, fit.max_rank)

@@ -67,13 +67,13 @@ class AdapterRegistry:
             self.folders.pop(event.model, None)
         else:
             self.folders[event.model] = event.folder
-        found = {each.name: each for each in event.found}
-        for name in adapters.keys() - found.keys():
+        by_name = {adapter.name: adapter for adapter in event.found}
+        for name in adapters.keys() - by_name.keys():
             if not adapters[name].by_hand or event.folder is None:
                 self._remove(event.model, name)
-        for name, each in found.items():
+        for name, adapter in by_name.items():
             if (event.model, name) not in self._unloaded:
-                self._follow(event.model, each)
+                self._follow(event.model, adapter)
         return before != adapters
 
     def _follow(self, model: str, found: FoundAdapter) -> None:
@@ -85,17 +85,17 @@ class AdapterRegistry:
         elif known.found != found:
             self._of(model)[found.name] = replace(known, found=found)
 
-    def load(self, model: str, found: FoundAdapter, by_hand: bool) -> RegisteredAdapter:
+    def load(self, model: str, adapter: FoundAdapter, by_hand: bool) -> RegisteredAdapter:
         """From now on new requests of the name use this load."""
         adapters = self._of(model)
-        if found.name in adapters:
-            self._remove(model, found.name)
+        if adapter.name in adapters:
+            self._remove(model, adapter.name)
         if by_hand:
-            self._unloaded.discard((model, found.name))
+            self._unloaded.discard((model, adapter.name))
         number = next(self._numbers)
-        self._names[number] = found.name
-        adapters[found.name] = RegisteredAdapter(number, model, found, int(self._clock()), by_hand)
-        return adapters[found.name]
+        self._names[number] = adapter.name
+        adapters[adapter.name] = RegisteredAdapter(number, model, adapter, int(self._clock()), by_hand)
+        return adapters[adapter.name]
 
     def unload(self, model: str, name: str) -> None:
         """A client unloads an adapter: it comes back when a client loads it."""

@@ -124,7 +124,8 @@ class AdapterStack:
         tokens = np.repeat(rows, np.append(num_new, num_tokens - num_new.sum()))
         of_head = (slot_name(HEAD), keep_name(HEAD))
         return {
-            name: each[tokens[logit_rows] if name in of_head else tokens] for name, each in self._rows.items()
+            name: stack[tokens[logit_rows] if name in of_head else tokens]
+            for name, stack in self._rows.items()
         }
 
 

@@ -117,4 +117,4 @@ def _kinds(fields: Mapping[str, Any], num_layers: int, window: int) -> list[str]
     else:
         first = int(fields.get("max_window_layers") or 0) if "use_sliding_window" in fields else 0
         slides = [number >= first for number in range(num_layers)]
-    return [SLIDING if each else FULL for each in slides]
+    return [SLIDING if is_sliding else FULL for is_sliding in slides]

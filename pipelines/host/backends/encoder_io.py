@@ -80,7 +80,7 @@ def read_columns(path: Path, name: str, shape: Sequence[Any]) -> Columns:
         if len(shape) != 4 or any(isinstance(own, int) and own != side for own in shape[2:]):
             raise ModelError(f"{path}: its input {PIXELS} is {list(shape)}, not [images, 3, {side}, {side}].")
         return 3, side, side
-    if len(shape) != 3 or not all(isinstance(each, int) for each in shape[1:]):
+    if len(shape) != 3 or not all(isinstance(length, int) for length in shape[1:]):
         raise ModelError(f"{path}: its input {FEATURES} is {list(shape)}, not [windows, size, columns].")
     return shape[1], shape[2]
 

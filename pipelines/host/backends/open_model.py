@@ -61,14 +61,18 @@ def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSe
     The engine is the one that the graph names, or the first that has its device and settings.
     """
     settings = settings or TensorSettings()
-    able = [each for each in TENSORS if each.opens(path)]
+    able = [opener for opener in TENSORS if opener.opens(path)]
     if not able:
         kinds = ", ".join(file_kinds(TENSORS))
         raise ModelError(f"{path.name}: tensor models are opened from {kinds}.")
-    on_device = [each for each in TENSORS if each.runs_on(settings.device)]
-    fit = [each for each in able if each in on_device and not any(getattr(settings, n) for n in each.lacks)]
+    on_device = [opener for opener in TENSORS if opener.runs_on(settings.device)]
+    fit = [
+        opener
+        for opener in able
+        if opener in on_device and not any(getattr(settings, n) for n in opener.lacks)
+    ]
     engine = settings.engine or (fit or on_device or able)[0].engine
-    opener = next((each for each in able if each.engine == engine), None)
+    opener = next((candidate for candidate in able if candidate.engine == engine), None)
     if opener is None:
         raise ModelError(
             f"{path.name}: {engine} does not open {path.suffix} on {settings.device}; "
@@ -79,17 +83,17 @@ def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSe
 
 
 def open_for_adapters(
-    targets: tuple[str, ...], found: tuple[str, ...], open_with: Callable[[tuple[str, ...]], Session]
+    targets: tuple[str, ...], changed: tuple[str, ...], open_with: Callable[[tuple[str, ...]], Session]
 ) -> Session:
-    """What `open_with` opens for the `targets` of a graph, or else for what its adapters change, `found`.
+    """What `open_with` opens for the `targets` of a graph, or else for what its adapters change, `changed`.
 
     Where a model has nothing of the latter, as ends on a GPU, it is opened for all linear layers, and its
     adapters are refused one by one.
     """
     try:
-        return open_with(targets or found)
+        return open_with(targets or changed)
     except NothingToAdapt:
-        if targets or not found:
+        if targets or not changed:
             raise
         return open_with(())
 
@@ -121,11 +125,11 @@ def _not_on_device(on_device: Sequence[Opener], settings: EngineChoice) -> Model
 def _open_with_first(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:
     """Try the engines in order; use the first that is installed and can run the file."""
     reasons: list[str] = []
-    for each in openers:
+    for opener in openers:
         try:
-            return each.open(path, settings)
+            return opener.open(path, settings)
         except (Unsupported, ImportError) as error:
-            log.warning("%s cannot be run by %s: %s", path, each.engine, error)
+            log.warning("%s cannot be run by %s: %s", path, opener.engine, error)
             reasons.append(str(error))
         except ModelError as error:
             raise type(error)("; ".join([*reasons, str(error)])) from error

@@ -82,8 +82,8 @@ def run_tensors(
     unknown = [name for name in wanted or () if name not in session.outputs]
     if unknown:
         raise _unknown("output", unknown[0], session.outputs)
-    given = session.run(inputs)
-    return {name: given[name] for name in (session.outputs if wanted is None else wanted)}
+    outputs = session.run(inputs)
+    return {name: outputs[name] for name in (session.outputs if wanted is None else wanted)}
 
 
 def check_inputs(ports: Mapping[str, TensorPort], inputs: Mapping[str, NDArray[Any]]) -> None:

@@ -35,11 +35,13 @@ class Reshaping:
             raise ModelError("batch_size: a number from 1 on, or -1 for any.")
         shapes = shape if isinstance(shape, Mapping) else {None: shape} if shape else {}
         layouts = layout if isinstance(layout, Mapping) else {None: layout} if layout else {}
-        for one in shapes.values():
-            if min(one, default=1) < -1:
-                raise ModelError(f"shape: {one} has a length below -1; -1 is a free length.")
+        for lengths in shapes.values():
+            if min(lengths, default=1) < -1:
+                raise ModelError(f"shape: {lengths} has a length below -1; -1 is a free length.")
         return cls(
-            tuple((name, tuple(one)) for name, one in shapes.items()), batch_size, tuple(layouts.items())
+            tuple((name, tuple(lengths)) for name, lengths in shapes.items()),
+            batch_size,
+            tuple(layouts.items()),
         )
 
     def __bool__(self) -> bool:

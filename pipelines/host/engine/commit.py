@@ -126,8 +126,8 @@ class Commit:
             self._active.remove(sequence)
         elif len(taken) > 1:
             self._slots.last_token[sequence.slot] = taken[-1]
-        given = [] if logprobs is None else [logprobs]
-        return piece_of(sequence, taken, given, finish, stop_token_id)
+        logprobs_of_token = [] if logprobs is None else [logprobs]
+        return piece_of(sequence, taken, logprobs_of_token, finish, stop_token_id)
 
     def _follow(self, sequence: Sequence, run: AcceptedRun) -> Iterator[Piece]:
         """The tokens after the first of a run, as far as they are valid.

@@ -115,14 +115,14 @@ class GuideCompiler:
             if grammar in self._cache:
                 self._cache.move_to_end(grammar)
                 return self._cache[grammar]
-        made = self._compiled(grammar)
+        compiled = self._compiled(grammar)
         with self._lock:
             if grammar not in self._cache:
-                self._num_bytes += made.num_bytes
-                self._cache[grammar] = made
+                self._num_bytes += compiled.num_bytes
+                self._cache[grammar] = compiled
             while len(self._cache) > MAX_CACHED or self._num_bytes > MAX_CACHED_BYTES:
                 self._forget(*self._cache.popitem(last=False))
-        return made
+        return compiled
 
     def _forget(self, grammar: str, compiled: Compiled) -> None:
         self._num_bytes -= compiled.num_bytes

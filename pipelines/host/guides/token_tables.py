@@ -72,17 +72,17 @@ class TokenTable:
 
 def _rename_special_tokens(settings: dict[str, Any]) -> dict[int, str]:
     """Rename the special tokens of a tokenizer.json; return their original names, the longest first."""
-    found: dict[int, str] = {}
+    contents: dict[int, str] = {}
     vocab = settings.get("model", {}).get("vocab")
     for token in settings.get("added_tokens") or []:
         content = token["content"]
         if not token.get("special") and (content[:1], content[-1:]) != ("<", ">"):
             continue  # the library takes <…> for special as well
-        found[token["id"]] = content
+        contents[token["id"]] = content
         token["content"] = _name(token["id"])
         if isinstance(vocab, dict) and content in vocab:
             vocab[token["content"]] = vocab.pop(content)
-    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+    return dict(sorted(contents.items(), key=lambda pair: -len(pair[1])))
 
 
 def _name(token_id: int) -> str:

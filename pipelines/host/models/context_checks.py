@@ -71,11 +71,11 @@ def _fault(port: str, size: int, engines: Mapping[str, Engine[object]], line: Bi
     source = engines.get(name)
     if not isinstance(source, BatchEngine) or not source.per_token:
         return f"{port}: `{name}` must be a batcher whose body gives a row for each token or frame"
-    given = source.bounds.output_size
+    size_given = source.bounds.output_size
     if size == 0:
         return f"{port}: {rows.unread}"
-    if given != size:
-        return f"{port}: `{name}` gives rows of {given} numbers, and the model reads rows of {size}"
+    if size_given != size:
+        return f"{port}: `{name}` gives rows of {size_given} numbers, and the model reads rows of {size}"
     reader = engines[line.name]
     return _too_large(reader.limits, source) if isinstance(reader, GenerationEngine) else None
 
@@ -96,9 +96,9 @@ def _misuse(line: Binding, bindings: Sequence[Binding]) -> str | None:
     if line.name not in held_lines(bindings):
         return None
     others = [
-        each.name
-        for each in bindings
-        for port, source in each.sources.items()
-        if source.root == line.name and not (each.type_name in READERS and port in PORTS)
+        binding.name
+        for binding in bindings
+        for port, source in binding.sources.items()
+        if source.root == line.name and not (binding.type_name in READERS and port in PORTS)
     ]
     return f"its rows stay in the engine host, so that `{others[0]}` cannot read them" if others else None

@@ -229,7 +229,9 @@ class ModelInstances:
         if name in self._unloaded:
             state: ModelState = "unloading" if self.holds(name) else "unloaded"
             return replace(self._unloaded[name], state=state, on_request=on_request)
-        return _entry(next(one.folder for one in self if one.folder.name == name), "unloading", [])
+        return _entry(
+            next(instance.folder for instance in self if instance.folder.name == name), "unloading", []
+        )
 
     def _replaced(self, name: str) -> list[int]:
         """Instances of a name that still take calls, without the current one."""

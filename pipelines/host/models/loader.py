@@ -204,10 +204,10 @@ class Loader:
     def _found(self, is_due: Callable[[ModelFolder], bool]) -> list[tuple[ModelFolder, Terms]]:
         self._scan_error = None
         try:
-            found = {folder.name: folder for folder in self._scan(self._repository)}
-            for name in self._known.keys() - found.keys():
+            folders = {folder.name: folder for folder in self._scan(self._repository)}
+            for name in self._known.keys() - folders.keys():
                 self._missing(name)
-            due = [folder for folder in found.values() if is_due(folder)]
+            due = [folder for folder in folders.values() if is_due(folder)]
             return [(self._note(folder), _terms(folder)) for folder in due]
         except (OSError, ValueError) as error:
             log.error("cannot scan the model repository: %s", error)

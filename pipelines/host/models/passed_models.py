@@ -57,13 +57,13 @@ def digest(model: Path, device: str | None = None) -> str:
     """The digest of all files of a folder but its documents, and of the device that it runs on instead of
     its own.
     """
-    found = hashlib.blake2b((device or "").encode(), digest_size=12)
+    hashed = hashlib.blake2b((device or "").encode(), digest_size=12)
     for file in sorted(file for file in model.rglob("*") if file.is_file() and _counts(file)):
         stat = file.stat()
         is_short = stat.st_size <= WHOLE_BYTES
         content = hashlib.blake2b(file.read_bytes()).digest() if is_short else str(stat.st_mtime_ns).encode()
-        found.update(b"\0%b\0%d\0" % (os.fsencode(file.relative_to(model)), stat.st_size) + content)
-    return found.hexdigest()
+        hashed.update(b"\0%b\0%d\0" % (os.fsencode(file.relative_to(model)), stat.st_size) + content)
+    return hashed.hexdigest()
 
 
 @cache

@@ -65,11 +65,11 @@ def _wanted(
     at: NDArray[np.int32],
 ) -> list[TokenLogprobs]:
     """What the requests of slots `at` want to know of their tokens, whose logits are `rows` of `values`."""
-    found = gather(ops, values, rows, token_ids, sampling.num_logprobs[at])
+    reports = gather(ops, values, rows, token_ids, sampling.num_logprobs[at])
     named = [(i, ids) for i, slot in enumerate(at.tolist()) if len(ids := sampling.logprob_ids[slot])]
     if named:
-        _name(ops, values, rows, named, found)
-    return found
+        _name(ops, values, rows, named, reports)
+    return reports
 
 
 def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:
@@ -89,6 +89,6 @@ def _name(
     """
     sizes = [len(ids) for _, ids in named]
     places = np.repeat(at[[i for i, _ in named]], sizes)
-    found = ops.logprobs_of(values, places, np.concatenate([ids for _, ids in named]))
-    for (i, ids), logprobs in zip(named, np.split(found, np.cumsum(sizes)[:-1]), strict=True):
+    all_logprobs = ops.logprobs_of(values, places, np.concatenate([ids for _, ids in named]))
+    for (i, ids), logprobs in zip(named, np.split(all_logprobs, np.cumsum(sizes)[:-1]), strict=True):
         reports[i] = reports[i]._replace(top_ids=ids.tolist(), top_logprobs=logprobs.tolist())

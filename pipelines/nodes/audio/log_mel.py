@@ -80,7 +80,7 @@ def read_settings(path: Path) -> MelSettings:
         raise ValueError(f"{path} is no {EXTRACTOR}'s settings: {error!r}") from error
     named = fields.get("feature_extractor_type", EXTRACTOR)
     numbers = (settings.num_mels, settings.rate, settings.window, settings.hop, settings.num_samples)
-    if named != EXTRACTOR or not all(isinstance(each, int) and each > 0 for each in numbers):
+    if named != EXTRACTOR or not all(isinstance(number, int) and number > 0 for number in numbers):
         raise ValueError(f"{path}: {named} with {settings}; features of {EXTRACTOR} are computed")
     if fields.get("do_normalize") or fields.get("dither"):
         raise ValueError(f"{path} sets do_normalize or dither, which are not computed")

@@ -57,14 +57,14 @@ class ReadAudio(Node, Planning):
     def run(self, call: Running, request: GenerationInput) -> Sounds:
         return self.read(request.sounds)
 
-    def read(self, given: Sequence[SoundInput]) -> Sounds:
+    def read(self, inputs: Sequence[SoundInput]) -> Sounds:
         """Raises RequestError, which names the field at fault."""
         most, seconds = self.config.max_sounds, self.config.max_seconds
-        if len(given) > most:
-            raise RequestError(f"At most {most} audio(s) may be provided in one request.", given[most].where)
+        if len(inputs) > most:
+            raise RequestError(f"At most {most} audio(s) may be provided in one request.", inputs[most].where)
         windows, texts = [], []
-        for each in given:
-            sound = self._decoded(each, seconds)
+        for sound_input in inputs:
+            sound = self._decoded(sound_input, seconds)
             seconds -= len(sound) / RATE
             read = self.family.read(sound)
             windows += list(read.windows)
@@ -72,26 +72,27 @@ class ReadAudio(Node, Planning):
         return Sounds(
             np.stack(windows) if windows else np.empty(0, np.float32),
             [self.family.num_tokens] * len(windows),
-            [blake2b(each.tobytes(), digest_size=16).digest() for each in windows],
+            [blake2b(window.tobytes(), digest_size=16).digest() for window in windows],
             self.family.token_id,
             self.family.marks,
             texts,
         )
 
-    def _decoded(self, given: SoundInput, left_s: float) -> NDArray[np.float32]:
+    def _decoded(self, sound_input: SoundInput, left_s: float) -> NDArray[np.float32]:
         """The samples of a sound that may have `left_s` seconds.  Raises RequestError."""
-        data = given.data
+        data = sound_input.data
         if data is None:
-            data = read_data_url(given.url, self.max_bytes, given.where)
+            data = read_data_url(sound_input.url, self.max_bytes, sound_input.where)
         try:
             return decode_audio(data, AudioLimits(max_seconds=left_s))
         except AudioTooLong:
             most = self.config.max_seconds
             raise RequestError(
-                f"`{given.where}`: the sounds of a request may have {most:g} seconds together", given.where
+                f"`{sound_input.where}`: the sounds of a request may have {most:g} seconds together",
+                sound_input.where,
             ) from None
         except RequestError as error:
-            raise RequestError(f"`{given.where}`: {error.message}", given.where) from None
+            raise RequestError(f"`{sound_input.where}`: {error.message}", sound_input.where) from None
 
 
 def _family(config: Path, settings: Path) -> AudioFamily:

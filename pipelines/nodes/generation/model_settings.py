@@ -82,7 +82,7 @@ def read_defaults(path: Path) -> dict[str, Any]:
     """
     stated = _read_object(path)
     defaults = {key.name: _number(path, name, stated[name]) for name, key in KEYS.items() if name in stated}
-    if forbidden := [[each] for each in _ids(path, "suppress_tokens", stated)] + _words(path, stated):
+    if forbidden := [[token_id] for token_id in _ids(path, "suppress_tokens", stated)] + _words(path, stated):
         defaults["bad_words_ids"] = forbidden
     if at_begin := _ids(path, "begin_suppress_tokens", stated):
         defaults["begin_suppress_ids"] = at_begin

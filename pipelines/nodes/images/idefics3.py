@@ -43,13 +43,13 @@ class Idefics3:
         if self.splits:
             size = tiled_size(image.size, self.side)
             image = image.resize(size, self.resample)
-            columns, rows = (each // self.side for each in size)
+            columns, rows = (length // self.side for length in size)
         whole = image.resize((self.side, self.side), self.resample)
         if rows == columns == 1:
             tiles, text = [], f"{AROUND}{WHOLE}{TOKEN}{AROUND}"
         else:
             tiles, text = list(self._tiles(image, rows, columns)), _rows_text(rows, columns)
-        pixels = [self.scale.scaled(np.asarray(each)) for each in (*tiles, whole)]
+        pixels = [self.scale.scaled(np.asarray(tile)) for tile in (*tiles, whole)]
         return ReadImage(np.stack(pixels), self.num_tokens, text)
 
     def _tiles(self, image: Image.Image, rows: int, columns: int) -> Iterator[Image.Image]:

@@ -58,19 +58,19 @@ class ReadImages(Node, Planning):
     def run(self, call: Running, request: PromptInput) -> Images:
         return self.read(request.images)
 
-    def read(self, given: Sequence[ImageInput]) -> Images:
+    def read(self, inputs: Sequence[ImageInput]) -> Images:
         """Raises RequestError, which names the field at fault."""
         most = self.config.max_images
-        if len(given) > most:
-            raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
+        if len(inputs) > most:
+            raise RequestError(f"At most {most} image(s) may be provided in one request.", inputs[most].where)
         shown: dict[tuple[str | None, str | None], ShownImage] = {}  # by URL and uuid, and by uuid alone
         images = []
-        for i, each in enumerate(given):
-            key = each.url, each.uuid
-            images.append(shown.get(key) or self._shown(each, i))
+        for i, image in enumerate(inputs):
+            key = image.url, image.uuid
+            images.append(shown.get(key) or self._shown(image, i))
             shown[key] = images[-1]
-            if each.uuid is not None:
-                shown[None, each.uuid] = images[-1]
+            if image.uuid is not None:
+                shown[None, image.uuid] = images[-1]
         return joined(images, self.family.token_id, self.family.marks)
 
     def _shown(self, given: ImageInput, index: int) -> ShownImage:

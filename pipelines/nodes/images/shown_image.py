@@ -35,17 +35,17 @@ def shown_image(read: ReadImage, uuid: str | None) -> ShownImage:
 def joined(images: Sequence[ShownImage], token_id: int, marks: tuple[str, ...]) -> Images:
     """All images of a request, in order."""
     known, pixels = [image.known for image in images], [part for image in images for part in image.pixels]
-    grids = [each.grid for each in known if each.grid]
+    grids = [image.grid for image in known if image.grid]
     join = np.concatenate if grids else np.stack
-    ends = list(accumulate(len(each.digests) for each in known))
+    ends = list(accumulate(len(image.digests) for image in known))
     placed = list(zip(images, zip([0, *ends], ends, strict=False), strict=True))
     return Images(
         join(pixels) if pixels else np.empty(0, np.float32),
-        [each.num_tokens for each in known for _ in each.digests],
-        [digest for each in known for digest in each.digests],
+        [image.num_tokens for image in known for _ in image.digests],
+        [digest for image in known for digest in image.digests],
         token_id,
         marks,
-        [each.text for each in known],
+        [image.text for image in known],
         grids,
         [part for image, span in placed if image.is_stored for part in range(*span)],
         [

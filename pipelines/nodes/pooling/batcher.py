@@ -152,7 +152,7 @@ class Batcher(Node, Planning):
         (shape,) = columns
         if shape is not None and len(shape) > 1 and wanted not in (None, most):
             raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
-        reading = next((one for one in body.encoders if isinstance(one, ReadsRows)), None)
+        reading = next((encoder for encoder in body.encoders if isinstance(encoder, ReadsRows)), None)
         rows = (reading.embeds_size, reading.mrope_axes) if reading else ()
         return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *rows)
 

@@ -39,7 +39,7 @@ class Matryoshka(Node, Planning):
                 f"Model '{call.model}' only supports Matryoshka dimensions {sorted(known)}, got {wanted}.",
                 "dimensions",
             )
-        return pooled.map(lambda found: shortened(found, wanted, activate, call.model))
+        return pooled.map(lambda vectors: shortened(vectors, wanted, activate, call.model))
 
 
 def shortened(pooled: PooledOutputs, size: int, activate: bool, model: str) -> PooledOutputs:

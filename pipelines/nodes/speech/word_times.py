@@ -104,8 +104,8 @@ class WordTimes(Node, Planning):
         words = self._words(heard, "en" if call.request.translate else language)
         num_frames = max(1, round(duration_s / SECONDS_PER_ID))
 
-        def times(given: Tensors) -> list[list[SpokenWord]]:
-            frames = first_frames(given[WEIGHTS][..., :num_frames], len(opening))
+        def times(tensors: Tensors) -> list[list[SpokenWord]]:
+            frames = first_frames(tensors[WEIGHTS][..., :num_frames], len(opening))
             return with_times(words, heard, (frames * SECONDS_PER_ID).tolist())
 
         def asked(rows: PooledOutputs) -> Deferred[list[list[SpokenWord]]]:
@@ -165,19 +165,19 @@ def with_times(
     starts_s = [*starts_s, *starts_s[-1:] * sum(len(segment.token_ids) for segment in heard)]
     timed = {
         word.first: HeardWord(word.text, starts_s[word.first], starts_s[word.end])
-        for each in words
-        for word in each
+        for segment_words in words
+        for word in segment_words
     }
     usual_s = usual_length([*timed.values()])
     cut_at_sentences([*timed.values()], usual_s)
-    found, said_until_s = [], 0.0
-    for each, segment in zip(words, heard, strict=True):
+    spoken, said_until_s = [], 0.0
+    for segment_words, segment in zip(words, heard, strict=True):
         whole = [
             replace(timed[word.first], text=text)
-            for word in with_punctuation(each)
+            for word in with_punctuation(segment_words)
             if (text := word.text.strip())
         ]
         if whole:
             said_until_s = cut_at_ends(whole, segment, said_until_s, usual_s)
-        found.append([SpokenWord(word.text, round(word.start_s, 2), round(word.end_s, 2)) for word in whole])
-    return found
+        spoken.append([SpokenWord(word.text, round(word.start_s, 2), round(word.end_s, 2)) for word in whole])
+    return spoken

@@ -46,19 +46,19 @@ def split_words(token_ids: Sequence[int], decode: Decode, language: str, first: 
 
 def _characters(token_ids: Sequence[int], decode: Decode, first: int) -> list[TokenWord]:
     """The shortest runs of tokens that are whole characters."""
-    whole, found, length = decode(token_ids), [], 0
+    whole, parts, length = decode(token_ids), [], 0
     part = TokenWord("", first)
     for token_id in token_ids:
         part.token_ids.append(token_id)
         part.text = decode(part.token_ids)
         at = part.text.find(PART)
         if at < 0 or whole[length + at : length + at + 1] == PART:  # the text has this character itself
-            found.append(part)
+            parts.append(part)
             length += len(part.text)
             part = TokenWord("", part.end)
     if part.token_ids:
-        found.append(part)
-    return found
+        parts.append(part)
+    return parts
 
 
 def with_punctuation(words: list[TokenWord]) -> list[TokenWord]:
@@ -69,10 +69,10 @@ def with_punctuation(words: list[TokenWord]) -> list[TokenWord]:
             joined[-1].text = word.text + joined[-1].text
         else:
             joined.append(word)
-    found: list[TokenWord] = []
+    merged: list[TokenWord] = []
     for word in reversed(joined):
-        if found and not found[-1].text.endswith(" ") and word.text in AFTER:
-            found[-1].text += word.text
+        if merged and not merged[-1].text.endswith(" ") and word.text in AFTER:
+            merged[-1].text += word.text
         else:
-            found.append(word)
-    return found
+            merged.append(word)
+    return merged

@@ -99,13 +99,13 @@ def embeddings_tensor(pooled: PooledOutputs) -> Tensors:
 
 def required(models: Mapping[str, TensorModel]) -> dict[str, TensorPort]:
     """The tensors that a request must hold, by name: those that the body's lines require, together."""
-    found: dict[str, tuple[str, TensorPort]] = {}
+    feeds: dict[str, tuple[str, TensorPort]] = {}
     for line, model in models.items():
         for name, port in model.required:
-            first, had = found.setdefault(name, (line, port))
+            first, had = feeds.setdefault(name, (line, port))
             if misfit(had, port):
                 raise ValueError(
                     f"the request's tensor `{name}` is {had} to the line `{first}` "
                     f"and {port} to the line `{line}`; rename one with `inputs`"
                 )
-    return {name: port for name, (_, port) in found.items()}
+    return {name: port for name, (_, port) in feeds.items()}

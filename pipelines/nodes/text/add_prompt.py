@@ -33,13 +33,13 @@ class PurposePrompts:
         if purpose is None:
             return ""
         names = (purpose, *OTHER_NAMES.get(purpose, ()))
-        found = next((self.prompts[name] for name in names if name in self.prompts), None)
-        if found is None and purpose not in PURPOSES:
+        prompt = next((self.prompts[name] for name in names if name in self.prompts), None)
+        if prompt is None and purpose not in PURPOSES:
             supported = ", ".join(sorted(self.prompts))
             raise RequestError(
                 f"Unsupported input_type '{purpose}'. Supported values: {supported}", "input_type"
             )
-        return found or ""
+        return prompt or ""
 
 
 def read_prompts(path: Path) -> PurposePrompts:

@@ -37,14 +37,14 @@ def clauses(library: ctypes.CDLL, text: str) -> list[tuple[str, str]]:
     """
     data = ctypes.create_string_buffer(text.encode(errors="replace") + b" ")
     at, end = ctypes.c_void_p(ctypes.addressof(data)), ctypes.addressof(data) + len(data) - 1
-    found = []
+    clauses_read = []
     while at.value is not None:
         begin = at.value
         phonemes = library.espeak_TextToPhonemes(ctypes.byref(at), UTF8, IPA) or b""
         size = (end if at.value is None else at.value) - begin
         read = ctypes.string_at(begin, size)
-        found.append((phonemes.decode(errors="replace"), read.decode(errors="replace")))
-    return found
+        clauses_read.append((phonemes.decode(errors="replace"), read.decode(errors="replace")))
+    return clauses_read
 
 
 def main() -> None:

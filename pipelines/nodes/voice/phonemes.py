@@ -57,16 +57,16 @@ class Phonemes(Node):
         """Raises RequestError for a text with nothing to speak, or too much."""
         self.settings.check_language(request.language)
         most = int(MAX_PHONEMES * min(1.0, request.speed))
-        spoken = [part for each in self._sentences(request.text) for part in cut(each, most)]
-        found = [Tokens([*self._ids(each)], of=i) for i, each in enumerate(spoken)]
-        if not found:
+        spoken = [part for sentence in self._sentences(request.text) for part in cut(sentence, most)]
+        pieces = [Tokens([*self._ids(part)], of=i) for i, part in enumerate(spoken)]
+        if not pieces:
             raise RequestError("`input` has nothing that is spoken", "input")
         if sum(map(len, spoken)) > MAX_TEXT_PHONEMES:
             raise RequestError(
                 f"`input` is longer than {MAX_TEXT_PHONEMES} phonemes when it is spoken; send it in parts",
                 "input",
             )
-        return found
+        return pieces
 
     def close(self) -> None:
         if self.espeak is not None:

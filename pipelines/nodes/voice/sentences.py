@@ -69,14 +69,14 @@ def sentences(clauses: Iterable[tuple[str, str]]) -> list[str]:
     """The phonemes of each sentence, accents apart from their letters; `clauses` are the phonemes of each and
     the text that was read for it.
     """
-    pairs, found, sentence = list(clauses), [], ""
+    pairs, whole, sentence = list(clauses), [], ""
     for (phonemes, _), end in zip(pairs, endings(text for _, text in pairs), strict=True):
         pause = "" if end.ends_sentence or not end.mark else " "
         sentence += unicodedata.normalize("NFD", LANGUAGE.sub("", phonemes) + end.mark + pause)
         if end.ends_sentence:
-            found.append(sentence)
+            whole.append(sentence)
             sentence = ""
-    return [each for each in (*found, sentence) if each]
+    return [text for text in (*whole, sentence) if text]
 
 
 def cut(sentence: str, most: int) -> Iterator[str]:

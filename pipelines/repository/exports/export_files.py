@@ -90,9 +90,9 @@ def find_chat_template(export: Export) -> ChatTemplates | None:
     if name := export.names(file):
         tool_use = _text(export.place / TOOL_TEMPLATE) if export.names(TOOL_TEMPLATE) else None
         return ChatTemplates(name, _text(export.place / file), tool_use)
-    given = export.read(settings).get("chat_template")
-    named = given if isinstance(given, list) else [{"name": "default", "template": given}]
-    texts = {each.get("name"): each.get("template") for each in named if isinstance(each, dict)}
+    template = export.read(settings).get("chat_template")
+    named = template if isinstance(template, list) else [{"name": "default", "template": template}]
+    texts = {entry.get("name"): entry.get("template") for entry in named if isinstance(entry, dict)}
     default, tool_use = texts.get("default"), texts.get("tool_use")
     if not isinstance(default, str):
         return None

@@ -120,7 +120,7 @@ def _refusal(folder: Path, export: Export | None) -> str:
             f"{export.place}: neither config.json nor modules.json determines the model's task: text, "
             "embeddings, classes or scores; write a graph.yaml with the task (`braid schema`)"
         )
-    if files := sorted(each for each in folder.iterdir() if each.suffix.lower() == ".gguf"):
+    if files := sorted(file for file in folder.iterdir() if file.suffix.lower() == ".gguf"):
         return (
             f"{files[0]} is served without a graph.yaml; `braid export {files[0]} --name NAME` writes a "
             "folder with one"

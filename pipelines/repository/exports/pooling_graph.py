@@ -96,8 +96,8 @@ def _chain(lines: Lines, source: str, indent: str) -> list[str]:
 
 def _texts(export: Export, settings: str, media: MediaLines | None) -> Lines:
     """Lines from conversations and prompts to tokens."""
-    found = find_chat_template(export)
-    template = found and found.file
+    found_template = find_chat_template(export)
+    template = found_template and found_template.file
     if media:
         return _shown(export, template, settings, media)
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
@@ -197,7 +197,9 @@ def _activation(export: Export, task: str) -> Lines:
         config.get("sbert_ce_default_activation_function"),
         trained.get("activation_fn") if isinstance(trained, dict) else None,
     )
-    if config.get("problem_type") == "regression" or any(str(each).endswith(IDENTITY) for each in functions):
+    if config.get("problem_type") == "regression" or any(
+        str(function).endswith(IDENTITY) for function in functions
+    ):
         return []
     independent = config.get("problem_type") == "multi_label_classification" or count_labels(config) == 1
     return [(name, f"type: {'sigmoid' if independent else 'softmax'}")]

@@ -85,8 +85,8 @@ def _search(job: str) -> tuple[dict[str, Any], bool]:
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         return _nothing(last or "rendering it took more memory than a template may take"), False
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found, True
+    parsers: dict[str, Any] = json.loads(done.stdout)
+    return parsers, True
 
 
 def _nothing(cause: str) -> dict[str, Any]:

@@ -95,13 +95,13 @@ def parse(text: str) -> TextMessage:
 def _tokens(text: str) -> Iterator[_Token]:
     at, line = 0, 1
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise TextFormatError(line, f"unexpected {_shown(text[at : at + MAX_SHOWN].splitlines()[0])}")
-        if found.lastgroup != "blank":
-            yield _Token(found.lastgroup or "", found[0], line)
-        line += found[0].count("\n")
-        at = found.end()
+        if match.lastgroup != "blank":
+            yield _Token(match.lastgroup or "", match[0], line)
+        line += match[0].count("\n")
+        at = match.end()
     yield _Token("end", "", line)
 
 

@@ -100,21 +100,21 @@ def _is_whole(folder: Path) -> bool:
 
 def model_file(folder: Path) -> tuple[str | None, str | None]:
     """(the one model file of a folder, None), or (None, what is wrong)."""
-    files = [each for each in sorted(folder.iterdir()) if each.is_file() and each.stem not in TEXT_PARTS]
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.stem not in TEXT_PARTS]
     for suffix in SUFFIXES:
-        found = [each.name for each in files if each.suffix == suffix]
-        if len(found) > 1:
+        names = [file.name for file in files if file.suffix == suffix]
+        if len(names) > 1:
             return (
                 None,
-                f"{folder} holds several models: {', '.join(found)}; one stands in a version's folder",
+                f"{folder} holds several models: {', '.join(names)}; one stands in a version's folder",
             )
-        if found:
-            return found[0], None
+        if names:
+            return names[0], None
     if (folder / SAVED_MODEL).is_file():
         return SAVED_MODEL, None
-    for each in files:
-        if each.suffix in REFUSED_SUFFIXES:
-            return None, f"{each.name} is {REFUSED_SUFFIXES[each.suffix]}"
+    for file in files:
+        if file.suffix in REFUSED_SUFFIXES:
+            return None, f"{file.name} is {REFUSED_SUFFIXES[file.suffix]}"
     return None, f"{folder} holds no model: {', '.join(SUFFIXES)} or {SAVED_MODEL}"
 
 
@@ -137,18 +137,18 @@ def read_shape(text: str) -> list[int] | None:
 
 def _settings(entry: ModelEntry, faults: list[str], notes: list[str]) -> dict[str, Any]:
     """The settings of the tensor_model line."""
-    made = model_settings(entry.plugin_config, faults.append, notes.append, streams=True)
+    settings = model_settings(entry.plugin_config, faults.append, notes.append, streams=True)
     if entry.shape is not None and entry.shape != AUTO:
-        made["shape"] = _shapes(entry.shape, faults)
+        settings["shape"] = _shapes(entry.shape, faults)
     elif entry.shape == AUTO:
         notes.append("shape auto: lengths that the model leaves free are free")
     if entry.batch_size not in (None, 0, AUTO) and entry.shape is None:
-        made["batch_size"] = _batch_size(entry.batch_size, faults)
+        settings["batch_size"] = _batch_size(entry.batch_size, faults)
     if entry.layout is not None:
-        made["layout"] = entry.layout
+        settings["layout"] = entry.layout
     if entry.allow_cache is not None:
         notes.append("allow_cache changes nothing here: compiled models are not stored")
-    return made
+    return settings
 
 
 def _shapes(said: str | dict[str, str], faults: list[str]) -> Any:

@@ -51,16 +51,18 @@ def read_config(file: Path) -> list[Servable]:
         if _graph(entry, home) is None
     }
     graphs = [
-        one
+        servable
         for entry, home in entries
         if _graph(entry, home) is not None
-        for one in _looked_into(entry, home, partial(_graph_servable, models=classic))
+        for servable in _looked_into(entry, home, partial(_graph_servable, models=classic))
     ]
-    dags = [Servable(each.name, 1, file.parent, faults=(DAG,)) for each in config.pipeline_config_list]
-    listed = [*(one for several in classic.values() for one in several), *graphs, *dags]
+    dags = [
+        Servable(pipeline.name, 1, file.parent, faults=(DAG,)) for pipeline in config.pipeline_config_list
+    ]
+    listed = [*(servable for several in classic.values() for servable in several), *graphs, *dags]
     files = [nested for entry, home in entries if is_regular(nested := _subconfig(entry, home))]
     placed = _places([*files, file])
-    return sorted((_placed(one, placed) for one in listed), key=lambda servable: servable.name)
+    return sorted((_placed(servable, placed) for servable in listed), key=lambda servable: servable.name)
 
 
 def _looked_into(
@@ -164,21 +166,25 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
         faults = (*faults, f"there is no {file}")
     served = _by_version(models)
     named = {name: served[name] for name in graph_file.named_servables(file) if name in served}
-    usable = {name: one for name, one in named.items() if one.file is not None and not one.faults}
+    usable = {
+        name: servable
+        for name, servable in named.items()
+        if servable.file is not None and not servable.faults
+    }
     if broken := named.keys() - usable.keys():
         faults = (
             *faults,
             *(f"it names {name}, which is no tensor model that runs" for name in sorted(broken)),
         )
-    places = [file.parent, *(one.folder for one in usable.values())]
+    places = [file.parent, *(servable.folder for servable in usable.values())]
     folder = Path(os.path.commonpath([place.resolve() for place in places]))
     others = {
         name: ServedFile(
-            (one.folder.resolve() / (one.file or "")).relative_to(folder).as_posix(),
-            one.settings,
-            one.max_runs,
+            (servable.folder.resolve() / (servable.file or "")).relative_to(folder).as_posix(),
+            servable.settings,
+            servable.max_runs,
         )
-        for name, one in usable.items()
+        for name, servable in usable.items()
     }
     graph = Servable(
         name=entry.name,

@@ -59,21 +59,21 @@ def device(value: str, override: str | None, gpus: bool, problem: Say, note: Say
     return "cpu"
 
 
-def read_plugin_config(given: Given, report: Report, *, decodes: bool = False) -> dict[str, Any]:
+def read_plugin_config(options: Given, report: Report, *, decodes: bool = False) -> dict[str, Any]:
     """What a node's `plugin_config`, JSON in a string, sets of its model's line."""
-    text, line = given["plugin_config"], given.line("plugin_config")
+    text, line = options["plugin_config"], options.line("plugin_config")
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        plugin_config = json.loads(text)
     except ValueError as error:
         report.problem(line, f"plugin_config is not JSON: {error}")
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(plugin_config, dict):
         report.problem(line, "plugin_config must be a JSON object")
         return {}
     return model_settings(
-        found, lambda text: report.problem(line, text), lambda text: report.note(line, text), decodes
+        plugin_config, lambda text: report.problem(line, text), lambda text: report.note(line, text), decodes
     )
 
 
@@ -84,18 +84,18 @@ def model_settings(
 
     `decodes`, `streams`: whether it is a decoder, and whether it can run several calls at once.
     """
-    made: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in config.items():
         if name == KV_CACHE and decodes:
-            _choose(made, "kv_cache", name, value, KV_CACHES, problem)
+            _choose(settings, "kv_cache", name, value, KV_CACHES, problem)
         elif name == "INFERENCE_PRECISION_HINT":
-            _choose(made, "precision", name, value, PRECISIONS, problem)
+            _choose(settings, "precision", name, value, PRECISIONS, problem)
         elif name == THREADS:
-            _number(made, "threads", name, value, problem)
+            _number(settings, "threads", name, value, problem)
         elif name == STREAMS and streams and str(value) not in OWN_STREAMS:
-            _number(made, "streams", name, value, problem)
+            _number(settings, "streams", name, value, problem)
         elif name == PROMPT_LOOKUP and decodes:
-            made[PROMPT_LOOKUP] = value in TRUE
+            settings[PROMPT_LOOKUP] = value in TRUE
         elif name == "MAX_PROMPT_LEN":
             problem("plugin_config MAX_PROMPT_LEN: only NPU has a longest prompt of its own; remove it")
         elif name in NO_EFFECT:
@@ -104,7 +104,7 @@ def model_settings(
             known = [KV_CACHE, PROMPT_LOOKUP] if decodes else []
             known += ["INFERENCE_PRECISION_HINT", THREADS, *NO_EFFECT]
             problem(f"plugin_config has the property `{name}`, which Braid does not know{hint(name, known)}")
-    return made
+    return settings
 
 
 def _number(made: dict[str, Any], setting: str, name: str, value: Any, problem: Say) -> None:

@@ -22,38 +22,38 @@ OPTIONS = (
 )
 
 
-def graph_lines(given: Given, folder: Path, override: str | None, report: Report) -> list[str]:
+def graph_lines(options: Given, folder: Path, override: str | None, report: Report) -> list[str]:
     """The lines of graph.yaml from the task on; [] with a problem in `report`."""
-    export = find_model(given, "models_path", folder, report)
-    pooling = given["pooling"]
+    export = find_model(options, "models_path", folder, report)
+    pooling = options["pooling"]
     settings = PoolingSettings(
-        model=encoder_settings(given, override, report),
-        tokens={"truncate": True} if given["truncate"] else {},
+        model=encoder_settings(options, override, report),
+        tokens={"truncate": True} if options["truncate"] else {},
         how=pooling.lower() if pooling else None,
-        normalize=given["normalize_embeddings"],
+        normalize=options["normalize_embeddings"],
     )
     if export is None:
         return []
     try:
         lines = pooling_lines(export, "embed", settings)
     except ValueError as error:
-        report.problem(given.line("models_path"), str(error))
+        report.problem(options.line("models_path"), str(error))
         return []
     if any(ASSUMED in line for line in lines):
         report.note(
-            given.node.line, f"no `pooling` here, and no 1_Pooling/{CONFIG}: it follows the model's family"
+            options.node.line, f"no `pooling` here, and no 1_Pooling/{CONFIG}: it follows the model's family"
         )
     return lines
 
 
-def encoder_settings(given: Given, override: str | None, report: Report) -> dict[str, object]:
+def encoder_settings(options: Given, override: str | None, report: Report) -> dict[str, object]:
     """The settings of the encoder's line."""
-    line = given.line("target_device")
+    line = options.line("target_device")
     where = device(
-        given["target_device"],
+        options["target_device"],
         override,
         gpus=False,
         problem=lambda text: report.problem(line, text),
         note=lambda text: report.note(line, text),
     )
-    return {"device": where, **read_plugin_config(given, report)}
+    return {"device": where, **read_plugin_config(options, report)}

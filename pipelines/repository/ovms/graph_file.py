@@ -78,8 +78,8 @@ def _lines(
             other.line, f"{whole[0].text('calculator')} is a graph of its own: no other node goes with it"
         )
     writer = WRITERS[whole[0].text("calculator")]
-    given = read_options(whole[0], writer.MESSAGE, writer.OPTIONS, report)
-    return given.placed(writer.graph_lines(given, folder, override, report), FILE)
+    options = read_options(whole[0], writer.MESSAGE, writer.OPTIONS, report)
+    return options.placed(writer.graph_lines(options, folder, override, report), FILE)
 
 
 def _check_fields(message: TextMessage, known: tuple[str, ...], what: str, report: Report) -> None:

@@ -85,19 +85,22 @@ REASONING = {
 """OpenVINO Model Server's name of a parser → Braid's."""
 
 
-def graph_lines(given: Given, folder: Path, override: str | None, report: Report) -> list[str]:
+def graph_lines(options: Given, folder: Path, override: str | None, report: Report) -> list[str]:
     """The lines of graph.yaml from the task on; [] with a problem in `report`."""
-    kind = given["pipeline_type"]
+    kind = options["pipeline_type"]
     if kind not in TEXT_PIPELINES:
         report.problem(
-            given.line("pipeline_type"), f"pipeline_type {kind} reads images or sound; Braid reads text"
+            options.line("pipeline_type"), f"pipeline_type {kind} reads images or sound; Braid reads text"
         )
-    model = _model(given, "device", override, report)
+    model = _model(options, "device", override, report)
     lookup: dict[str, Any] | None = {} if model.pop(PROMPT_LOOKUP, False) else None
-    export, draft = find_model(given, "models_path", folder, report), _draft(given, folder, override, report)
-    parsers = _parser(given, "tool_parser", "tools", TOOLS, report)
-    parsers |= _parser(given, "reasoning_parser", "reasoning", REASONING, report)
-    settings = GenerationSettings(_scheduler(given, report), _cache(given), model, lookup, draft, parsers)
+    export, draft = (
+        find_model(options, "models_path", folder, report),
+        _draft(options, folder, override, report),
+    )
+    parsers = _parser(options, "tool_parser", "tools", TOOLS, report)
+    parsers |= _parser(options, "reasoning_parser", "reasoning", REASONING, report)
+    settings = GenerationSettings(_scheduler(options, report), _cache(options), model, lookup, draft, parsers)
     return generation_lines(export, settings) if export else []
 
 
@@ -113,36 +116,36 @@ def _model(given: Given, name: str, override: str | None, report: Report) -> dic
     return {"device": where, **read_plugin_config(given, report, decodes=True)}
 
 
-def _draft(given: Given, folder: Path, override: str | None, report: Report) -> dict[str, Any] | None:
-    others = [name for name in given.lines if name.startswith("draft_") and name != "draft_models_path"]
-    if "draft_models_path" not in given:
+def _draft(options: Given, folder: Path, override: str | None, report: Report) -> dict[str, Any] | None:
+    others = [name for name in options.lines if name.startswith("draft_") and name != "draft_models_path"]
+    if "draft_models_path" not in options:
         for name in others:
-            report.problem(given.line(name), f"`{name}` goes with `draft_models_path`, which is missing")
+            report.problem(options.line(name), f"`{name}` goes with `draft_models_path`, which is missing")
         return None
-    found: Export | None = find_model(given, "draft_models_path", folder, report)
-    name = "draft_device" if "draft_device" in given else "device"
+    export: Export | None = find_model(options, "draft_models_path", folder, report)
+    name = "draft_device" if "draft_device" in options else "device"
     quiet = Report(report.source) if name == "device" else report
-    line = given.line(name)
+    line = options.line(name)
     where = device(
-        given[name],
+        options[name],
         override,
         gpus=True,
         problem=lambda text: quiet.problem(line, text),
         note=lambda text: quiet.note(line, text),
     )
-    return {"path": found.model_path if found else "", "device": where}
+    return {"path": export.model_path if export else "", "device": where}
 
 
-def _scheduler(given: Given, report: Report) -> dict[str, int]:
-    sequences, tokens = given["max_num_seqs"], given["max_num_batched_tokens"]
+def _scheduler(options: Given, report: Report) -> dict[str, int]:
+    sequences, tokens = options["max_num_seqs"], options["max_num_batched_tokens"]
     if tokens <= sequences:
         report.note(
-            given.line("max_num_batched_tokens"),
+            options.line("max_num_batched_tokens"),
             f"max_num_batched_tokens is {2 * sequences}, not {tokens}: a step here takes more tokens than "
             f"max_num_seqs, {sequences}",
         )
         tokens = 2 * sequences
-    limits = {name: given[name] for name in ("max_tokens_limit", "best_of_limit") if name in given}
+    limits = {name: options[name] for name in ("max_tokens_limit", "best_of_limit") if name in options}
     return {"max_sequences": sequences, "max_step_tokens": tokens, **limits}
 
 
@@ -152,14 +155,14 @@ def _cache(given: Given) -> dict[str, Any]:
 
 
 def _parser(
-    given: Given, name: str, setting: str, names: dict[str, str], report: Report
+    options: Given, name: str, setting: str, names: dict[str, str], report: Report
 ) -> dict[str, str | None]:
     """The setting of `parse_reply` for an option; {} leaves the choice to the template."""
-    value = given[name]
+    value = options[name]
     if value in (None, ""):
         return {}
     if value != NO_PARSER and value not in names:
         report.problem(
-            given.line(name), f"{name} {value} is not one that Braid has: {', '.join(names)}, {NO_PARSER}"
+            options.line(name), f"{name} {value} is not one that Braid has: {', '.join(names)}, {NO_PARSER}"
         )
     return {setting: names.get(value)}

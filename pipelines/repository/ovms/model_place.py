@@ -9,9 +9,9 @@ from pipelines.repository.files.report import Report
 from pipelines.repository.ovms.options import Given
 
 
-def find_model(given: Given, name: str, folder: Path, report: Report) -> Export | None:
+def find_model(options: Given, name: str, folder: Path, report: Report) -> Export | None:
     """The export at the path in the option `name`; None, with a problem in `report`, where it is none."""
-    path, line = given[name], given.line(name)
+    path, line = options[name], options.line(name)
     if path is None:
         return None
     if path.lower().endswith(".gguf"):
@@ -26,10 +26,10 @@ def find_model(given: Given, name: str, folder: Path, report: Report) -> Export 
         )
         return None
     relative = inside.relative_to(folder.resolve()).as_posix()
-    found = export_in(inside, "" if relative == "." else f"{relative}/")
-    if found is None:
+    export = export_in(inside, "" if relative == "." else f"{relative}/")
+    if export is None:
         report.problem(line, f"`{name}` {path} {_missing(inside)}")
-    return found
+    return export
 
 
 def _missing(place: Path) -> str:

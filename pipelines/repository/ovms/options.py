@@ -73,15 +73,15 @@ def read_options(node: TextMessage, message: str, table: tuple[Option, ...], rep
     known = {option.name: option for option in table}
     values = {option.name: [] if option.repeated else option.default for option in table}
     lines: dict[str, int] = {}
-    for each in _fields(node, message, report):
-        option = known.get(each.name)
+    for field in _fields(node, message, report):
+        option = known.get(field.name)
         if option is None:
-            report.problem(each.line, f"{message} has no option `{each.name}`{hint(each.name, known)}")
+            report.problem(field.line, f"{message} has no option `{field.name}`{hint(field.name, known)}")
             continue
         if option.name in lines and not option.repeated:
-            report.problem(each.line, f"`{each.name}` is given twice, first in line {lines[each.name]}")
-        _take(option, each, values, report)
-        lines[each.name] = each.line
+            report.problem(field.line, f"`{field.name}` is given twice, first in line {lines[field.name]}")
+        _take(option, field, values, report)
+        lines[field.name] = field.line
     for option in table:
         if option.required and option.name not in lines:
             report.problem(node.line, f"`{option.name}` is required")
@@ -89,16 +89,16 @@ def read_options(node: TextMessage, message: str, table: tuple[Option, ...], rep
 
 
 def _fields(node: TextMessage, message: str, report: Report) -> list[Field]:
-    found: list[Field] = []
+    fields: list[Field] = []
     for holder in (*node.messages("node_options"), *node.messages("options")):
-        for each in holder.fields:
-            if _type_name(each.name) != message or not isinstance(each.value, TextMessage):
+        for field in holder.fields:
+            if _type_name(field.name) != message or not isinstance(field.value, TextMessage):
                 report.problem(
-                    each.line, f"options of the type {each.name}; here belongs mediapipe.{message}"
+                    field.line, f"options of the type {field.name}; here belongs mediapipe.{message}"
                 )
             else:
-                found += each.value.fields
-    return found
+                fields += field.value.fields
+    return fields
 
 
 def _type_name(name: str) -> str:
@@ -108,20 +108,20 @@ def _type_name(name: str) -> str:
     return inner.removeprefix(prefix).removesuffix(EXTENSION) if prefix else inner
 
 
-def _take(option: Option, each: Field, values: dict[str, Any], report: Report) -> None:
-    value = _value(option.kind, each.value)
+def _take(option: Option, field: Field, values: dict[str, Any], report: Report) -> None:
+    value = _value(option.kind, field.value)
     if value is None:
         allowed = KINDS.get(option.kind) if not isinstance(option.kind, tuple) else " or ".join(option.kind)
-        report.problem(each.line, f"`{option.name}` must be {allowed}")
+        report.problem(field.line, f"`{option.name}` must be {allowed}")
         return
     if option.repeated:
         values[option.name].append(value)
     else:
         values[option.name] = value
     if option.refused and value != option.default:
-        report.problem(each.line, f"`{option.name}`: {option.refused}")
+        report.problem(field.line, f"`{option.name}`: {option.refused}")
     elif option.note and value != option.default:
-        report.note(each.line, f"`{option.name}` changes nothing here: {option.note}")
+        report.note(field.line, f"`{option.name}` changes nothing here: {option.note}")
 
 
 def _value(kind: Any, value: Any) -> Any:

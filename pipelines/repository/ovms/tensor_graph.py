@@ -90,21 +90,21 @@ def _sessions(
     nodes: list[TextMessage], servables: Mapping[str, ServedFile], report: Report
 ) -> dict[str, str]:
     """Side packet → servable."""
-    found = {}
+    sessions = {}
     for node in nodes:
         if node.text("calculator") != SESSION:
             continue
-        given = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, report)
-        name, version = _servable(given), given["servable_version"]
+        options = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, report)
+        name, version = _servable(options), options["servable_version"]
         if version and not version.isdecimal():
-            report.problem(given.line("servable_version"), "`servable_version` must be a number in quotes")
-        elif given["servable_name"] is not None and name not in servables:
+            report.problem(options.line("servable_version"), "`servable_version` must be a number in quotes")
+        elif options["servable_name"] is not None and name not in servables:
             report.problem(
-                given.line("servable_version" if version else "servable_name"),
+                options.line("servable_version" if version else "servable_name"),
                 f"no model `{name}` stands in config.json or subconfig.json{hint(name, servables, 'models')}",
             )
-        found[_name(node.text("output_side_packet"))] = name
-    return found
+        sessions[_name(node.text("output_side_packet"))] = name
+    return sessions
 
 
 def _step(node: TextMessage, sessions: Mapping[str, str], report: Report) -> _Step:
@@ -129,16 +129,18 @@ def _pairs(given: Given, name: str, report: Report) -> dict[str, str]:
 
 def _streams(node: TextMessage, field: str, names: Mapping[str, str], report: Report) -> dict[str, str]:
     """Stream → the model's name of its tensor."""
-    found = {}
-    for each in node.all(field):
-        tag, colon, name = str(each.value).rpartition(":")
+    streams = {}
+    for field_value in node.all(field):
+        tag, colon, name = str(field_value.value).rpartition(":")
         tag = tag.split(":")[0]
         if tag.startswith(VECTORS):
-            report.problem(each.line, f"{tag} is a vector of tensors; name each tensor with a tag of its own")
+            report.problem(
+                field_value.line, f"{tag} is a vector of tensors; name each tensor with a tag of its own"
+            )
         elif not colon:
-            report.problem(each.line, f"the stream `{name}` needs a tag, TAG:{name}")
-        found[name] = names.get(tag, tag)
-    return found
+            report.problem(field_value.line, f"the stream `{name}` needs a tag, TAG:{name}")
+        streams[name] = names.get(tag, tag)
+    return streams
 
 
 def _ordered(steps: list[_Step], inputs: list[str], report: Report) -> list[_Step]:
@@ -148,9 +150,9 @@ def _ordered(steps: list[_Step], inputs: list[str], report: Report) -> list[_Ste
         waiting = [step for step in waiting if step not in ready]
         ordered += ready
         known.update(name for step in ready for name in step.gives)
-    given = known | {name for step in waiting for name in step.gives}
+    available = known | {name for step in waiting for name in step.gives}
     for step in waiting:
-        missing = [name for name in step.reads if name not in given]
+        missing = [name for name in step.reads if name not in available]
         why = f"nothing gives its stream {', '.join(missing)}" if missing else "its streams run in a cycle"
         report.problem(step.line, why)
     return ordered

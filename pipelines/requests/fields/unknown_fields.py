@@ -62,13 +62,13 @@ class UnknownFields:
 
         They are separated by commas; "" without any.
         """
-        found = [f"{name};nearest={known}" for name, known in self.found.items() if known is not None]
+        near = [f"{name};nearest={known}" for name, known in self.found.items() if known is not None]
         loose = [
             f"{_safe(name)};tool={_safe(tool)}"
             for tool, names in self.unheld.items()
             for name in sorted(names)
         ]
-        return ", ".join(found[:MAX_REPORTED] + loose[:MAX_REPORTED])
+        return ", ".join(near[:MAX_REPORTED] + loose[:MAX_REPORTED])
 
 
 _current: ContextVar[UnknownFields | None] = ContextVar("unknown_fields", default=None)

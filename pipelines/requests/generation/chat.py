@@ -218,8 +218,8 @@ class ChatRequest(BaseGenerationRequest):
         prompts, choice = self._prompts(), self.choice
         images: list[ImageInput] | None = None if prompts else []
         sounds: list[SoundInput] | None = None if prompts else []
-        given = enumerate(self.conversation)
-        messages = [message.plain(f"messages.{i}", images, sounds) for i, message in given]
+        turns = enumerate(self.conversation)
+        messages = [message.plain(f"messages.{i}", images, sounds) for i, message in turns]
         tools = [tool for tool in self.declared if choice.shows(tool.function.name)]
         return {
             "messages": None if prompts else messages,
@@ -241,10 +241,10 @@ class ChatRequest(BaseGenerationRequest):
         """The prompt where the request has it as text or token ids, without the chat template."""
         if self._message_ids or self.prompt_token_ids is not None:
             where = "messages" if self._message_ids else "prompt_token_ids"
-            found = read_ids(self._message_ids or self.prompt_token_ids, where)
-            if len(found) > 1:
+            prompts = read_ids(self._message_ids or self.prompt_token_ids, where)
+            if len(prompts) > 1:
                 raise RequestError(f"`{where}` must be one list of token ids", field=where)
-            return [Prompt(ids=found[0])]
+            return [Prompt(ids=prompts[0])]
         if not self.disable_chat_template:
             return []
         content = self.conversation[0].plain("messages.0")["content"]

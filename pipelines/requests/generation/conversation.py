@@ -194,7 +194,7 @@ class Message(BaseModel):
             "role": self.role,
             "content": self._plain_content(where, images, sounds),
         }
-        reasoning = next((each for each in self._reasonings() if each is not None), None)
+        reasoning = next((text for text in self._reasonings() if text is not None), None)
         if reasoning is not None:
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         calls = self.tool_calls or self._function_calls()

@@ -73,16 +73,16 @@ def named(images: Sequence[ImageInput], hashes: Sequence[str | None]) -> list[Im
             f"`mm_hashes` has {len(hashes)} names, and the request has {len(images)} images", "mm_hashes"
         )
     pairs = zip(images, hashes or [None] * len(images), strict=True)
-    found = [replace(image, uuid=name or image.uuid) for image, name in pairs]
-    for each in found:
-        if each.url is None and each.uuid is None:
-            at = f"{each.where}.image_url"
+    named_images = [replace(image, uuid=name or image.uuid) for image, name in pairs]
+    for image in named_images:
+        if image.url is None and image.uuid is None:
+            at = f"{image.where}.image_url"
             raise RequestError(
-                f"`{at}` is required in a part of type `{each.kind}`, or the `uuid` of an image that was "
+                f"`{at}` is required in a part of type `{image.kind}`, or the `uuid` of an image that was "
                 "sent before",
                 at,
             )
-    return found
+    return named_images
 
 
 def check_media_settings(others: Mapping[str, Any]) -> None:

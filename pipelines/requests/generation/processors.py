@@ -36,7 +36,7 @@ def _biases(value: Any) -> dict[int, float]:
     if len(value) > MAX_LISTED_IDS:
         text = f"{where} may hold {MAX_LISTED_IDS} token ids at most."
         raise RequestError(text, field=where)
-    found = {}
+    biases = {}
     for key, bias in value.items():
         if not (key.isascii() and key.isdecimal() and len(key) <= 10 and int(key) <= MAX_TOKEN_ID):
             raise RequestError(f"`{where}` holds {quoted(key)}, which is no token id", field=where)
@@ -44,8 +44,8 @@ def _biases(value: Any) -> dict[int, float]:
             raise RequestError(
                 f"`{where}.{key}` must be a number, got {quoted(bias)}", field=f"{where}.{key}"
             )
-        found[int(key)] = max(-100.0, min(100.0, float(bias)))
-    return found
+        biases[int(key)] = max(-100.0, min(100.0, float(bias)))
+    return biases
 
 
 def _budget(value: Any) -> int | None:

@@ -46,20 +46,23 @@ def read_constraint(fields: Mapping[str, Any]) -> Constraint | None:
 
     Raises RequestError for two of them, and for one that is malformed.
     """
-    found = [*_response_format(fields.get("response_format")), *_outputs(fields.get("structured_outputs"))]
+    constraints = [
+        *_response_format(fields.get("response_format")),
+        *_outputs(fields.get("structured_outputs")),
+    ]
     guided = list(_guided(fields))
     if len(guided) > 1:
         names = ", ".join(f"'{name}'" for name in GUIDED)
         raise RequestError(f"You can only use one kind of guided decoding ({names}).", field=guided[1].where)
-    found += guided
-    if len(found) > 1:
-        places = " and ".join(one.where for one in found)
+    constraints += guided
+    if len(constraints) > 1:
+        places = " and ".join(constraint.where for constraint in constraints)
         raise RequestError(
             "You can only use one kind of structured outputs constraint but multiple are specified: "
             + places,
-            field=found[1].where,
+            field=constraints[1].where,
         )
-    return found[0] if found else None
+    return constraints[0] if constraints else None
 
 
 def _response_format(value: Any) -> Iterator[Constraint]:
@@ -181,9 +184,9 @@ def _outputs(value: Any) -> Iterator[Constraint]:
     where = "structured_outputs"
     if value is None:
         return
-    given = {name: part for name, part in value.items() if part is not None}
-    check_fields(_others(given, (*KINDS, *OPTIONS)), (*KINDS, *OPTIONS), where=f"{where}.")
-    kinds = [name for name in KINDS if name in given and given[name] is not False]
+    present = {name: part for name, part in value.items() if part is not None}
+    check_fields(_others(present, (*KINDS, *OPTIONS)), (*KINDS, *OPTIONS), where=f"{where}.")
+    kinds = [name for name in KINDS if name in present and present[name] is not False]
     if not kinds:
         raise RequestError(
             "You must use one kind of structured outputs constraint but none are specified; allowed: "
@@ -195,10 +198,10 @@ def _outputs(value: Any) -> Iterator[Constraint]:
             "You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').",
             field=where,
         )
-    options = {name: _option(name, given[name], f"{where}.{name}") for name in OPTIONS if name in given}
+    options = {name: _option(name, present[name], f"{where}.{name}") for name in OPTIONS if name in present}
     for name in kinds:
         place = f"{where}.{name}"
-        yield Constraint(KINDS[name].kind, KINDS[name].read(given[name], place), place, options)
+        yield Constraint(KINDS[name].kind, KINDS[name].read(present[name], place), place, options)
 
 
 def _option(name: str, value: Any, where: str) -> Any:

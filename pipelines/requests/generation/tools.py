@@ -106,10 +106,10 @@ def read_allowed_tools(choice: dict[str, Any], names: list[str]) -> tuple[str, l
 
     Raises RequestError for a tool that is not among `names`.
     """
-    where, found = "tool_choice", choice
+    where, allowed = "tool_choice", choice
     if isinstance(choice.get("allowed_tools"), dict):
-        where, found = "tool_choice.allowed_tools", choice["allowed_tools"]
-    mode, tools = found.get("mode"), found.get("tools")
+        where, allowed = "tool_choice.allowed_tools", choice["allowed_tools"]
+    mode, tools = allowed.get("mode"), allowed.get("tools")
     if mode not in ("auto", REQUIRED):
         raise RequestError(f"`{where}.mode` must be auto or required, got {quoted(mode)}", f"{where}.mode")
     if not isinstance(tools, list) or not tools:

@@ -129,7 +129,7 @@ class ComparisonRequest(BasePoolingRequest):
         documents = _cut(self.compared.documents, self.max_tokens_per_doc, truncate)
         fields: dict[str, Any] = {**self.shared_fields(), "activate": True}
         if images := self.compared.images:
-            conversations = [[{"role": "user", "content": each}] for each in (*queries, *documents)]
+            conversations = [[{"role": "user", "content": text}] for text in (*queries, *documents)]
             fields |= {"conversations": conversations, "images": images, "add_generation_prompt": None}
             return PoolingInput(**fields)
         return PoolingInput(prompts=[_prompt(text) for text in texts_of([*queries, *documents])], **fields)

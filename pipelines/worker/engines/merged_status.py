@@ -53,14 +53,16 @@ class MergedStatus:
         self._engines[engine].status = status
         self._follow(self._engines[engine])
         self._forget()
-        statuses = [each.status for each in self._engines if each.status is not None]
+        statuses = [engine.status for engine in self._engines if engine.status is not None]
         if not statuses:
             self._past.clear()
             return None
         self._num_statuses += 1
-        self._past[self._num_statuses] = [each.status.number if each.status else 0 for each in self._engines]
-        state = max((each.state for each in statuses), key=HOST_STATES.index)
-        names = sorted({model.name for each in statuses for model in each.models})
+        self._past[self._num_statuses] = [
+            engine.status.number if engine.status else 0 for engine in self._engines
+        ]
+        state = max((status.state for status in statuses), key=HOST_STATES.index)
+        names = sorted({model.name for status in statuses for model in status.models})
         return Status(os.getpid(), state, [self._merged(name) for name in names], self._num_statuses)
 
     def instance(self, engine: int, number: int) -> int | None:
@@ -86,7 +88,7 @@ class MergedStatus:
         """Number what a host has."""
         before, engine.owns, engine.instances, engine.adapters = engine.owns, {}, {}, {}
         for model in engine.status.models if engine.status else ():
-            engine.owns |= {one: before[one] for one in model.replaced if one in before}
+            engine.owns |= {name: before[name] for name in model.replaced if name in before}
             if model.instance_id:
                 engine.owns[model.instance_id] = self._number_of(model)
             for adapter in model.adapters:
@@ -109,22 +111,22 @@ class MergedStatus:
         self._contents = {content: number for content, number in self._contents.items() if number in held}
 
     def _merged(self, name: str) -> ModelStatus:
-        found = [
+        entries = [
             (number, engine, model)
             for number, engine in enumerate(self._engines)
             for model in (engine.status.models if engine.status else ())
             if model.name == name
         ]
-        models = [model for *_, model in found]
+        models = [model for *_, model in entries]
         shown = max(models, key=lambda model: (STATES.index(model.state), self._own(model)))
         number = self._own(shown)
-        held = {each for content, each in self._contents.items() if content[0] == name}
+        held = {holder for content, holder in self._contents.items() if content[0] == name}
         bounds = [model.max_context for model in models if self._own(model) == number and model.max_context]
         return replace(
             shown,
             instance_id=number,
             problems=[
-                f"engine {place}: {problem}" for place, _, model in found for problem in model.problems
+                f"engine {place}: {problem}" for place, _, model in entries for problem in model.problems
             ],
             replaced=sorted(held - {number}),
             max_context=min(bounds, default=shown.max_context),

@@ -161,8 +161,8 @@ class BatchRun:
             return list(islice(lines, READ_LINES))
 
         while read := await asyncio.to_thread(take):
-            for each in read:
-                yield each
+            for line in read:
+                yield line
 
     async def _one(self, window: RequestWindow, number: int, line: InputLine) -> None:
         async with window.place():

@@ -88,9 +88,9 @@ class FilesEndpoint(_FilesEndpoint):
         limit, after, newest_first = read_page(req, MAX_LIST, MAX_LIST)
         page = ListPage(limit, after, newest_first, purpose)
         files = await self._store.run(OfflineDatabase.files, exchange.account, page)
-        found = FileList.of([file_object(each) for each in files], limit)
+        file_list = FileList.of([file_object(file) for file in files], limit)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = found.model_dump_json().encode()
+        resp.data = file_list.model_dump_json().encode()
 
 
 class FileEndpoint(_FilesEndpoint):

@@ -109,31 +109,31 @@ def _check(
         text = f"the line has more than {limits.max_line_bytes} bytes (BRAID_MAX_BODY_MB)"
         return LineError(code="line_too_long", message=text)
     try:
-        given = _DECODER.decode(line)
-        head = _HEADS.decode(given.body)
+        parsed = _DECODER.decode(line)
+        head = _HEADS.decode(parsed.body)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _invalid(error)
-    digest = hashlib.blake2b(given.custom_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    digest = hashlib.blake2b(parsed.custom_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     if digest in seen:
-        text = f"the custom_id {given.custom_id[:64]!r} is that of an earlier line"
+        text = f"the custom_id {parsed.custom_id[:64]!r} is that of an earlier line"
         return LineError(code="duplicate_custom_id", message=text, param="custom_id")
     seen.add(digest)
     if checked.model is None and isinstance(head.model, str):
         checked.model = head.model
-    return _check_fields(given, head, endpoint)
+    return _check_fields(parsed, head, endpoint)
 
 
-def _check_fields(given: InputLine, head: _BodyHead, endpoint: str | None) -> LineError | None:
+def _check_fields(parsed: InputLine, head: _BodyHead, endpoint: str | None) -> LineError | None:
     urls = ENDPOINTS if endpoint is None else (endpoint,)
     for is_wrong, code, param, text in (
         (
-            not 0 < len(given.custom_id) <= MAX_ID_CHARS,
+            not 0 < len(parsed.custom_id) <= MAX_ID_CHARS,
             "invalid_custom_id",
             "custom_id",
             ID_RULE,
         ),
-        (given.method != "POST", "invalid_method", "method", "POST"),
-        (given.url not in urls, "mismatched_endpoint", "url", " or ".join(urls)),
+        (parsed.method != "POST", "invalid_method", "method", "POST"),
+        (parsed.url not in urls, "mismatched_endpoint", "url", " or ".join(urls)),
         (head.stream not in (None, False), "invalid_value", "body.stream", "false: a result is whole"),
         (head.background not in (None, False), "invalid_value", "body.background", "false: a batch waits"),
     ):

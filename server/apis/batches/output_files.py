@@ -25,21 +25,21 @@ async def write_files(store: OfflineStore, stored: StoredBatch, owner: str) -> b
     ids = {succeeded: new_file_id() for succeeded in KINDS}
     sizes = dict.fromkeys(KINDS, 0)
     with ExitStack() as stack:
-        files = {each: stack.enter_context(store.folder.writing(ids[each])) for each in KINDS}
+        files = {kind: stack.enter_context(store.folder.writing(ids[kind])) for kind in KINDS}
         line = 0
         while results := await store.run(OfflineDatabase.results, stored.number, line, READ_RESULTS):
             line = results[-1].line
             for succeeded, file in files.items():
-                data = b"".join(each.data + b"\n" for each in results if each.succeeded == succeeded)
+                data = b"".join(result.data + b"\n" for result in results if result.succeeded == succeeded)
                 store.check_disk(len(data))
                 sizes[succeeded] += await asyncio.to_thread(file.write, data)
         await asyncio.to_thread(stack.close)
-    made = {each: _row(store, stored, ids[each], KINDS[each], sizes[each]) for each in KINDS if sizes[each]}
-    fields: dict[str, Any] = {f"{KINDS[each]}_file_id": row.id for each, row in made.items()}
-    ended = await store.run(OfflineDatabase.end, stored.number, owner, list(made.values()), fields)
-    for each in KINDS:
-        if not ended or not sizes[each]:
-            store.folder.remove(ids[each])
+    rows = {kind: _row(store, stored, ids[kind], KINDS[kind], sizes[kind]) for kind in KINDS if sizes[kind]}
+    fields: dict[str, Any] = {f"{KINDS[kind]}_file_id": row.id for kind, row in rows.items()}
+    ended = await store.run(OfflineDatabase.end, stored.number, owner, list(rows.values()), fields)
+    for kind in KINDS:
+        if not ended or not sizes[kind]:
+            store.folder.remove(ids[kind])
     return ended
 
 

@@ -29,8 +29,8 @@ async def open_call(
     files = await fetch_images(services, client, pipeline, exchange, request, num_bytes)
 
     def prepare() -> Call:
-        given = with_files(generation(pipeline.max_context), files)
-        return pipeline.prepare(given, client, exchange.tenant, trace=exchange.trace)
+        request_input = with_files(generation(pipeline.max_context), files)
+        return pipeline.prepare(request_input, client, exchange.tenant, trace=exchange.trace)
 
     call = await exchange.off_loop(prepare, num_bytes + size_of(files))
     call.start()

@@ -60,7 +60,7 @@ async def fetch_images(
     files: dict[tuple[str | None, str | None], bytes] = {}
     vision = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
     if images and vision and len(images) <= vision.config.max_images:
-        if known := [each for each in images if each.url is None]:
+        if known := [image for image in images if image.url is None]:
             salt = getattr(request, "cache_salt", None) or ""
             asked = known_images(client, pipeline, exchange.tenant, known, salt)
             files |= await exchange.while_here(asked)
@@ -85,8 +85,8 @@ async def known_images(
     client: RequestClient, pipeline: Pipeline, tenant: str, images: Sequence[ImageInput], salt: str
 ) -> Files:
     """What the encoder's engine knows of images that have a uuid alone."""
-    uuids = list(dict.fromkeys(each.uuid or "" for each in images))
-    found: dict[str, bytes] = {}
+    uuids = list(dict.fromkeys(image.uuid or "" for image in images))
+    contents: dict[str, bytes] = {}
     for batcher in (node for node in nodes(pipeline) if isinstance(node, Batcher)):
         message = SubmitTensors(batcher.address, origin=Origin(tenant=tenant))
         asked = TensorSubmission(message, wanted(uuids, salt))
@@ -96,10 +96,10 @@ async def known_images(
         finally:
             asked.end(client)
         if answer is not None:
-            found |= {
+            contents |= {
                 uuid: known for uuid, known in zip(uuids, answer["known"].tolist(), strict=True) if known
             }
-    return {(None, uuid): known for uuid, known in found.items()}
+    return {(None, uuid): known for uuid, known in contents.items()}
 
 
 def with_files(given: Input, files: Files) -> Input:

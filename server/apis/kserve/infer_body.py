@@ -46,15 +46,17 @@ def read_infer(body: bytes, length: int) -> Inference:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not an infer request: {error}") from None
     reader = _InputReader(memoryview(body)[length:])
-    inputs = {each.name: reader.read(each, len(request.inputs)) for each in unique(request.inputs, "input")}
+    inputs = {
+        tensor.name: reader.read(tensor, len(request.inputs)) for tensor in unique(request.inputs, "input")
+    }
     reader.check_end()
     binary = parameters.flag(request.parameters, "binary_data_output", default=False)
     outputs = None
     if request.outputs:
         outputs = {}
-        for each in unique(request.outputs, "output"):
-            parameters.check_output(each.parameters)
-            outputs[each.name] = parameters.flag(each.parameters, "binary_data", binary)
+        for output in unique(request.outputs, "output"):
+            parameters.check_output(output.parameters)
+            outputs[output.name] = parameters.flag(output.parameters, "binary_data", binary)
     return Inference(request.id, Tensors(inputs), outputs, binary, request.parameters or {})
 
 

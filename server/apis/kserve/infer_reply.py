@@ -25,12 +25,12 @@ def encode_infer(name: str, version: int, inference: Inference, tensors: Tensors
     """The reply as bytes.  Raises RequestError for tensors that JSON cannot hold where it was asked for."""
     outputs, tail = [], []
     for output, array in tensors.items():
-        made = InferOutput(output, datatype_of(array), list(array.shape))
+        described = InferOutput(output, datatype_of(array), list(array.shape))
         if inference.is_binary(output):
             tail.append(to_bytes(array))
-            made.parameters = {"binary_data_size": len(tail[-1])}
+            described.parameters = {"binary_data_size": len(tail[-1])}
         else:
-            made.data = to_json(array, output)
-        outputs.append(made)
+            described.data = to_json(array, output)
+        outputs.append(described)
     head = msgspec.json.encode(InferReply(name, str(version), outputs, inference.id))
     return EncodedInfer(b"".join([head, *tail]), len(head) if tail else None)

@@ -61,7 +61,9 @@ def _tensors(specs: Sequence[TensorSpec]) -> dict[str, Any]:
         spec.name: {
             "dtype": TYPES.get(spec.dtype, "DT_INVALID"),
             "tensor_shape": {
-                "dim": [{"size": str(-1 if each is None else each), "name": ""} for each in spec.shape or []],
+                "dim": [
+                    {"size": str(-1 if length is None else length), "name": ""} for length in spec.shape or []
+                ],
                 "unknown_rank": spec.shape is None,
             },
             "name": spec.name,

@@ -52,11 +52,11 @@ class PredictEndpoint(_VersionEndpoint):
         pipeline = await find_pipeline(services, exchange, key, TENSORS)
         specs = services.catalogue.status(key).inputs
         tensors, in_rows = await exchange.off_loop(lambda: read_predict(body, specs), len(body))
-        found = await run_tensors_call(
+        outputs = await run_tensors_call(
             services,
             exchange,
             pipeline,
             Inference(id=None, inputs=tensors, outputs=None, binary=False, parameters={}),
         )
-        encode = partial(encode_predict, found, in_rows)
-        resp.content_type, resp.data = falcon.MEDIA_JSON, await encoded(encode, found)
+        encode = partial(encode_predict, outputs, in_rows)
+        resp.content_type, resp.data = falcon.MEDIA_JSON, await encoded(encode, outputs)

@@ -57,14 +57,14 @@ def _text(text: str) -> Tensors:
 
 def _question(inference: Inference) -> TextQuestion:
     """The texts of a request.  Raises RequestError for inputs that a model of text does not have."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for name, array in inference.inputs.items():
         if name not in (TEXT_INPUT, DOCUMENTS) or not array.dtype.hasobject:
             raise RequestError(f"A model of text takes {TEXT_INPUT} and {DOCUMENTS}, of BYTES", name)
         try:
-            found[name] = [text.decode() for text in array.flat]
+            texts[name] = [text.decode() for text in array.flat]
         except UnicodeDecodeError:
             raise RequestError(f"The input {name} is not UTF-8", field=name) from None
     own = (*parameters.HONOURED, *parameters.IGNORED)
     others = {name: value for name, value in inference.parameters.items() if name not in own}
-    return TextQuestion(found.get(TEXT_INPUT, []), found.get(DOCUMENTS), others)
+    return TextQuestion(texts.get(TEXT_INPUT, []), texts.get(DOCUMENTS), others)

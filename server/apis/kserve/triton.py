@@ -63,12 +63,12 @@ def statistics(name: str, version: str, profiled: Profiled) -> dict[str, Any]:
 
     `inference_count` are requests, or texts; `execution_count` are runs, each of one or more of them.
     """
-    steps = [one for kinds in profiled.engines.values() for one in kinds]
-    num_runs = sum(one.steps for one in steps)
+    steps = [step for kinds in profiled.engines.values() for step in kinds]
+    num_runs = sum(step.steps for step in steps)
     return {
         "name": name,
         "version": version,
-        "inference_count": sum(one.sequences for one in steps),
+        "inference_count": sum(step.sequences for step in steps),
         "execution_count": num_runs,
         "inference_stats": {"compute_infer": {"count": num_runs, "ns": _body_ns(steps)}},
     }

@@ -123,10 +123,10 @@ def chat_messages(messages: list[AnthropicMessage]) -> list[dict[str, Any]]:
         else:
             turns.append((message.role, list(message.content)))
     names = {block.id: block.name for _, blocks in turns for block in blocks if block.type == "tool_use"}
-    found = []
+    converted = []
     for role, blocks in turns:
-        found += [_assistant(blocks)] if role == "assistant" else _turn(role, blocks, names)
-    return found
+        converted += [_assistant(blocks)] if role == "assistant" else _turn(role, blocks, names)
+    return converted
 
 
 def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
@@ -145,18 +145,18 @@ def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
 
 def _turn(role: str, blocks: list[MessageBlock], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
     """The chat messages of one turn: one for each tool result, one for adjacent texts and images."""
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     shown: list[MessageBlock] = []
     for block in [*blocks, None]:
         if block is not None and block.type in RESULT_KINDS:
             shown.append(block)
             continue
         if shown:
-            found.append({"role": role, "content": chat_content(shown)})
+            messages.append({"role": role, "content": chat_content(shown)})
             shown = []
         if block is not None:
-            found.append(_result(block, names.get(block.tool_use_id)))
-    return found
+            messages.append(_result(block, names.get(block.tool_use_id)))
+    return messages
 
 
 def _result(block: MessageBlock, name: str | None) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class ModelEndpoint:
 
 def known_card(catalogue: Catalogue, name: str, states: Sequence[str] = ("ready",)) -> ModelCard:
     """The card of a model in one of `states`.  Raises NotFound, or Unavailable with the reason."""
-    card = next((each for each in catalogue.cards() if each.name == name), None)
+    card = next((known for known in catalogue.cards() if known.name == name), None)
     if card is None:
         raise catalogue.unknown(name)
     if card.state in states:

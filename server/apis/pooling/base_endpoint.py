@@ -103,8 +103,8 @@ class PoolingEndpoint(Generic[Body]):
             num_bytes = max(num_bytes, LONG_BODY_BYTES + 1)
 
         def prepare() -> Call:
-            given = with_files(self.pooling_input(request, pipeline), files)
-            return pipeline.prepare(given, client, trace=exchange.trace)
+            pooling_input = with_files(self.pooling_input(request, pipeline), files)
+            return pipeline.prepare(pooling_input, client, trace=exchange.trace)
 
         return await exchange.off_loop(prepare, work_bytes(request, num_bytes) + size_of(files))
 

@@ -97,10 +97,10 @@ class GrowingText:
         if text is None:
             return ""
         self._is_good = text.is_good and not text.is_silence
-        found = words(text.text, text.language or self._language) if self._is_good else []
-        num = num_agreed(self._next, found, is_settled)
-        self._next = found[num:]
-        return self._send("".join(found[:num]), text.language)
+        heard = words(text.text, text.language or self._language) if self._is_good else []
+        num = num_agreed(self._next, heard, is_settled)
+        self._next = heard[num:]
+        return self._send("".join(heard[:num]), text.language)
 
     def _is_still(self, end: int) -> bool:
         """Whether there is nothing new to read in a window whose words were all sent; silence ends it."""

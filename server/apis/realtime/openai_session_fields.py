@@ -107,21 +107,21 @@ class SessionState:
     def update(self, fields: TranscriptionSessionFields | OlderSessionFields) -> SessionState:
         """The state after an update: what it does not name stays."""
         if isinstance(fields, OlderSessionFields):
-            found = InputFields.model_construct(
+            changes = InputFields.model_construct(
                 fields.model_fields_set & {"turn_detection"},
                 transcription=fields.input_audio_transcription,
                 turn_detection=fields.turn_detection,
             )
         else:
-            found = (fields.audio and fields.audio.input) or InputFields()
+            changes = (fields.audio and fields.audio.input) or InputFields()
         state = SessionState(self.rate, self.transcription, self.turns)
-        if found.format is not None:
-            state.rate = found.format.rate
-        if found.transcription is not None:
-            known, new = self.transcription, found.transcription
+        if changes.format is not None:
+            state.rate = changes.format.rate
+        if changes.transcription is not None:
+            known, new = self.transcription, changes.transcription
             state.transcription = known.model_copy(update=new.model_dump(exclude_unset=True))
-        if "turn_detection" in found.model_fields_set:
-            state.turns = found.turn_detection
+        if "turn_detection" in changes.model_fields_set:
+            state.turns = changes.turn_detection
         return state
 
     def choice(self, model: str) -> SpeechChoice:

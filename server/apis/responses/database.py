@@ -199,15 +199,15 @@ class ResponseDatabase:
         number, size = accounts.get(account, (0, 0))
         accounts[account] = number + num_more, size + more
         while True:
-            count, size = (sum(each) for each in zip(*accounts.values(), strict=True))
+            count, size = (sum(column) for column in zip(*accounts.values(), strict=True))
             if count <= limits.max_count and size <= limits.max_bytes:
                 return
-            found = self._next_victim(accounts, account)
-            if found is None and more and size > limits.max_bytes:
+            candidate = self._next_victim(accounts, account)
+            if candidate is None and more and size > limits.max_bytes:
                 raise StorageFull("the response store is full of responses that have not ended; try again")
-            if found is None:
+            if candidate is None:
                 return
-            victim, response_id, num_bytes = found
+            victim, response_id, num_bytes = candidate
             number, size = accounts[victim]
             accounts[victim] = number - 1, size - num_bytes
             self._delete([response_id])

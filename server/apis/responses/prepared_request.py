@@ -110,12 +110,12 @@ async def _referenced(store: ResponseStore, account: str, item_ids: list[str]) -
         raise RequestError(f"`input` may refer to {MAX_REFERENCES} items at most", field="input")
     if not item_ids or not store.enabled:
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    referenced: dict[str, dict[str, Any]] = {}
     for item_id in item_ids:
         stored = await store.run(ResponseDatabase.find_by_item, item_id, account)
         items = all_items(stored) if stored else []
-        found |= {item["id"]: item for item in items if item["id"] == item_id}
-    return found
+        referenced |= {item["id"]: item for item in items if item["id"] == item_id}
+    return referenced
 
 
 def all_items(stored: StoredResponse) -> list[dict[str, Any]]:

@@ -44,10 +44,10 @@ def item_page(req: falcon.asgi.Request, items: list[dict[str, Any]]) -> InputIte
     limit, after, newest_first = read_page(req, DEFAULT_LIMIT, MAX_LIMIT)
     ordered = items[::-1] if newest_first else items
     if after is not None:
-        found = [i for i, item in enumerate(ordered) if item["id"] == after]
-        if not found:
+        places = [i for i, item in enumerate(ordered) if item["id"] == after]
+        if not places:
             raise RequestError(f"Item with id '{after}' not found.", field="after")
-        ordered = ordered[found[0] + 1 :]
+        ordered = ordered[places[0] + 1 :]
     shown_items = ordered[:limit]
     return InputItemList(
         data=shown_items,

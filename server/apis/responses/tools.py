@@ -26,12 +26,12 @@ def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
             f"`{where}.type`: {HOSTED} (got {quoted(tool.get('type'))})", field=f"{where}.type"
         )
     nested = tool.get("function")
-    found = nested if isinstance(nested, dict) else tool
-    others = {name: value for name, value in found.items() if name not in (*FUNCTION_KEYS, "type")}
+    function = nested if isinstance(nested, dict) else tool
+    others = {name: value for name, value in function.items() if name not in (*FUNCTION_KEYS, "type")}
     check_fields(others, FUNCTION_KEYS, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
-    if not isinstance(found.get("name"), str):
+    if not isinstance(function.get("name"), str):
         raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
-    return {name: found[name] for name in FUNCTION_KEYS if found.get(name) is not None}
+    return {name: function[name] for name in FUNCTION_KEYS if function.get(name) is not None}
 
 
 def echo_tool(function: dict[str, Any]) -> dict[str, Any]:

@@ -71,9 +71,9 @@ class TranscriptionsEndpoint:
             )
             as_stream(resp, await self._stream(transcriber, sound, events, exchange, pipeline.name))
             return
-        found = await self._transcribed(request, transcriber, sound)
-        count_audio(pipeline.name, found.duration_s, time.monotonic() - exchange.started_s)
-        resp.content_type, resp.data = self._reply(request, found, is_ovms)
+        transcript = await self._transcribed(request, transcriber, sound)
+        count_audio(pipeline.name, transcript.duration_s, time.monotonic() - exchange.started_s)
+        resp.content_type, resp.data = self._reply(request, transcript, is_ovms)
 
     def _checked(self, form: UploadForm[bytes], is_ovms: bool) -> SpeechRequest:
         """Raises RequestError."""
@@ -133,12 +133,12 @@ class TranscriptionsEndpoint:
         async def data() -> AsyncIterator[bytes]:
             try:
                 with exchange.kept_alive():
-                    found = await first
-                    while found is not None:
-                        if piece := events.piece(*found):
+                    update = await first
+                    while update is not None:
+                        if piece := events.piece(*update):
                             exchange.has_written = True
                             yield piece
-                        found = await next_piece(updates)
+                        update = await next_piece(updates)
                     yield events.ending()
                 count_audio(model, len(sound) / SAMPLES_PER_S, time.monotonic() - exchange.started_s)
             except Exception as error:

@@ -41,7 +41,7 @@ def multiply_block_sums(graph: ir.Graph, least_weights: int = 0, but: Sequence[i
         middle = writer.constant(np.array(1 << (sizes["bits"] - 1), np.float32))
         scale, zero = (writer.op("Reshape", value, shape) for value in (scales, zeros))
         offsets = writer.op("Transpose", writer.op("Mul", writer.op("Sub", middle, zero), scale), perm=[1, 0])
-        attributes = {name: each.value for name, each in node.attributes.items()}
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         plain = writer.node(node.op_type, [rows, codes, scales], node.domain, 1, attributes).outputs[0]
         _replace(graph, node, writer.op("Add", plain, writer.op("MatMul", sums[key], offsets)))
 

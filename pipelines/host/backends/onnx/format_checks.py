@@ -30,16 +30,16 @@ INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}
 
 def check_inputs(graph: ir.Graph) -> None:
     """Raise `ModelError` unless inputs, output and operator set are those of the format."""
-    given = {str(value.name): value for value in graph.inputs}
-    frames = given.pop(CONTEXT_FRAMES, None)
+    inputs = {str(value.name): value for value in graph.inputs}
+    frames = inputs.pop(CONTEXT_FRAMES, None)
     if frames is not None and frames.dtype != ir.DataType.FLOAT:
         raise ModelError(f"{CONTEXT_FRAMES} is {frames.dtype}, not FLOAT.")
-    if set(given) != INPUTS:
+    if set(inputs) != INPUTS:
         raise ModelError(
-            f"reads {', '.join(sorted(given))}; a decoder in Braid's format reads "
+            f"reads {', '.join(sorted(inputs))}; a decoder in Braid's format reads "
             f"{', '.join(sorted(INPUTS))}."
         )
-    for name, value in given.items():
+    for name, value in inputs.items():
         if value.dtype != ir.DataType.INT64:
             raise ModelError(f"{name} is {value.dtype}, not INT64.")
     if [value.name for value in graph.outputs] != [LOGITS] or graph.outputs[0].dtype != ir.DataType.FLOAT:
@@ -73,11 +73,11 @@ def read_encoder_hidden_size(graph: ir.Graph, layers: list[AttentionLayer]) -> i
     shape = None if frames is None else frames.shape
     if not nodes or shape is None or len(shape) != 3 or not isinstance(shape[2], int):
         raise ModelError(f"has {len(nodes)} {DOMAIN}::{CONTEXT_ATTENTION} and {CONTEXT_FRAMES} {shape}.")
-    found = [_read_context_layer(node) for node in nodes]
-    numbers = [layer.layer for layer in found]
+    context_layers = [_read_context_layer(node) for node in nodes]
+    numbers = [layer.layer for layer in context_layers]
     if numbers != sorted(set(numbers)) or numbers[-1] >= len(layers):
         raise ModelError(f"its attentions to frames are of the layers {numbers} of {len(layers)}.")
-    for layer in found:
+    for layer in context_layers:
         own = layers[layer.layer]
         if (layer.num_kv_heads, layer.head_size) != (own.num_kv_heads, own.head_size):
             raise ModelError(f"layer {layer.layer} has other heads for frames than for tokens.")
@@ -140,9 +140,9 @@ def _check_layer(layer: AttentionLayer) -> None:
         f"softcap {layer.softcap}": not (math.isfinite(layer.softcap) and layer.softcap >= 0),
         "one of key_absmax and value_absmax": (layer.key_absmax is None) != (layer.value_absmax is None),
     }
-    found = [what for what, is_wrong in wrong.items() if is_wrong]
-    if found:
-        raise ModelError(f"layer {layer.layer} has {', '.join(found)}.")
+    faults = [what for what, is_wrong in wrong.items() if is_wrong]
+    if faults:
+        raise ModelError(f"layer {layer.layer} has {', '.join(faults)}.")
 
 
 def find_vocab_size(graph: ir.Graph, fields: Mapping[str, Any]) -> int:

@@ -117,17 +117,17 @@ class _Rows:
 def _rewrite(
     graph: ir.Graph, node: ir.Node, number: int, positions: ir.Value, fields: Mapping[str, Any]
 ) -> None:
-    given = dict(zip(INPUTS[node.op_type], node.inputs, strict=False))
-    _check_plain(node, given, number)
-    layer = _layer(node, given, number, fields)
+    inputs = dict(zip(INPUTS[node.op_type], node.inputs, strict=False))
+    _check_plain(node, inputs, number)
+    layer = _layer(node, inputs, number, fields)
     writer = NodeInserter(graph, node)
     query, key, value = (
-        _by_heads(writer, rows, node, layer.head_size) for rows in _rows(writer, node, given, layer)
+        _by_heads(writer, rows, node, layer.head_size) for rows in _rows(writer, node, inputs, layer)
     )
     if attribute_number(node, "do_rotary", 0):
-        rotary = _Rotary(given.get("cos_cache"), given.get("sin_cache"), positions)
-        query, key = (rotary.turn(writer, each, node, layer.head_size) for each in (query, key))
-    attended = insert_attention(writer, layer, query, key, value, _dtype(given))
+        rotary = _Rotary(inputs.get("cos_cache"), inputs.get("sin_cache"), positions)
+        query, key = (rotary.turn(writer, heads, node, layer.head_size) for heads in (query, key))
+    attended = insert_attention(writer, layer, query, key, value, _dtype(inputs))
     turned = writer.op("Transpose", attended, perm=[0, 2, 1, 3])
     shape = [] if node.op_type == PAGED else [1]
     flat = writer.op("Reshape", turned, writer.ints(*shape, -1, layer.num_heads * layer.head_size))
@@ -147,7 +147,7 @@ def _check_plain(node: ir.Node, given: Mapping[str, ir.Value | None], number: in
 
 
 def _layer(
-    node: ir.Node, given: Mapping[str, ir.Value | None], number: int, fields: Mapping[str, Any]
+    node: ir.Node, inputs: Mapping[str, ir.Value | None], number: int, fields: Mapping[str, Any]
 ) -> AttentionLayer:
     """The node's attributes.  `local_window_size` of both operators includes the query itself, as the
     format's window.
@@ -156,7 +156,7 @@ def _layer(
     FlashAttention, which counts the tokens to the left of the query.)
     """
     heads = int(attribute_number(node, "num_heads", 0))
-    size = _head_size(given["past_key"], heads, fields, number)
+    size = _head_size(inputs["past_key"], heads, fields, number)
     window = int(attribute_number(node, "local_window_size", -1))
     return AttentionLayer(
         layer=number,
@@ -193,17 +193,17 @@ def _dtype(given: Mapping[str, ir.Value | None]) -> ir.DataType:
 
 
 def _rows(
-    writer: NodeInserter, node: ir.Node, given: Mapping[str, ir.Value | None], layer: AttentionLayer
+    writer: NodeInserter, node: ir.Node, inputs: Mapping[str, ir.Value | None], layer: AttentionLayer
 ) -> list[_Rows]:
     """Queries, keys and values, split when they are in one tensor."""
     heads = [layer.num_heads, layer.num_kv_heads, layer.num_kv_heads]
-    query, key, value = given["query"], given.get("key"), given.get("value")
+    query, key, value = inputs["query"], inputs.get("key"), inputs.get("value")
     if query is None or (key is None) != (value is None):
         raise ModelError(f"{node.op_type} of layer {layer.layer} lacks one of query, key and value.")
     if key is None or value is None:
-        query, key, value = writer.split(query, [each * layer.head_size for each in heads])
-    norms = (given.get("q_norm_weight"), given.get("k_norm_weight"), None)
-    return [_Rows(*each) for each in zip((query, key, value), heads, norms, strict=True)]
+        query, key, value = writer.split(query, [num_heads * layer.head_size for num_heads in heads])
+    norms = (inputs.get("q_norm_weight"), inputs.get("k_norm_weight"), None)
+    return [_Rows(*parts) for parts in zip((query, key, value), heads, norms, strict=True)]
 
 
 def _by_heads(writer: NodeInserter, rows: _Rows, node: ir.Node, size: int) -> ir.Value:

@@ -71,14 +71,14 @@ class NodeInserter:
         num_outputs: int,
         attributes: Mapping[str, Attribute | ir.TensorProtocol],
     ) -> ir.Node:
-        made = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=num_outputs)
+        node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=num_outputs)
         if self.place is None:
-            self.graph.append(made)
+            self.graph.append(node)
         else:
-            self.graph.insert_before(self.place, made)
-        for value in made.outputs:  # a prefix distinguishes the generated names from the export's
+            self.graph.insert_before(self.place, node)
+        for value in node.outputs:  # a prefix distinguishes the generated names from the export's
             value.name = f"braid/{value.name}"
-        return made
+        return node
 
 
 def insert_attention(
@@ -91,11 +91,11 @@ def insert_attention(
 ) -> ir.Value:
     """Add the format's attention node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
     names = (*ATTRIBUTES, *CALIBRATION)
-    attributes = {name: each for name in names if (each := getattr(layer, name)) is not None}
+    attributes = {name: attribute for name in names if (attribute := getattr(layer, name)) is not None}
     attended = writer.op(ATTENTION, query, key, value, domain=DOMAIN, **attributes)
-    for each in (query, key, value, attended):
-        heads = layer.num_kv_heads if each in (key, value) else layer.num_heads
-        each.dtype, each.shape = dtype, ir.Shape([1, heads, "num_tokens", layer.head_size])
+    for tensor in (query, key, value, attended):
+        heads = layer.num_kv_heads if tensor in (key, value) else layer.num_heads
+        tensor.dtype, tensor.shape = dtype, ir.Shape([1, heads, "num_tokens", layer.head_size])
     return attended
 
 
@@ -135,8 +135,8 @@ def gather_logit_rows(graph: ir.Graph, axis: int) -> None:
     """
     logits = next((value for value in graph.outputs if value.name == LOGITS), None)
     if logits is None:
-        given = ", ".join(str(value.name) for value in graph.outputs)
-        raise ModelError(f"The export gives no {LOGITS} (it gives {given}). {EXPORT_ADVICE}")
+        outputs = ", ".join(str(value.name) for value in graph.outputs)
+        raise ModelError(f"The export gives no {LOGITS} (it gives {outputs}). {EXPORT_ADVICE}")
     vocab = logits.shape[-1] if logits.shape is not None else "vocab"
     rows = ensure_input(graph, LOGITS_INDICES, ["num_logits"])
     gathers = bool(rows.consumers())  # the export does so itself
@@ -204,15 +204,15 @@ def upgrade_opset(model: ir.Model) -> None:
     num_outputs.  Raises `ModelError` for sets older than 13.
     """
     opsets = model.graph.opset_imports
-    given = opsets.get("", 0)
-    if given < FIRST_OPSET:
+    opset = opsets.get("", 0)
+    if opset < FIRST_OPSET:
         raise ModelError(
-            f"The export is of ONNX opset {given}; Braid reads {FIRST_OPSET} and newer. {EXPORT_ADVICE}"
+            f"The export is of ONNX opset {opset}; Braid reads {FIRST_OPSET} and newer. {EXPORT_ADVICE}"
         )
-    if given < 18:
+    if opset < 18:
         for node in list(model.graph):
             _raise_to_18(model.graph, node)
-    opsets[""], opsets[DOMAIN] = max(given, OPSET), VERSION
+    opsets[""], opsets[DOMAIN] = max(opset, OPSET), VERSION
     model.ir_version = max(model.ir_version, IR_VERSION)
 
 

@@ -21,16 +21,16 @@ def nodes_from_head(graph: ir.Graph) -> list[ir.Node]:
     """The linear layer that gives the logits and the nodes behind it, each of which computes a row on its
     own; none where something else gives them.
     """
-    value = next((each for each in graph.outputs if each.name == LOGITS), None)
-    found: list[ir.Node] = []
+    value = next((output for output in graph.outputs if output.name == LOGITS), None)
+    nodes: list[ir.Node] = []
     while value is not None and (node := value.producer()) is not None:
-        found.insert(0, node)
+        nodes.insert(0, node)
         if linear_of(node, HEAD) is not None:
-            return found
+            return nodes
         if node.domain != "" or node.op_type not in ROWWISE | RESHAPES:
             return []
         computed = node.inputs[:1] if node.op_type in RESHAPES else node.inputs
-        (value, *others) = [each for each in computed if constant(each) is None] or [None]
+        (value, *others) = [value_in for value_in in computed if constant(value_in) is None] or [None]
         if others:
             return []
     return []

@@ -30,7 +30,7 @@ def add_lora_embeddings(graph: ir.Graph, targets: frozenset[str]) -> dict[str, L
 
 def _embeddings(graph: ir.Graph) -> Product | None:
     """What looks up the token ids, its `rows`; None where several tables are looked up."""
-    (ids,) = (each for each in graph.inputs if each.name == INPUT_IDS)
+    (ids,) = (value for value in graph.inputs if value.name == INPUT_IDS)
     tables = [
         (node.outputs[0], table.dtype, table.shape.numpy())
         for node in ids.consumers()
@@ -40,11 +40,15 @@ def _embeddings(graph: ir.Graph) -> Product | None:
         and table.shape is not None
         and table.shape.is_static()
     ]
-    blocks = [each for each in tables if len(each[2]) == 3]  # of a GGUF file: codes, scales and least weights
-    found = [each for each in blocks if each[2][2] > 1] or [each for each in tables if len(each[2]) == 2]
-    if len(found) != 1:
+    blocks = [
+        table for table in tables if len(table[2]) == 3
+    ]  # of a GGUF file: codes, scales and least weights
+    tables_found = [table for table in blocks if table[2][2] > 1] or [
+        table for table in tables if len(table[2]) == 2
+    ]
+    if len(tables_found) != 1:
         return None
-    ((out, dtype, (vocabulary, *sizes)),) = found
+    ((out, dtype, (vocabulary, *sizes)),) = tables_found
     out, dtype = (_dequantized(out), F32) if blocks else _widened(out, out.dtype or dtype)
     return (
         None if dtype is None else Product(EMBEDDINGS, ids, out, LinearShape(vocabulary, prod(sizes)), dtype)

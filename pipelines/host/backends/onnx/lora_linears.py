@@ -20,7 +20,7 @@ def add_lora(graph: ir.Graph, targets: frozenset[str], by_text: bool = False) ->
 
     `by_text`: the graph reads whole texts side by side.
     """
-    linears = [each for each in find_linears(graph) if is_wanted(each.name, targets)]
+    linears = [linear for linear in find_linears(graph) if is_wanted(linear.name, targets)]
     if linears:
         slot = ir.val(SLOT, F32, ["adapters_texts", 1, RANK] if by_text else ["adapters_tokens", RANK])
         graph.inputs.append(slot)
@@ -58,8 +58,8 @@ def put_behind(graph: ir.Graph, out: ir.Value, nodes: list[ir.Node], prefix: str
     for reader, place in list(out.uses()):
         if reader not in nodes:
             reader.replace_input_with(place, total)
-    for place, given in enumerate(graph.outputs):
-        if given is out:
+    for place, output in enumerate(graph.outputs):
+        if output is out:
             total.name, out.name = out.name, f"{prefix}.own"
             graph.outputs[place] = total
 

@@ -191,12 +191,14 @@ def _scores(value: ir.Value | None, key: _Past, layer: int) -> _Scores | None:
         inner = _scores(node.inputs[0], key, layer)
         return None if inner is None else _Scores(inner.query, inner.scale * after, after)
     if node.op_type in ("Add", "Where"):  # a mask, added or chosen
-        branches = [_scores(each, key, layer) for each in node.inputs]
-        found = next((each for each in branches if each is not None), None)
-        if found is None or (found.softcap and after != 1.0):
+        branches = [_scores(value, key, layer) for value in node.inputs]
+        scores = next((branch for branch in branches if branch is not None), None)
+        if scores is None or (scores.softcap and after != 1.0):
             return None
-        _check_masks([each for each, branch in zip(node.inputs, branches, strict=True) if not branch], layer)
-        return _Scores(found.query, found.scale * after, found.softcap)
+        _check_masks(
+            [value for value, branch in zip(node.inputs, branches, strict=True) if not branch], layer
+        )
+        return _Scores(scores.query, scores.scale * after, scores.softcap)
     return None
 
 
@@ -227,7 +229,7 @@ def _before(values: list[ir.Value | None], of_shapes: bool = False) -> Iterator[
         yield value
         node = value.producer()
         if node is not None and (of_shapes or node.op_type != "Shape"):
-            queue += [each for each in node.inputs if each is not None]
+            queue += [value for value in node.inputs if value is not None]
 
 
 def _linears(node: ir.Node, key: _Past, factor: float) -> _Scores | None:

@@ -65,7 +65,7 @@ class OnnxTensors:
             raise ModelError(f"{path}: {error}") from error
         ports = {"input": self._session.get_inputs(), "output": self._session.get_outputs()}
         self.inputs, self.outputs = (
-            {one.name: _port(path, kind, one) for one in listed} for kind, listed in ports.items()
+            {value.name: _port(path, kind, value) for value in listed} for kind, listed in ports.items()
         )
         types = {port.dtype for port in (*self.inputs.values(), *self.outputs.values())}
         if types >= {BFLOAT16, BYTES}:

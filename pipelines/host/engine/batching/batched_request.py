@@ -109,7 +109,7 @@ def texts_of(
         len(lengths),
         inputs.get("features"),
         inputs.get("grids"),
-        names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
+        names=[name.tobytes() for name in inputs["names"]] if "names" in inputs else [],
         stored=inputs["stored"].astype(bool) if "stored" in inputs else None,
         images=images,
         adapter=adapter,

@@ -42,13 +42,13 @@ class EmbedCache:
         """Write the outputs that are known, float32[num_rows, size] of each text, and leave the others to be
         run.  Gives how many are known.
         """
-        found = [self.find(name) for name in texts.names]
-        known = [item for item, rows in enumerate(found) if rows is not None]
+        cached = [self.find(name) for name in texts.names]
+        known = [item for item, rows in enumerate(cached) if rows is not None]
         if not known:
             return 0
         texts.outputs = np.empty((len(texts.ids), size), np.float32)
         for item in known:
-            texts.outputs[texts.span(item)] = found[item]
+            texts.outputs[texts.span(item)] = cached[item]
         texts.order = texts.order[~np.isin(texts.order, known)]
         texts.remaining = len(texts.order)
         return len(known)

@@ -109,21 +109,21 @@ class TensorEngine(JoiningEngine[TensorWork]):
         if len(works) > 1:
             joined = Tensors({name: np.concatenate([work.inputs[name] for work in works]) for name in joined})
             self.profile.mark("gather")
-        given: Tensors = self._body(joined)
+        outputs: Tensors = self._body(joined)
         self.profile.mark("body")
-        self._check_rows(given, works)
+        self._check_rows(outputs, works)
         self.profile.end(TENSORS, 0, len(works), 0)
-        return dict(zip(works, _cut(given, works), strict=True))
+        return dict(zip(works, _cut(outputs, works), strict=True))
 
-    def _check_rows(self, given: Tensors, works: list[TensorWork]) -> None:
+    def _check_rows(self, outputs: Tensors, works: list[TensorWork]) -> None:
         """Raise CannotJoin; for a request that runs alone, too, so that the first one says what is wrong."""
         if works[0].shapes is None:
             return
         rows = sum(work.rows for work in works)
         for name in self.outputs:
-            if given[name].shape[:1] != (rows,):
+            if outputs[name].shape[:1] != (rows,):
                 raise CannotJoin(
-                    f"The output `{name}` is of shape {list(given[name].shape)} for inputs of {rows} rows, "
+                    f"The output `{name}` is of shape {list(outputs[name].shape)} for inputs of {rows} rows, "
                     "so requests to this model cannot be joined; remove `max_batch` from its graph"
                 )
 

@@ -102,12 +102,12 @@ def _with_lengths(inputs: Arrays, features: NDArray[Any], lengths: NDArray[Any])
 
 
 def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None:
-    each = lengths.tolist()
-    if not each or min(each) < 1:
+    num_tokens = lengths.tolist()
+    if not num_tokens or min(num_tokens) < 1:
         raise RequestError("The decoder prompt cannot be empty")
-    if (longest := max(each)) > bounds.max_tokens:
+    if (longest := max(num_tokens)) > bounds.max_tokens:
         raise too_long(bounds.max_tokens, str(longest))
-    if sum(each) != len(ids):
+    if sum(num_tokens) != len(ids):
         raise RequestError("the lengths of the texts are not those of their ids")
     if ids.min() < 0 or ids.max() >= bounds.vocab_size:
         outside = (ids < 0) | (ids >= bounds.vocab_size)

@@ -223,8 +223,8 @@ class ThreadedEngine(ABC, Generic[Job]):
             if isinstance(result, Exception):
                 self._totals.failed_steps += 1
                 self._condition.notify()  # parts of the job may run again, in another thread too
-        for on_result, key, one in deliveries:
-            on_result(key, one)
+        for on_result, key, part in deliveries:
+            on_result(key, part)
 
     def _warm_up(self, warm: Callable[[], bool]) -> None:
         """A model that fails here may serve all the same."""

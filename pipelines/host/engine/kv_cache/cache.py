@@ -112,8 +112,8 @@ class Cache:
             self.states.undo()
             raise
         self.swap.finish_swaps()
-        for each in frames:
-            each.are_written = True
+        for frame in frames:
+            frame.are_written = True
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse.

@@ -93,16 +93,16 @@ class StoredPrefixes:
         """
         if len(blocks) >= len(chain) or not self._file.holds(chain[len(blocks)]):
             return True
-        found = list(blocks)
-        for block in found:
+        restored = list(blocks)
+        for block in restored:
             self._pool.share(block)  # until all are there: a block that is read takes a free one
         try:
-            is_whole = self._follow(chain, found)
+            is_whole = self._follow(chain, restored)
         finally:
-            for block in reversed(found):
+            for block in reversed(restored):
                 self._pool.release(block)
         if is_whole:
-            blocks[:] = found
+            blocks[:] = restored
         self.is_reading = not is_whole
         return is_whole
 
@@ -133,9 +133,9 @@ class StoredPrefixes:
                 self._file.put(name, self._contents.read_block(block))
                 most -= 1
 
-    def _follow(self, chain: Sequence[bytes], found: list[int]) -> bool:
-        """Append to `found` the blocks of a chain, each shared; False where time is up before its end."""
-        for place in range(len(found), len(chain)):
+    def _follow(self, chain: Sequence[bytes], restored: list[int]) -> bool:
+        """Append to `restored` the blocks of a chain, each shared; False where time is up before its end."""
+        for place in range(len(restored), len(chain)):
             block = self._pool.find(chain[place])
             if block is not None:
                 self._pool.share(block)
@@ -148,7 +148,7 @@ class StoredPrefixes:
                 block = self._read(chain[place])
             if block is None:
                 return True
-            found.append(block)
+            restored.append(block)
         return True
 
     def _has_time(self) -> bool:

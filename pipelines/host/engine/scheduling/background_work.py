@@ -52,7 +52,10 @@ class BackgroundWork:
         """
         if others:
             self._others_s = self._clock()
-        if any(one.slot == NO_SLOT or one.num_pending > 1 for one in others) and self._num_rests < MAX_RESTS:
+        if (
+            any(sequence.slot == NO_SLOT or sequence.num_pending > 1 for sequence in others)
+            and self._num_rests < MAX_RESTS
+        ):
             self._num_rests += 1
             return 0
         self._end_rest()

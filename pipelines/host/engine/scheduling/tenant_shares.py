@@ -109,5 +109,9 @@ class WaitingSequences:
         assert shares is not None
         return min(
             (queue[0] for queue in self._queues.values()),
-            key=lambda one: (one.params.priority, shares.of(one.tenant), one.submit_order),
+            key=lambda sequence: (
+                sequence.params.priority,
+                shares.of(sequence.tenant),
+                sequence.submit_order,
+            ),
         )

@@ -48,11 +48,11 @@ class DraftCacheState:
         """How many of each sequence's first tokens the draft has: int32[num_seqs], <= num_past."""
         columns = np.arange(step.block_table.shape[1])
         wanted = np.clip(step.num_past[:, None] - columns * self.block_tokens, 0, self.block_tokens)
-        found = self._blocks.take(step.block_table, mode="clip")
-        short = found < wanted
+        block_ids = self._blocks.take(step.block_table, mode="clip")
+        short = block_ids < wanted
         first = np.where(short.any(axis=1), short.argmax(axis=1), step.block_table.shape[1])
         seqs = np.arange(step.num_seqs)
-        partly = found[seqs, np.minimum(first, len(columns) - 1)]
+        partly = block_ids[seqs, np.minimum(first, len(columns) - 1)]
         at = np.where(first < len(columns), first * self.block_tokens + partly, step.num_past)
         return at.astype(np.int32)
 

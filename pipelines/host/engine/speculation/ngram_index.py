@@ -45,18 +45,18 @@ class NgramIndex:
             self._put_many(token_ids, first, end - 1)
             first = end - 1
         table, shift, longest = self._table, self._shift, self.longest
-        place = found = 0
+        place = matched = 0
         for at in range(first, end):
-            place = found = run = 0
+            place = matched = run = 0
             for length in range(1, min(longest, at + 1) + 1):
                 run = (run + token_ids[at - length + 1] + 1) * MULTIPLIER & WORD
                 slot, new = run >> shift, (run & TAG) << 32 | at
                 same = table[slot] ^ new
                 if 0 < same < ONE_TAG:  # 0: a shorter run of here with the same tag and slot
-                    place, found = same ^ at, length
+                    place, matched = same ^ at, length
                 table[slot] = new
         self._num_indexed = end
-        return (place, found) if found else (EMPTY, 0)
+        return (place, matched) if matched else (EMPTY, 0)
 
     def _grow(self, num_tokens: int) -> int:
         """Room for twice as many tokens as there are; all are to be put in again."""

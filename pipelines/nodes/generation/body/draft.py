@@ -131,7 +131,7 @@ class Draft(Speculator):
                 wanted.tolist(), computed[wanted].tolist(), taken.tolist(), strict=True
             )
         ]
-        ids = np.array([one for some in tokens for one in some], np.int64)
+        ids = np.array([token for some in tokens for token in some], np.int64)
         return DraftInput(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
 
     def _draft(self, context: StepContext, draft_input: DraftInput, counts: NDArray[np.int64]) -> DraftTokens:

@@ -156,6 +156,6 @@ def _runs(context: StepContext) -> list[DraftRun]:
         ends = np.flatnonzero(drafted == NO_DRAFT_TOKEN)
         lasts = ends[np.searchsorted(ends, rows)].tolist()
         draft_tokens = [drafted[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)]
-    found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), draft_tokens, strict=True)]
-    runs = [DraftRun(guide, j, ids) for guide, j, ids in found if guide is not None]
+    drafts = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), draft_tokens, strict=True)]
+    runs = [DraftRun(guide, j, ids) for guide, j, ids in drafts if guide is not None]
     return [run for run in runs if run.draft_tokens or run.guide.restricts()]

@@ -112,8 +112,8 @@ class Model(Node):
         if adapters is None:
             self.session = opened(())
         else:
-            found = adapters.found_targets(self.folder)
-            self.session = open_for_adapters(adapters.targets, found, opened)
+            targets = adapters.found_targets(self.folder)
+            self.session = open_for_adapters(adapters.targets, targets, opened)
         log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:

@@ -59,8 +59,8 @@ class Encoder(Node):
         if adapters is None:
             self.encoder = opened(None)
         else:
-            found = adapters.found_targets(self.folder)
-            self.encoder = open_for_adapters(adapters.targets, found, opened)
+            targets = adapters.found_targets(self.folder)
+            self.encoder = open_for_adapters(adapters.targets, targets, opened)
         if adapters is not None and self.encoder.columns is not None:
             raise ModelError(
                 f"{path} encodes sounds or images, and adapters are for texts; remove `adapters`."

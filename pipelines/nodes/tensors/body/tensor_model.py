@@ -108,7 +108,7 @@ class TensorModel(Node):
         """The inputs that the request must hold.  Raises `ModelError` where a line above gives a misfit."""
         assert resources.binding is not None, "a node is loaded with its line"
         roots = [source.root for source in resources.binding.sources.values()]
-        given = {
+        ports = {
             name: node.outputs
             for name, node in resources.above.items()
             if name in roots and isinstance(node, TensorModel)
@@ -116,14 +116,14 @@ class TensorModel(Node):
         required = []
         for name, feed in self.feeds.items():
             port = self.model.inputs[name]
-            giver = next((root for root in roots if root not in given or feed in given[root]), None)
+            giver = next((root for root in roots if root not in ports or feed in ports[root]), None)
             if giver is None:
-                names = [known for root in given for known in given[root]]
+                names = [known for root in ports for known in ports[root]]
                 raise ModelError(f"nothing gives its input `{name}`, {port}{hint(feed, names, 'given')}.")
-            if giver not in given:
+            if giver not in ports:
                 required.append((feed, port))
-            elif misfit(given[giver][feed], port):
-                had = given[giver][feed]
+            elif misfit(ports[giver][feed], port):
+                had = ports[giver][feed]
                 raise ModelError(f"its input `{name}` is {port}, but `{giver}` gives `{feed}` as {had}.")
         return required
 

@@ -80,8 +80,8 @@ def _find_tools(tried: Trials) -> tuple[list[str], str]:
         reply = tried.calling(count)
         if reply and FUNCTION in reply.text and CITIES[count - 1] in reply.text:
             shown = reply.text
-            if found := _best({name: _left_by_tools(name, shown, count) for name in TOOLS}):
-                return found, ""
+            if parsers := _best({name: _left_by_tools(name, shown, count) for name in TOOLS}):
+                return parsers, ""
     if shown:
         return [], (
             f"no parser of tool calls reads what the chat template writes, {shown[:SHOWN_CHARS]!r}: "
@@ -102,15 +102,15 @@ def _left_by_tools(name: str, text: str, count: int) -> int | None:
         read = [(called, json.loads(arguments)) for called, arguments in calls]
     except ValueError:
         return None
-    return len(content) if read == [(FUNCTION, each) for each in CALLED[:count]] else None
+    return len(content) if read == [(FUNCTION, arguments) for arguments in CALLED[:count]] else None
 
 
 def _instructed_tools(tried: Trials) -> tuple[list[str], str]:
     """The parsers whose markers are in the instructions about tools, where the template writes no calls."""
     prompt, without = tried.begun(tools=True), tried.begun()
     scores = {name: -_score(marks, prompt, without) for name in TOOLS for marks in [_marks(name)]}
-    if found := _best({name: score or None for name, score in scores.items()}):
-        return found[:1], ""
+    if parsers := _best({name: score or None for name, score in scores.items()}):
+        return parsers[:1], ""
     if not prompt + without:
         return [], "the chat template refuses every conversation, so nothing shows the model's format"
     if FUNCTION not in prompt:
@@ -145,11 +145,11 @@ def _find_reasoning(tried: Trials) -> tuple[list[str], str]:
     shown = ""
     for reply in _thoughtful(tried):
         shown = shown or reply.text
-        if found := _best({name: _left_by_reasoning(name, reply) for name in names}):
-            return found, ""
-    found = _cut(tried) or _opened([*prompts, *_before_answer(plain)]) or _instructed_reasoning(written)
-    if found or not shown:
-        return found, ""
+        if parsers := _best({name: _left_by_reasoning(name, reply) for name in names}):
+            return parsers, ""
+    parsers = _cut(tried) or _opened([*prompts, *_before_answer(plain)]) or _instructed_reasoning(written)
+    if parsers or not shown:
+        return parsers, ""
     return [], (
         f"no parser of reasoning reads what the chat template writes, {shown[:SHOWN_CHARS]!r}: "
         "reasoning is part of the answer"

@@ -148,16 +148,16 @@ class Detokenizer:
         return as_text
 
     def _described(
-        self, token_ids: list[int], found: PieceLogprobs[TokenLogprobs]
+        self, token_ids: list[int], logprobs: PieceLogprobs[TokenLogprobs]
     ) -> PieceLogprobs[TextLogprob]:
-        pairs = zip(token_ids, found.tokens, strict=False)
-        drafts = zip(token_ids, found.drafted, strict=False)
+        pairs = zip(token_ids, logprobs.tokens, strict=False)
+        drafts = zip(token_ids, logprobs.drafted, strict=False)
         described = PieceLogprobs(
             [self._logprob(*pair) for pair in pairs],
             drafted=[None if draft is None else self._logprob(token_id, draft) for token_id, draft in drafts],
         )
-        if self._describe_prompt is not None and found.prompt is not None:
-            described.prompt = self._describe_prompt(found.prompt, self._logprob)
+        if self._describe_prompt is not None and logprobs.prompt is not None:
+            described.prompt = self._describe_prompt(logprobs.prompt, self._logprob)
         return described
 
     def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:

@@ -109,9 +109,9 @@ class Template:
             raise ChatTemplateError(f"it does not compile: {error}") from error
         self.source = source
         self.special_tokens = dict(special_tokens)
-        given = None if content_format == "auto" else content_format
+        stated_format = None if content_format == "auto" else content_format
         self._forms_end_s = time.thread_time() + FORMS_S
-        self.forms = find_forms(self._attempt, "developer" in source, given)
+        self.forms = find_forms(self._attempt, "developer" in source, stated_format)
         self.fills = find_fills(lambda tools: self._attempt([USER], tools))
 
     def render(

@@ -90,9 +90,9 @@ def _calls(forms: MessageForms, render: Render) -> CallForms:
 
     def shows(*ids: str | None, **needed: bool) -> bool:
         """Whether the prompt has a call with WORD, and a second one with SECOND."""
-        calls = [_call(word, each) for each, word in zip(ids, (WORD, SECOND), strict=False)]
-        given = [USER, {**CALLING, "tool_calls": calls}, *(_result(each) for each in ids)]
-        prompt = render(conform(given, replace(forms, calls=CallForms(**needed))), TOOLS)
+        calls = [_call(word, call_id) for call_id, word in zip(ids, (WORD, SECOND), strict=False)]
+        messages = [USER, {**CALLING, "tool_calls": calls}, *(_result(call_id) for call_id in ids)]
+        prompt = render(conform(messages, replace(forms, calls=CallForms(**needed))), TOOLS)
         return all(call["function"]["arguments"]["city"] in prompt for call in calls)
 
     if not shows(CALL_ID):
@@ -111,8 +111,8 @@ def _with_content(forms: MessageForms, role: str, render: Render) -> MessageForm
 
     def prompts(content: Content) -> list[str]:
         message = {**(RESULT if role == "tool" else {"role": role}), "content": content}
-        given = [*around[0], message, *around[1]]
-        return [prompt for tools in (None, TOOLS) if (prompt := render(given, tools))]
+        messages = [*around[0], message, *around[1]]
+        return [prompt for tools in (None, TOOLS) if (prompt := render(messages, tools))]
 
     texts, lists = prompts(A_TEXT), prompts(SOME_PARTS)
     takes_text = bool(texts) and all(WORD in prompt for prompt in texts)

@@ -43,10 +43,10 @@ class RequestTemplate:
             "kwargs": dict(kwargs),
         }
         job = {"source": self._source, "special_tokens": self._special_tokens, "arguments": arguments}
-        found = self._outcome(job)
-        if "error" in found:
-            raise RequestError(f"`{FIELD}`: {found['error']}", FIELD)
-        return found["text"]
+        result = self._outcome(job)
+        if "error" in result:
+            raise RequestError(f"`{FIELD}`: {result['error']}", FIELD)
+        return result["text"]
 
     def _outcome(self, job: Any) -> dict[str, str]:
         try:

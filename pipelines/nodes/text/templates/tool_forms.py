@@ -31,15 +31,15 @@ def find_fills(render: Callable[[list[Tool]], str]) -> tuple[str, ...]:
     whole = _tool({"description": "The weather", "parameters": _parameters(CITY)})
 
     def shown(functions: list[Tool], fills: tuple[str, ...]) -> int:
-        prompts = (render([_conformed(_tool(each), fills)]) for each in functions)
+        prompts = (render([_conformed(_tool(function), fills)]) for function in functions)
         return sum(NAME in prompt for prompt in prompts)
 
-    found: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
     if NAME in render([whole]):
         for name, functions in TRIALS.items():
-            if shown(functions, found) < shown(functions, (*found, name)):
-                found = (*found, name)
-    return found
+            if shown(functions, needed) < shown(functions, (*needed, name)):
+                needed = (*needed, name)
+    return needed
 
 
 def _conformed(tool: Tool, fills: tuple[str, ...]) -> Tool:

@@ -141,12 +141,12 @@ class Tokenize(TokenizerNode):
             most = self.max_context - 1
         tokens = [
             Tokens(
-                self.to_size(each, request, most),
+                self.to_size(prompt, request, most),
                 bad_words,
-                prompt_text=self.prompt_text(each, request),
+                prompt_text=self.prompt_text(prompt, request),
                 reply_text=reply_text,
             )
-            for each in prompts
+            for prompt in prompts
         ]
         if images is None:
             return tokens

@@ -62,8 +62,8 @@ class TokenizePairs(TokenizerNode):
         limits = (request.max_query_tokens, request.max_document_tokens)
         if not any(limits):
             return pairs
-        wanted = {each for pair in pairs for each in zip(pair, limits, strict=True)}
-        cut = {each: self.reader.cut_text(*each) for each in wanted}
+        wanted = {sized_text for pair in pairs for sized_text in zip(pair, limits, strict=True)}
+        cut = {sized_text: self.reader.cut_text(*sized_text) for sized_text in wanted}
         return [(cut[query, limits[0]], cut[document, limits[1]]) for query, document in pairs]
 
     def encoding(self, request: PoolingInput) -> FramedPairs | RenderedPairs:

@@ -81,10 +81,10 @@ class ChatChunks:
     def _any_events(self, choice: int, update: ReplyUpdate, piece: TextPiece) -> bytes:
         """One event for each delta; the last one has whatever else the update brings."""
         *others, last = [*self._deltas(update)] or [Delta()]
-        found = piece.logprobs or PieceLogprobs()
+        piece_logprobs = piece.logprobs or PieceLogprobs()
         logprobs = (
-            chat_logprobs(found.tokens, self.context.token_format)
-            if self.context.logprobs and found.tokens
+            chat_logprobs(piece_logprobs.tokens, self.context.token_format)
+            if self.context.logprobs and piece_logprobs.tokens
             else None
         )
         token_ids = piece.token_ids if self.context.token_ids else None
@@ -96,7 +96,7 @@ class ChatChunks:
         finish = None if piece.finish is None else self.context.finish(piece.finish)
         final = _choice(choice, last, logprobs, finish, token_ids, **ended)
         if self.context.draft_logprobs:
-            final.draft_logprobs = chat_drafts(found.drafted, self.context.token_format)
+            final.draft_logprobs = chat_drafts(piece_logprobs.drafted, self.context.token_format)
         return b"".join([self._event(_choice(choice, delta)) for delta in others]) + self._event(final)
 
     def _deltas(self, update: ReplyUpdate) -> Iterator[Delta]:

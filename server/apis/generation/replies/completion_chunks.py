@@ -63,10 +63,10 @@ class CompletionChunks:
         return error_events(error)
 
     def _any_events(self, choice: int, text: str, piece: TextPiece) -> bytes:
-        found = piece.logprobs or PieceLogprobs()
+        piece_logprobs = piece.logprobs or PieceLogprobs()
         token_ids = piece.token_ids if self.context.token_ids else None
         opens = self.context.needs_prompts and choice not in self._opened
-        if piece.finish is None and not found.tokens and not text and not token_ids and not opens:
+        if piece.finish is None and not piece_logprobs.tokens and not text and not token_ids and not opens:
             return b""
         chunk = self._text(choice, text)
         reply = chunk.choices[0]
@@ -75,9 +75,9 @@ class CompletionChunks:
             reply.text, reply.finish_reason, reply.stop_reason = "", piece.finish and "length", None
             reply.token_ids = [] if token_ids is not None else None
         if self.context.logprobs:
-            reply.logprobs = self._logprobs(choice, found, opens)
+            reply.logprobs = self._logprobs(choice, piece_logprobs, opens)
         if self.context.draft_logprobs:
-            reply.draft_logprobs = self._drafts(found, reply.logprobs)
+            reply.draft_logprobs = self._drafts(piece_logprobs, reply.logprobs)
         if opens:
             self._opened.add(choice)
             reply.prompt_token_ids = self.context.prompt(choice).ids
@@ -89,12 +89,12 @@ class CompletionChunks:
         return event(chunk)
 
     def _logprobs(
-        self, choice: int, found: PieceLogprobs[TextLogprob], opens: bool
+        self, choice: int, piece_logprobs: PieceLogprobs[TextLogprob], opens: bool
     ) -> CompletionLogprobs | None:
-        entries = [] if self.context.only_prompt else found.tokens
+        entries = [] if self.context.only_prompt else piece_logprobs.tokens
         if opens and self.context.echo:
             prompt = self.context.prompt(choice)
-            entries = [*(found.prompt or []), *entries]
+            entries = [*(piece_logprobs.prompt or []), *entries]
             logprobs = with_prompt(prompt.first, prompt.ids[0], entries, self.context.token_format)
         elif entries:
             logprobs = completion_logprobs(entries, self._offsets[choice], self.context.token_format)

@@ -145,8 +145,8 @@ class InferenceService:
             name=known.name,
             versions=known.versions,
             platform=known.platform,
-            inputs=[_tensor_metadata(each) for each in known.inputs],
-            outputs=[_tensor_metadata(each) for each in known.outputs],
+            inputs=[_tensor_metadata(spec) for spec in known.inputs],
+            outputs=[_tensor_metadata(spec) for spec in known.outputs],
         )
 
     async def _model_config(self, request: Any, exchange: Exchange) -> Any:

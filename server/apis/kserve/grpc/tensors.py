@@ -32,7 +32,7 @@ CONTENTS = {
 
 def read_message(request: Any) -> Inference:
     """The request that a ModelInferRequest holds.  Raises RequestError."""
-    given = plain(request.parameters)
+    request_parameters = plain(request.parameters)
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise RequestError(
@@ -45,8 +45,8 @@ def read_message(request: Any) -> Inference:
         inputs[tensor.name] = _array(tensor, raw[at] if raw else None)
     for output in unique(request.outputs, "output"):
         parameters.check_output(plain(output.parameters))
-    outputs = {each.name: True for each in request.outputs} or None
-    return Inference(request.id or None, inputs, outputs, binary=True, parameters=given)
+    outputs = {output.name: True for output in request.outputs} or None
+    return Inference(request.id or None, inputs, outputs, binary=True, parameters=request_parameters)
 
 
 def work_size(request: Any) -> int:

@@ -148,12 +148,12 @@ class AdapterPools:
         `adapters[i]`, and then of the base up to `num_tokens`: `into`, which has these sizes, or own arrays,
         which the next step overwrites.
         """
-        found = self.rows_of(adapters)
-        if not found.rank:
+        pool_rows = self.rows_of(adapters)
+        if not pool_rows.rank:
             return self.none
         tokens = np.repeat(np.append(adapters, BASE), np.diff(starts, append=num_tokens))
-        host = np.concatenate([found.rows, found.owners, tokens], dtype=np.int32)
-        inputs = into or self._own_inputs(len(host), found.rank)
+        host = np.concatenate([pool_rows.rows, pool_rows.owners, tokens], dtype=np.int32)
+        inputs = into or self._own_inputs(len(host), pool_rows.rank)
         if inputs.sent is None or not np.array_equal(host, inputs.sent):
             self._device.upload(host, inputs.packed)
             inputs.sent = host

@@ -58,8 +58,8 @@ class SessionBindings:
         self._device = device
         self.cache, self._pools = cache, pools
         self._place = runtime.memory, runtime.number
-        self._inputs = {one.name for one in session.get_inputs()}
-        self._outputs = {one.name for one in session.get_outputs()}
+        self._inputs = {value.name for value in session.get_inputs()}
+        self._outputs = {value.name for value in session.get_outputs()}
 
     def new(self) -> SessionBinding:
         """Bindings to the cache and the adapters, with `bounds`; inputs and logits are bound by `fill`."""

@@ -93,7 +93,9 @@ class OnnxCudaSession:
             MAX_BATCH, self._columns * lowered.block_tokens if lowered.gathers else None
         )
         self._adapted, self._room = lowered.adapted, room
-        self.linears = {each.name: LinearShape(each.size_in, each.size_out) for each in lowered.adapted}
+        self.linears = {
+            linear.name: LinearShape(linear.size_in, linear.size_out) for linear in lowered.adapted
+        }
         self._device, self._runtime = device, runtime
         with CAPTURE_LOCK.device_calls():
             self._session, graphs = runtime.open(lowered)

@@ -57,7 +57,7 @@ class _Adding:
         token_owners = self._input(TOKEN_OWNERS, ir.DataType.INT32, ["adapters_tokens", 1])
         pair = [token_owners, row_owners]
         compared = [ir.node(name, pair) for name in ("LessOrEqual", "GreaterOrEqual")]
-        self._are_same = ir.node("And", [one.outputs[0] for one in compared])
+        self._are_same = ir.node("And", [node.outputs[0] for node in compared])
         graph.insert_before(graph[0], [*compared, self._are_same])
         self._slots: dict[ir.DataType, ir.Value] = {}
         self._taken: dict[str, tuple[ir.Value, ir.Value]] = {}

@@ -215,7 +215,7 @@ class _Lowering:
             return rows
         if _is(rotation, "RotaryEmbedding") and (rows := _untransposed(rotation.inputs[0])) is not None:
             flat = self.writer.op("Reshape", rows, self.writer.ints(1, -1, heads * size))
-            attributes = {name: one.value for name, one in rotation.attributes.items()}
+            attributes = {name: attribute.value for name, attribute in rotation.attributes.items()}
             inputs = [flat, *rotation.inputs[1:]]
             return self.writer.op("RotaryEmbedding", *inputs, **attributes | {"num_heads": heads})
         return self.writer.op("Transpose", value, perm=BY_HEAD)

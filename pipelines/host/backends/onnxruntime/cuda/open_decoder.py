@@ -28,7 +28,7 @@ def open_decoder(path: Path, settings: DecoderSettings) -> OnnxCudaSession:
     adapted: tuple[LoraLinear, ...] = ()
     if room is not None:
         adapted = add_adapter_pools(decoder.model.graph, room.targets)
-        check_linears(path, {each.name for each in adapted})
+        check_linears(path, {linear.name for linear in adapted})
     number = int(settings.device.partition(":")[2] or 0)
     require_cuda(f"cuda:{number}")
     return OnnxCudaSession(lower(decoder, settings.kv_cache, adapted), *start_device(number), room)

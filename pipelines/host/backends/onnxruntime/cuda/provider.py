@@ -53,8 +53,8 @@ class CudaRuntime:
     def open(self, lowered: LoweredDecoder) -> tuple[ort.InferenceSession, bool]:
         """Open with CUDA graphs when possible; a node that runs only on the CPU prevents them."""
         if lowered.uncapturable:
-            found = ", ".join(lowered.uncapturable)
-            log.warning("decode steps run without CUDA graphs: the model has %s", found)
+            operators = ", ".join(lowered.uncapturable)
+            log.warning("decode steps run without CUDA graphs: the model has %s", operators)
             return self._open(lowered, graphs=False), False
         try:
             return self._open(lowered, graphs=True), True

@@ -59,14 +59,19 @@ def _types(schema: dict[str, Any] | None) -> set[str]:
     named = schema.get("type")
     if isinstance(named, str | list):
         return TYPES & {
-            each for each in ([named] if isinstance(named, str) else named) if isinstance(each, str)
+            type_name
+            for type_name in ([named] if isinstance(named, str) else named)
+            if isinstance(type_name, str)
         }
     if isinstance(schema.get("enum"), list):
-        return {_type(each) for each in schema["enum"]}
+        return {_type(value) for value in schema["enum"]}
     several = [
-        each for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list) for each in schema[key]
+        schema_part
+        for key in ("anyOf", "oneOf")
+        if isinstance(schema.get(key), list)
+        for schema_part in schema[key]
     ]
-    return {name for each in several if isinstance(each, dict) for name in _types(each)}
+    return {name for schema_part in several if isinstance(schema_part, dict) for name in _types(schema_part)}
 
 
 def _read(text: str, types: set[str]) -> Any:

@@ -125,7 +125,7 @@ def calls(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
         "stop_after_first": not parallel,
     }
     around = [{"type": "const_string", "value": text} if text else None for text in (form.before, form.after)]
-    elements = [each for each in (around[0], tags, around[1]) if each]
+    elements = [element for element in (around[0], tags, around[1]) if element]
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 

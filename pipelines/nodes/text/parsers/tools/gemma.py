@@ -151,8 +151,8 @@ class GemmaValues(Literals):
         if quoted is not None:
             return quoted
         self.at = start
-        found = self.matches(BARE)
-        if found is None or not (text := found[0].strip()):
+        match = self.matches(BARE)
+        if match is None or not (text := match[0].strip()):
             raise ValueError("no value")
         try:
             return mended(text)

@@ -220,9 +220,9 @@ class JsonReader(CharacterReader):
             self._left.append(char)
             self._meaning = self._in_name
             return None if len(self._left) < MAX_NAME_CHARS else 1
-        found = re.fullmatch(self._form.name, self._text(), re.DOTALL)
-        id = (found and found.groupdict().get("id")) or ""
-        name = found and (found["name"] or self._declared.name_in(id))
+        match = re.fullmatch(self._form.name, self._text(), re.DOTALL)
+        id = (match and match.groupdict().get("id")) or ""
+        name = match and (match["name"] or self._declared.name_in(id))
         if not name:
             return 0
         self._start_of(char)

@@ -46,15 +46,15 @@ class Literals:
 
     def items(self, close: str, item: Callable[[], Item]) -> list[Item]:
         """Items up to a closing bracket, with commas between them and perhaps after the last."""
-        found: list[Item] = []
+        read: list[Item] = []
         self._depth += 1
         if self._depth > DEEPEST:
             raise ValueError("too deep")
         while not self.takes(close):
-            if found:
+            if read:
                 self.needs(",")
                 if self.takes(close):
                     break
-            found.append(item())
+            read.append(item())
         self._depth -= 1
-        return found
+        return read

@@ -100,10 +100,10 @@ class PythonReader(CharacterReader):
         text = text if self._begun or not self._list else text.removeprefix("[")
         if not text:
             return self._begun or not self._list
-        if (made := read_call(text)) is None:
+        if (call := read_call(text)) is None:
             return False
-        self._calls.begin(made[0])
-        self._calls.more(made[1])
+        self._calls.begin(call[0])
+        self._calls.more(call[1])
         self._begun = True
         self._left.clear()
         return True

@@ -220,11 +220,11 @@ class TagReader:
     def _begin_value(self) -> str | None:
         """The value so far, where the value of a parameter starts."""
         name, at = self._named()
-        found = self._form.parameter.match(self._left, at, MAX_HEAD_CHARS) if name else None
-        key = next((each.strip() for each in found.groups() if each), "") if found else ""
-        if found is None or not key:
+        match = self._form.parameter.match(self._left, at, MAX_HEAD_CHARS) if name else None
+        key = next((group.strip() for group in match.groups() if group), "") if match else ""
+        if match is None or not key:
             return None
-        value = self._left[found.end() :]
+        value = self._left[match.end() :]
         self._name, self._key, self._last, self._left = name, key, "", ""
         self._value = Text() if self._declared.is_text(name, key) else Plain(self._declared, name, key)
         if isinstance(self._value, Text):
