@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx._config
 import pytest
 from breadth import skip_late
+from compiled_kernels import compiled_kernels
 from fake_decoder import byte_tokenizer
 from hypothesis import HealthCheck, settings
 from patience import PATIENCE_S
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from server_process import ServerProcess
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+NO_KERNELS = {"BRAID_KERNELS": "off"}
+"""What the user's cache holds changes no test; `kernel_folder` has kernels for those that want them."""
 AT_ONCE = {"BRAID_FIRST_RUN": "0"}
 """Models load, and end their export, without a process of their own."""
 NO_CERTIFICATES = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": str(Path(__file__).parent / "fixtures")}
@@ -55,6 +58,16 @@ def tokenizer_file(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def kernel_folder() -> Path:
+    """A folder with the CPU kernels of this checkout, compiled for the engines that are installed.
+
+    It is shared by all processes of the run, and by later runs until a source changes.  Tests that want kernels
+    set BRAID_KERNELS to it.
+    """
+    return compiled_kernels()
+
+
+@pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running server with the shipped models, shared by all tests that do not stop it."""
     from server_process import ServerProcess
@@ -76,7 +89,7 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in THREADS:
         os.environ.setdefault(name, "1")
-    os.environ.update(NO_CERTIFICATES | AT_ONCE)
+    os.environ.update(NO_CERTIFICATES | AT_ONCE | NO_KERNELS)
     for name in ("connect", "read", "write", "pool"):
         setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, name, PATIENCE_S)
 

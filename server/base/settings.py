@@ -63,6 +63,12 @@ def _check_device(device: str) -> str:
     return device
 
 
+def _check_kernels(kernels: str) -> str:
+    if kernels not in ("auto", "off") and not Path(kernels).expanduser().is_dir():
+        raise ValueError("expected auto, off or a folder")
+    return kernels
+
+
 def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
     if len(engines) == 1 and engines[0].isdecimal() and 1 <= int(engines[0]) <= MAX_ENGINES:
         return engines
@@ -113,6 +119,12 @@ class Settings(BaseModel):
         ge=0,
         description="MB of the cache that graphs which OpenVINO prepared may take, about 5 for a model, so "
         "that its next load is faster; those used least recently are removed first; 0: none are stored",
+    )
+    kernels: Annotated[str, AfterValidator(_check_kernels)] = Field(
+        default="auto",
+        description="auto: Braid's own CPU kernels are used from the wheel `braid-kernels` or from `cache`, "
+        "into which `braid serve` compiles them in the background where it finds a C++ compiler; off: they "
+        "are neither used nor compiled; a folder: those that `python -m ops.cpu.build` made there",
     )
     first_run: bool = Field(
         default=True,

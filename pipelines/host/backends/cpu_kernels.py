@@ -1,0 +1,182 @@
+"""The compiled CPU kernels: which library of them an engine of this process loads, if there is one.
+
+CACHE/kernels/openvino-2026.4.1-1f0c…-7a2b…/     by engine, its release, sources, and compiler
+├── libbraid_openvino.so
+└── libbraid_openvino.json                       what it was made from, and its digest
+
+A wheel `braid_kernels` has both files too.  This module looks them up and compiles nothing: that is the work
+of `pipelines.host.kernel_build`, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+
+from ops.cpu.build import (
+    MACHINES,
+    Engine,
+    Note,
+    digest,
+    find_compiler,
+    library_name,
+    note_of,
+    operators,
+    release,
+    sources_digest,
+)
+from pipelines.base.cache_folder import default_cache
+
+log = logging.getLogger(__name__)
+
+SETTING, CACHE_SETTING = "BRAID_KERNELS", "BRAID_CACHE"
+"""Settings of the server, which every process of it has in its environment."""
+AUTO, OFF = "auto", "off"
+"""Values of the setting; any other one is a folder of libraries."""
+WHEEL = "braid_kernels"
+NEEDED = {"avx2", "fma", "f16c"}
+"""Instructions without which a processor runs none of the kernels, as Linux names them."""
+CPU_FLAGS = Path("/proc/cpuinfo")
+OTHERS_MAY_WRITE = 0o022
+GAIN = "models with weights of 4 to 8 bits would decode faster (docs/kernels.md)"
+
+_logged: set[str] = set()
+
+
+def kernel_library(engine: Engine) -> Path | None:
+    """The library of the CPU kernels with the operator of an engine; None where there is none that fits.
+
+    It is looked up again at each call, so that a model that is loaded later uses what was compiled meanwhile.
+    What is damaged or made for something else is not used, and logged once.  Never raises.
+    """
+    if setting() == OFF or not runs_here():
+        return None
+    try:
+        for library in _candidates(engine):
+            problem = _problem(library, engine)
+            if problem is None:
+                return library
+            _log_once(f"{library} is not used: {problem}")
+    except OSError as error:
+        _log_once(f"CPU kernels are not used: {error}")
+    return None
+
+
+def describe() -> str:
+    """One line: the libraries that are used, or why there are none and what they would give."""
+    libraries = [library for engine in operators() if (library := kernel_library(engine))]
+    if libraries:
+        names = " and ".join(f"{each.name} ({_read_note(each)['compiler']})" for each in libraries)
+        return f"CPU kernels: {names} in {libraries[0].parent.parent}"
+    if setting() == OFF:
+        return f"CPU kernels: off, by {SETTING}"
+    if not runs_here():
+        return "CPU kernels: none, since they need an x86-64 processor with AVX2"
+    if setting() != AUTO:
+        return f"CPU kernels: none that can be used in {setting()}, which {SETTING} names"
+    if (compiler := find_compiler()) is not None:
+        return f"CPU kernels: none yet; `braid serve` compiles them with {compiler}, and then {GAIN}"
+    return f"CPU kernels: none; with a C++ compiler (g++, clang++) or the wheel braid-kernels {GAIN}"
+
+
+def setting() -> str:
+    """AUTO, OFF, or a folder."""
+    return os.environ.get(SETTING) or AUTO
+
+
+def folder() -> Path:
+    """The folder of the cache in which libraries are stored."""
+    cache_folder = os.environ.get(CACHE_SETTING)
+    return (Path(cache_folder) if cache_folder else default_cache()) / "kernels"
+
+
+def entry_name(engine: Engine, compiler: str) -> str:
+    """The name of the cache's entry that a compiler, by what it says of itself, makes for an engine."""
+    return _entry_start(engine) + hashlib.blake2b(compiler.encode(), digest_size=4).hexdigest()
+
+
+@cache
+def runs_here() -> bool:
+    """Whether this processor has the instructions that the kernels need."""
+    if platform.machine() not in MACHINES or not CPU_FLAGS.is_file():
+        return False
+    lines = (line.partition(":") for line in CPU_FLAGS.read_text().splitlines())
+    flags = next((value for name, _, value in lines if name.strip() == "flags"), "")
+    return {*flags.split()} >= NEEDED
+
+
+def _candidates(engine: Engine) -> Iterator[Path]:
+    """Where the library of an engine may be, the first choice first."""
+    name = library_name(engine)
+    if setting() != AUTO:
+        yield Path(setting()).expanduser() / name
+        return
+    wheel = find_spec(WHEEL)
+    if wheel is not None and wheel.origin is not None:
+        yield Path(wheel.origin).with_name(name)
+    if folder().is_dir():
+        entries = [each for each in folder().iterdir() if each.name.startswith(_entry_start(engine))]
+        yield from (each / name for each in sorted(entries, key=_age, reverse=True) if each.is_dir())
+
+
+def _entry_start(engine: Engine) -> str:
+    return f"{engine}-{release(engine) or 'any'}-{_sources()}-"
+
+
+@cache
+def _sources() -> str:
+    return sources_digest()
+
+
+def _age(entry: Path) -> int:
+    return entry.stat().st_mtime_ns
+
+
+def _problem(library: Path, engine: Engine) -> str | None:
+    """Why a library cannot be used; None where it can."""
+    try:
+        if folder() in library.parents and not (_is_own(library) and _is_own(library.parent)):
+            return "others can write to it"
+        content, note = library.read_bytes(), _read_note(library)
+        if note["digest"] != digest(content):
+            return "it is damaged"
+        expected = {"sources": _sources(), "machine": platform.machine(), "release": release(engine)}
+        given = {name: value for name, value in note.items() if name in expected}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"it cannot be read: {type(error).__name__}: {error}"
+    return (
+        "; ".join(
+            f"it was made for {name} {given.get(name)} and not {value}"
+            for name, value in list(expected.items())
+            if given.get(name) != value
+        )
+        or None
+    )
+
+
+def _read_note(library: Path) -> Note:
+    """The note of a library.  Raises OSError, and ValueError."""
+    note = json.loads(note_of(library).read_text())
+    if not isinstance(note, dict):
+        raise ValueError(f"{note_of(library).name} has no note")
+    return cast(Note, note)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether no other user but root can change a file or folder."""
+    found = path.stat()
+    return found.st_uid in (0, os.geteuid()) and not found.st_mode & OTHERS_MAY_WRITE
+
+
+def _log_once(message: str) -> None:
+    if message not in _logged:
+        _logged.add(message)
+        log.warning("%s", message)
