@@ -28,7 +28,7 @@ def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def distances(
-    expected: NDArray[Any], given: NDArray[Any], rows: NDArray[np.int64]
+    expected: NDArray[Any], computed: NDArray[Any], rows: NDArray[np.int64]
 ) -> Iterator[tuple[int, float]]:
     """(first position, distance) of each group of the positions `rows`.
 
@@ -37,4 +37,4 @@ def distances(
     """
     spread = expected.std()
     for group in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows // GROUP)) + 1):
-        yield int(rows[group[0]]), float(np.abs(given[group] - expected[group]).mean() / spread)
+        yield int(rows[group[0]]), float(np.abs(computed[group] - expected[group]).mean() / spread)

@@ -62,14 +62,14 @@ def prompt_logits(
     size = session.shape.block_tokens
     sizes = [-(-len(prompt.ids) // size) for prompt in prompts]
     ends = [prompt.ends(step_tokens) for prompt in prompts]
-    widest = max(int(np.diff([0, *each]).max()) for each in ends)
+    widest = max(int(np.diff([0, *prompt_ends]).max()) for prompt_ends in ends)
     encoder_hidden_size = session.shape.encoder_hidden_size
     num_frames = min(session.shape.max_encoder_states, MAX_FRAMES) if encoder_hidden_size else 0
     frames = np.random.default_rng(0).standard_normal((num_frames, encoder_hidden_size)).astype(np.float32)
     session.reserve(widest * len(prompts), len(prompts))
     session.allocate(sum(sizes) - (-num_frames // size), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
-    found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
+    logits_of: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
     for turn in range(max(map(len, ends))):
         live = [number for number in range(len(prompts)) if turn < len(ends[number])]
         parts = [
@@ -78,10 +78,10 @@ def prompt_logits(
         step = packed_step(parts, size)
         logits = session.run(frames_in(step, frames, sum(sizes), size) if num_frames else step)
         for number, rows in zip(
-            live, np.split(logits, np.cumsum([len(each.rows) for each in parts])), strict=False
+            live, np.split(logits, np.cumsum([len(part.rows) for part in parts])), strict=False
         ):
-            found[number].append(rows.copy())
-    return [np.concatenate(rows) for rows in found]
+            logits_of[number].append(rows.copy())
+    return [np.concatenate(rows) for rows in logits_of]
 
 
 def _part(prompt: Prompt, span: Sequence[int], blocks: NDArray[np.int32], slot: int) -> PromptPart:

@@ -53,8 +53,8 @@ def main(picture: Path, url: str, key: str, characters: Path) -> None:
 
 def read_text(url: str, key: str, image: Image.Image, characters: list[str]) -> list[tuple[str, Box]]:
     """(text, box) of each line, from top to bottom.  Raises OSError, or ValueError with its error."""
-    found = infer(url, key, "ocr/det", pixels(image, *finding_size(*image.size))[None])[0, 0]
-    boxes = [wider(box, found.shape, image.size) for box in cut(found > LIKELY)]
+    likely = infer(url, key, "ocr/det", pixels(image, *finding_size(*image.size))[None])[0, 0]
+    boxes = [wider(box, likely.shape, image.size) for box in cut(likely > LIKELY)]
     if not boxes:
         return []
     lines = [image.crop(box) for box in boxes]
@@ -95,12 +95,12 @@ def runs(marked: np.ndarray) -> list[tuple[int, int]]:
     return [(int(first), int(end)) for first, end in edges.reshape(-1, 2)]
 
 
-def wider(box: Box, found: tuple[int, ...], size: tuple[int, int]) -> Box:
+def wider(box: Box, map_size: tuple[int, ...], size: tuple[int, int]) -> Box:
     """The box as the text is, in pixels of the picture: marks cover the middle of letters only."""
     left, top, right, bottom = box
     width, height = right - left, bottom - top
     more = WIDENED * width * height / (2 * (width + height))
-    across, down = size[0] / found[1], size[1] / found[0]
+    across, down = size[0] / map_size[1], size[1] / map_size[0]
     return (
         max(0, math.floor((left - more) * across)),
         max(0, math.floor((top - more) * down)),
@@ -121,13 +121,13 @@ def known_characters(path: Path) -> list[str]:
     return [*properties["character"].splitlines(), " "]
 
 
-def infer(url: str, key: str, model: str, given: np.ndarray) -> np.ndarray:
+def infer(url: str, key: str, model: str, array: np.ndarray) -> np.ndarray:
     """A model's only output for its only input, both as bytes behind JSON."""
-    tensor = {"name": "x", "datatype": "FP32", "shape": given.shape}
-    tensor["parameters"] = {"binary_data_size": given.nbytes}
+    tensor = {"name": "x", "datatype": "FP32", "shape": array.shape}
+    tensor["parameters"] = {"binary_data_size": array.nbytes}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     headers = {"Inference-Header-Content-Length": str(len(head)), "Authorization": f"Bearer {key}"}
-    body = head + np.ascontiguousarray(given).tobytes()
+    body = head + np.ascontiguousarray(array).tobytes()
     request = urllib.request.Request(f"{url}/v2/models/{model}/infer", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:

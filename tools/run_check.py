@@ -113,15 +113,15 @@ def _prompts(session: DecoderSession, config: Path) -> list[Prompt]:
     return [Prompt(noise[:size], rows_to_compare(size, reach)) for size in sizes]
 
 
-def _report(name: str, whole: Logits, prompts: Sequence[Prompt], given: Logits, allowed: float) -> bool:
-    """Print the largest distance of `given`, of the first prompts, and where it lies."""
-    found = [
+def _report(name: str, whole: Logits, prompts: Sequence[Prompt], computed: Logits, allowed: float) -> bool:
+    """Print the largest distance of `computed`, of the first prompts, and where it lies."""
+    by_prompt = [
         (distance, begin, len(prompt.ids))
-        for logits, prompt, other in zip(whole, prompts, given, strict=False)
+        for logits, prompt, other in zip(whole, prompts, computed, strict=False)
         for begin, distance in distances(log_softmax(logits), log_softmax(other), prompt.rows)
     ]
-    apart = [each for each in found if not each[0] <= allowed]
-    worst = max(found)[0]
+    apart = [distance for distance in by_prompt if not distance[0] <= allowed]
+    worst = max(by_prompt)[0]
     click.echo(f"  {'PARTS' if apart else 'same '}  {worst:.2g} (up to {allowed:g})  {name}")
     if apart:
         _, begin, size = apart[0]
@@ -135,7 +135,7 @@ def _unpaged(path: Path, prompts: Sequence[Prompt]) -> Logits:
     import openvino as ov
 
     compiled = ov.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found = []
+    logits = []
     for prompt in prompts:
         request, size = compiled.create_infer_request(), len(prompt.ids)
         inputs = {
@@ -145,8 +145,8 @@ def _unpaged(path: Path, prompts: Sequence[Prompt]) -> Logits:
             "beam_idx": np.zeros(1, np.int32),
         }
         request.infer({port: inputs[port.any_name] for port in compiled.inputs})
-        found.append(request.get_output_tensor(0).data[0, prompt.rows].astype(np.float32))
-    return found
+        logits.append(request.get_output_tensor(0).data[0, prompt.rows].astype(np.float32))
+    return logits
 
 
 def _of_source(source: str, prompts: Sequence[Prompt]) -> Logits:

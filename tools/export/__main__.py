@@ -128,8 +128,8 @@ def main(
         console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(FAILED)
     what = Path(source).name if is_gguf(source) else weights
-    made = f"{folder}: {_size(folder)} of {what} weights, served by {graph}"
-    console.print(made, markup=False, highlight=False, soft_wrap=True)
+    summary = f"{folder}: {_size(folder)} of {what} weights, served by {graph}"
+    console.print(summary, markup=False, highlight=False, soft_wrap=True)
     if first_run and (problem := run_exported(folder, cache)):
         console.print(f"It does not run here: {problem}", style="yellow", markup=False, soft_wrap=True)
 

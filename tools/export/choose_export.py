@@ -84,13 +84,13 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
         return {}, TEXT if task == AUTO else task
     check_code(source, config)
     by_files = "embed" if is_dual(config) else infer_task(config, types)
-    found = by_files if task == AUTO else task
-    if found is None:
+    chosen = by_files if task == AUTO else task
+    if chosen is None:
         raise ExportError(
             f"{source} is {', '.join(config['architectures'])}, which does not determine a task; "
             f"choose it with --task: {', '.join(ALL_TASKS[1:])}"
         )
-    return config, found
+    return config, chosen
 
 
 def _refuse_scoring(options: Options) -> None:

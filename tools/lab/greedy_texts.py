@@ -159,13 +159,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--tokens", type=int, default=48)
-    given = parser.parse_args()
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        differences = run(given.file, Path(scratch), given.tokens)
-    for prompt, one in zip(PROMPTS, differences, strict=True):
-        end = "" if one.margin is None else f", then a choice between two tokens {one.margin:.2g} apart"
-        print(f"{prompt!r}: {one.equal} tokens equal, log-probabilities within {one.logprob:.2g}{end}")
-    same = sum(one.margin is None for one in differences)
+        differences = run(asked.file, Path(scratch), asked.tokens)
+    for prompt, difference in zip(PROMPTS, differences, strict=True):
+        end = (
+            ""
+            if difference.margin is None
+            else f", then a choice between two tokens {difference.margin:.2g} apart"
+        )
+        print(
+            f"{prompt!r}: {difference.equal} tokens equal, "
+            f"log-probabilities within {difference.logprob:.2g}{end}"
+        )
+    same = sum(difference.margin is None for difference in differences)
     print(f"{same} of {len(differences)} texts equal; others part at near ties: {_all_near(differences)}")
     sys.exit(not _all_near(differences))
 

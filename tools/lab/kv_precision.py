@@ -102,8 +102,8 @@ def compare(
     for begin in range(before, size, CHUNK_TOKENS):
         end = min(begin + CHUNK_TOKENS, size)
         step = _step(tokens[begin:end], begin, sessions[0].shape.block_tokens, rows=end - begin)
-        exact, *found = (session.run(step) for session in sessions)
-        for those, logits in zip(parts, found, strict=True):
+        exact, *compared = (session.run(step) for session in sessions)
+        for those, logits in zip(parts, compared, strict=True):
             those.append((end - begin, distance(exact, logits, tokens[begin + 1 : end + 1])))
     names = [_name(*both) for both in zip(sessions[1:], others, strict=True)]
     for session in sessions:
@@ -152,10 +152,13 @@ def main() -> None:
     text = tokenizer.encode(asked.text.read_text(), add_special_tokens=False).ids
     ids = text[: asked.before + asked.tokens + 1]
     others = [
-        *(OpenVINOSettings(kv_cache=one, precision="f32") for one in asked.types),
+        *(OpenVINOSettings(kv_cache=cache_type, precision="f32") for cache_type in asked.types),
         OWN_CHOICE,
-        *(replace(OWN_CHOICE, activation_group=one) for one in asked.groups),
-        *(replace(OWN_CHOICE, retained=RetainedContext(*map(int, one.split("+")))) for one in asked.sparse),
+        *(replace(OWN_CHOICE, activation_group=group) for group in asked.groups),
+        *(
+            replace(OWN_CHOICE, retained=RetainedContext(*map(int, sizes.split("+"))))
+            for sizes in asked.sparse
+        ),
     ]
     rows = compare(asked.model, ids, others, asked.before)
     print(f"{len(ids) - 1 - asked.before} positions after {asked.before}, against f32 types\n")

@@ -83,13 +83,13 @@ async def measure(url: str, model: str, num_requests: int, crowd: int) -> int:
 def report(turn: int, alone: list[Reply], together: list[Reply]) -> int:
     """Print one line; the number of requests whose tokens differ."""
     texts, numbers, largest = [], 0, 0.0
-    for number, (one, other) in enumerate(zip(alone, together, strict=True)):
-        if [ids for ids, _ in one] != [ids for ids, _ in other]:
+    for number, (text, other) in enumerate(zip(alone, together, strict=True)):
+        if [ids for ids, _ in text] != [ids for ids, _ in other]:
             texts.append(number)
             continue
         gaps = [
             abs(a - b)
-            for (_, mine), (_, theirs) in zip(one, other, strict=True)
+            for (_, mine), (_, theirs) in zip(text, other, strict=True)
             for a, b in zip(mine, theirs, strict=True)
         ]
         numbers += any(gaps)

@@ -91,13 +91,13 @@ def main(
         raise click.ClickException(str(error)) from error
     console.print(_title(server, load, prompts.is_exact), markup=False)
     outcomes, seconds = _run(server, load, before, planned, timeout_s)
-    found = figures(outcomes, seconds)
-    Console(highlight=False).print(report(found, outcomes))
+    measured = figures(outcomes, seconds)
+    Console(highlight=False).print(report(measured, outcomes))
     if json_file:
-        json_file.write_text(_as_json(server, load, found, outcomes))
+        json_file.write_text(_as_json(server, load, measured, outcomes))
     if plot_file:
-        plot_file.write_text(svg(found, outcomes, _title(server, load, prompts.is_exact)))
-    sys.exit(1 if found.failures else 0)
+        plot_file.write_text(svg(measured, outcomes, _title(server, load, prompts.is_exact)))
+    sys.exit(1 if measured.failures else 0)
 
 
 def _load(server: ApiServer, api: str, fields: dict[str, Any], options: dict[str, Any]) -> Load:

@@ -60,23 +60,23 @@ class Figures(msgspec.Struct):
 
 
 def figures(outcomes: Sequence[Outcome], seconds: float) -> Figures:
-    good = [each for each in outcomes if each.ok]
-    prompt_tokens = sum(each.prompt_tokens for each in good)
-    output_tokens = sum(each.output_tokens for each in good)
+    good = [outcome for outcome in outcomes if outcome.ok]
+    prompt_tokens = sum(outcome.prompt_tokens for outcome in good)
+    output_tokens = sum(outcome.output_tokens for outcome in good)
     return Figures(
         seconds=seconds,
         succeeded=len(good),
-        failures=dict(Counter(each.failure for each in outcomes if not each.ok).most_common()),
+        failures=dict(Counter(outcome.failure for outcome in outcomes if not outcome.ok).most_common()),
         requests_per_s=len(good) / seconds,
         output_tokens_per_s=output_tokens / seconds,
         prompt_tokens_per_s=prompt_tokens / seconds,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         most_in_flight=most_in_flight(outcomes),
-        first=Spread.of([each.arrivals_s[0] for each in good]),
+        first=Spread.of([outcome.arrivals_s[0] for outcome in good]),
         between=Spread.of(between(good)),
-        per_token=Spread.of([_per_token(each) for each in good if each.output_tokens > 1]),
-        whole=Spread.of([each.end_s for each in good]),
+        per_token=Spread.of([_per_token(outcome) for outcome in good if outcome.output_tokens > 1]),
+        whole=Spread.of([outcome.end_s for outcome in good]),
     )
 
 

@@ -18,14 +18,14 @@ COLORS = ("#0072b2", "#d55e00", "#009e73")
 STYLE = "text{font:12px sans-serif;fill:#333}.axis{stroke:#999}.line{fill:none;stroke-width:1.5}"
 
 
-def svg(found: Figures, outcomes: Sequence[Outcome], title: str) -> str:
-    good = [each for each in outcomes if each.ok]
-    rates = tokens_over_time(outcomes, found.seconds, BINS)
-    middles = [(number + 0.5) * found.seconds / BINS for number in range(BINS)]
+def svg(figures: Figures, outcomes: Sequence[Outcome], title: str) -> str:
+    good = [outcome for outcome in outcomes if outcome.ok]
+    rates = tokens_over_time(outcomes, figures.seconds, BINS)
+    middles = [(number + 0.5) * figures.seconds / BINS for number in range(BINS)]
     times = {
-        "first token": [each.arrivals_s[0] for each in good],
+        "first token": [outcome.arrivals_s[0] for outcome in good],
         "between tokens": between(good),
-        "whole reply": [each.end_s for each in good],
+        "whole reply": [outcome.end_s for outcome in good],
     }
     over_time = _panel(LEFT, "output tokens/s over seconds", middles, {"": rates})
     second = LEFT + WIDTH + GAP
@@ -55,7 +55,7 @@ def _panel(left: int, name: str, x: Sequence[float], lines: dict[str, Sequence[f
 
 def _logarithmic_panel(left: int, lines: dict[str, tuple[list[float], list[float]]]) -> str:
     """Shares over milliseconds, whose axis goes from one power of ten to another."""
-    times = np.log10(np.maximum([each for x, _ in lines.values() for each in x], LEAST_MS))
+    times = np.log10(np.maximum([time_ms for x, _ in lines.values() for time_ms in x], LEAST_MS))
     low, high = int(np.floor(times.min())), int(np.ceil(times.max()))
     high = max(high, low + 1)
     parts = [_axes(left, "% of times below … ms", "100")]
@@ -63,7 +63,7 @@ def _logarithmic_panel(left: int, lines: dict[str, tuple[list[float], list[float
         parts.append(_x_label(left, (power - low) / (high - low), f"{10.0**power:g}"))
     for number, (name, (x, y)) in enumerate(lines.items()):
         along = (np.log10(np.maximum(x, LEAST_MS)) - low) / (high - low)
-        parts.append(_line(along.tolist(), [each / 100 for each in y], left, COLORS[number]))
+        parts.append(_line(along.tolist(), [share / 100 for share in y], left, COLORS[number]))
         text_y = TOP + HEIGHT + 40
         parts.append(
             f'<text x="{left + number * 130}" y="{text_y}" style="fill:{COLORS[number]}">{name}</text>'

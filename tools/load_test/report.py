@@ -30,37 +30,39 @@ def report(found: Figures, outcomes: Sequence[Outcome]) -> RenderableType:
     return Group(*parts)
 
 
-def _rates(found: Figures) -> Table:
+def _rates(figures: Figures) -> Table:
     table = Table(title="throughput", title_justify="left", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    count = max(1, found.succeeded)
+    count = max(1, figures.succeeded)
     rows = {
-        "requests that succeeded": str(found.succeeded),
-        "seconds": f"{found.seconds:.2f}",
-        "requests/s": f"{found.requests_per_s:.2f}",
-        "output tokens/s": f"{found.output_tokens_per_s:.1f}",
-        "prompt tokens/s": f"{found.prompt_tokens_per_s:.1f}",
-        "all tokens/s": f"{found.tokens_per_s:.1f}",
-        "prompt tokens, mean": f"{found.prompt_tokens / count:.1f}",
-        "output tokens, mean": f"{found.output_tokens / count:.1f}",
-        "most requests in flight": str(found.most_in_flight),
+        "requests that succeeded": str(figures.succeeded),
+        "seconds": f"{figures.seconds:.2f}",
+        "requests/s": f"{figures.requests_per_s:.2f}",
+        "output tokens/s": f"{figures.output_tokens_per_s:.1f}",
+        "prompt tokens/s": f"{figures.prompt_tokens_per_s:.1f}",
+        "all tokens/s": f"{figures.tokens_per_s:.1f}",
+        "prompt tokens, mean": f"{figures.prompt_tokens / count:.1f}",
+        "output tokens, mean": f"{figures.output_tokens / count:.1f}",
+        "most requests in flight": str(figures.most_in_flight),
     }
     for row in rows.items():
         table.add_row(*row)
     return table
 
 
-def _times(found: Figures) -> Table:
+def _times(figures: Figures) -> Table:
     table = Table(title="times in ms", title_justify="left")
     table.add_column("")
     for name in ("mean", "p50", "p90", "p99", "max"):
         table.add_column(name, justify="right")
     for field, name in SPREADS:
-        spread: Spread | None = getattr(found, field)
+        spread: Spread | None = getattr(figures, field)
         if spread is not None:
             times = (spread.mean_ms, spread.p50_ms, spread.p90_ms, spread.p99_ms, spread.max_ms)
-            table.add_row(name, *(f"{each:.1f}" if each >= 10 else f"{each:.2f}" for each in times))
+            table.add_row(
+                name, *(f"{time_ms:.1f}" if time_ms >= 10 else f"{time_ms:.2f}" for time_ms in times)
+            )
     return table
 
 

@@ -34,11 +34,11 @@ def main(url: str, model: str, key: str) -> None:
     questions, passages = vectors[: len(pairs)], vectors[len(pairs) :]
     num_right = 0
     for number, (pair, question) in enumerate(zip(pairs, questions, strict=True)):
-        found, score = nearest(question, passages)
-        num_right += found == number
+        place, score = nearest(question, passages)
+        num_right += place == number
         console.print(f"{pair['question']}", style="bold", markup=False)
-        mark = "✓" if found == number else "✗"
-        console.print(f"  {mark} {score:.2f}  {pairs[found]['passage']}", markup=False, highlight=False)
+        mark = "✓" if place == number else "✗"
+        console.print(f"  {mark} {score:.2f}  {pairs[place]['passage']}", markup=False, highlight=False)
     console.print(f"{num_right} of {len(pairs)} questions found their passage first")
     sys.exit(0 if num_right == len(pairs) else 1)
 

@@ -34,7 +34,7 @@ def screen(status: Status, url: str, height: int) -> RenderableType:
     taken = 8 + len(status["models"]) + len(status["queues"]) + len(nodes) + len(errors)
     parts: list[RenderableType] = [_head(status, url), _models(status), Text()]
     if status["model"] is not None:
-        parts += [_numbers(status), *(_queue(each) for each in status["queues"] if each["blocks"]), Text()]
+        parts += [_numbers(status), *(_queue(queue) for queue in status["queues"] if queue["blocks"]), Text()]
         parts += [_requests(status["requests"], max(3, height - taken - 10)), Text(), _nodes(nodes)]
     if errors:
         parts += [Text(), _errors(errors)]
@@ -70,7 +70,7 @@ def _models(status: Status) -> Table:
             _bytes(model["bytes"]) if model["bytes"] else "",
             str(model["running"]),
             str(model["waiting"]),
-            Text(", ".join(each["id"] for each in model["adapters"])),
+            Text(", ".join(adapter["id"] for adapter in model["adapters"])),
         )
     return table
 

@@ -31,12 +31,12 @@ def check_alone(options: Options) -> None:
     """Raise click's error for an option that goes with other models."""
     if options.form == "onnx" or options.weights == "bf16":
         raise click.BadParameter("a model that hears is served from OpenVINO IR alone", param_hint="--format")
-    for hint, given in (
+    for hint, option in (
         ("--activations", options.activations),
         ("--classifier-tokens", options.answers),
         ("--score-template", options.template),
     ):
-        if given:
+        if option:
             raise click.BadParameter("it does not go with a model that hears", param_hint=hint)
 
 
@@ -49,21 +49,23 @@ def export_voxtral(source: Path, folder: Path, weights: str, stage: Stage) -> No
     from tools.export.decoders.logit_check import check_export, expected_logprobs, tolerance
 
     with quiet(), scratch_beside(folder) as scratch:
-        made = scratch / "model"
+        model_folder = scratch / "model"
         stage("reading the tokenizer")
-        tokenizer = _write_tokenizer(source, made)
+        tokenizer = _write_tokenizer(source, model_folder)
         stage("reading the model")
-        model = _read(source, made)
+        model = _read(source, model_folder)
         stage("computing what transformers gives")
         expected = expected_logprobs(model.language_model, tokenizer)
         stage("tracing the encoder")
-        _write_encoder(model, made, weights)
+        _write_encoder(model, model_folder, weights)
         stage("tracing the language model with optimum-intel")
-        _write_decoder(model.language_model, made, weights)
+        _write_decoder(model.language_model, model_folder, weights)
         stage("comparing with transformers")
-        check_export(made / DECODER, expected, tolerance(weights, "f16" if weights == "fp16" else "f32"))
+        check_export(
+            model_folder / DECODER, expected, tolerance(weights, "f16" if weights == "fp16" else "f32")
+        )
         stage("writing the folder")
-        put(made, folder)
+        put(model_folder, folder)
 
 
 def _write_tokenizer(source: Path, folder: Path) -> Any:
@@ -161,7 +163,7 @@ def _write_decoder(model: Any, folder: Path, weights: str) -> None:
 
     config, table = model.config, model.get_input_embeddings()
     table.config = config
-    made = folder.with_name("traced")
+    traced = folder.with_name("traced")
     names = (config.model_type, config, "int64", "fp32")
     parts = {
         DECODER: (model, get_vlm_text_generation_config(*names)),
@@ -170,7 +172,7 @@ def _write_decoder(model: Any, folder: Path, weights: str) -> None:
     try:
         export_models(
             parts,
-            made,
+            traced,
             output_names=list(parts),
             stateful=[True, False],
             ov_config=OVConfig(dtype="fp32"),
@@ -179,5 +181,5 @@ def _write_decoder(model: Any, folder: Path, weights: str) -> None:
     except Exception as error:  # of any class, as models and libraries fail in their own ways
         raise ExportError(f"optimum-intel cannot export its language model: {first_line(error)}") from error
     for name, own in ((DECODER, weights), (TABLE, LEAST.get(weights, weights))):
-        part = compressed(ov.Core().read_model(made / name), own)
+        part = compressed(ov.Core().read_model(traced / name), own)
         ov.save_model(part, folder / name, compress_to_fp16=weights == "fp16")

@@ -21,7 +21,7 @@ def read_tekken(path: Path) -> Any:
         settings = fields["config"]
         num_special, size = settings["default_num_special_tokens"], settings["default_vocab_size"]
         specials = _specials(fields["special_tokens"], num_special)
-        words = [base64.b64decode(each["token_bytes"]) for each in fields["vocab"][: size - num_special]]
+        words = [base64.b64decode(entry["token_bytes"]) for entry in fields["vocab"][: size - num_special]]
         ranks = dict.fromkeys(specials) | dict.fromkeys(words)
         vocab: dict[Any, int] = {token: number for number, token in enumerate(ranks)}
         converter = MistralConverter(

@@ -97,7 +97,7 @@ def _compressed(module: str, parts: Parts, settings: Settings) -> torch.Tensor:
     zeros = parts.get("weight_zero_point")
     codes = parts.get("weight")
     if codes is None:
-        outer, inner = (int(each) for each in parts["weight_shape"])
+        outer, inner = (int(length) for length in parts["weight_shape"])
         bits = WORD // -(-inner // parts["weight_packed"].shape[1])
         codes = _unpack(parts["weight_packed"], bits, 1)[:outer, :inner] - (1 << (bits - 1))
         if zeros is not None and zeros.dtype == torch.int32 and zeros.shape[0] != outer:

@@ -31,8 +31,8 @@ def copy_sentence_files(source: str, folder: Path) -> None:
     Raises `ExportError` for weights that cannot be read.
     """
     for name in (MODULES, *SETTINGS):
-        if found := find(source, name):
-            shutil.copyfile(found, folder / name)
+        if file := find(source, name):
+            shutil.copyfile(file, folder / name)
     for module in read_modules(source):
         if module.get("path"):
             _copy_module(source, folder, str(module["path"]))

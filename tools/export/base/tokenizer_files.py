@@ -74,8 +74,8 @@ def _tried(source: str, error: Exception) -> str:
     if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
         return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():
-        found = [name for name in TOKENIZERS if any(Path(source).glob(name))]
-        reason = reason if found else f"none of {', '.join(TOKENIZERS)} is there"
+        present = [name for name in TOKENIZERS if any(Path(source).glob(name))]
+        reason = reason if present else f"none of {', '.join(TOKENIZERS)} is there"
         return f"{source} has no tokenizer that transformers can read: {reason}"
     folder = Path(source).resolve()
     return f"the folder {folder} does not exist, and {source} does not load as a hub id: {reason}"

@@ -44,15 +44,15 @@ def export_decoder(
 
     computed = _computed_in(weights, activations)
     with quiet(), scratch_beside(folder) as scratch:
-        made = scratch / "model"
+        model_folder = scratch / "model"
         stage("reading the tokenizer")
-        tokenizer = write_tokenizer(source, made)
+        tokenizer = write_tokenizer(source, model_folder)
         source = dequantized(source, scratch / "plain", stage)
         stage("reading the model")
         model = load(source, DTYPES[computed], stage)
         stage("computing what transformers gives")
         expected = expected_logprobs(model, tokenizer)
-        file = _write(model, tokenizer, source, made, weights, form, stage)
+        file = _write(model, tokenizer, source, model_folder, weights, form, stage)
         del model
         stage("comparing with transformers")
         check_export(file, expected, tolerance(weights, computed))

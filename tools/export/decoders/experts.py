@@ -112,7 +112,7 @@ def _widen(mixture: Any) -> None:
         mixture.forward = MethodType(_mix, mixture)
     mixture.num_mixed = len(mixture.experts)
     mixture.experts = WideExperts(list(mixture.experts))
-    before, after = (each[0] if mixture.gives_pair else each for each in (expected, mixture(rows)))
+    before, after = (output[0] if mixture.gives_pair else output for output in (expected, mixture(rows)))
     if (after - before).abs().mean() > SAME * before.abs().mean():
         raise ExportError(
             f"{type(mixture).__name__} chooses its experts in a way that Braid cannot read from this version "

@@ -63,20 +63,20 @@ def expected_logprobs(model: Any, tokenizer: Any) -> list[Expected]:
 def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> None:
     """Raise `ExportError` where the exported model at `path` parts from transformers."""
     session = _open(path)
-    expected = [_within(each, session.shape.max_context) for each in expected]
+    expected = [_within(sample, session.shape.max_context) for sample in expected]
     try:
-        given = prompt_logits(session, [each.prompt for each in expected], STEP_TOKENS)
+        all_logits = prompt_logits(session, [sample.prompt for sample in expected], STEP_TOKENS)
     except RuntimeError as error:
         raise ExportError(f"the exported model does not run: {_last_line(error)}") from error
     finally:
         session.close()
-    for each, logits in zip(expected, given, strict=True):
-        for begin, distance in distances(each.logprobs, log_softmax(logits), each.prompt.rows):
+    for sample, logits in zip(expected, all_logits, strict=True):
+        for begin, distance in distances(sample.logprobs, log_softmax(logits), sample.prompt.rows):
             if not distance <= allowed:
                 raise ExportError(
                     f"the exported model parts from transformers at token {begin} of a prompt of "
-                    f"{len(each.prompt.ids)}: log-probabilities lie {distance:.2g} standard deviations apart "
-                    f"(allowed: {allowed:g})"
+                    f"{len(sample.prompt.ids)}: log-probabilities lie {distance:.2g} standard deviations "
+                    f"apart (allowed: {allowed:g})"
                 )
 
 

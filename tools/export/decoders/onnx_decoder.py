@@ -24,7 +24,9 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
     squares = {}
     if weights == "int4":
         stage("watching what its weights are multiplied with")
-        squares = {f"model.{name}": each for name, each in mean_squares(model, tokenizer).items()}
+        squares = {
+            f"model.{name}": mean_square for name, mean_square in mean_squares(model, tokenizer).items()
+        }
     stage("watching its attention")
     attention = watch(model, prompts_of(tokenizer, model.config.get_text_config().vocab_size))
     stage("tracing the model")

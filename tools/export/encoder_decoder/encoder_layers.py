@@ -46,8 +46,8 @@ class EncoderLayers:
         scores = op("MatMul", op("Mul", query, self._writer.number(form.score_scale)), key)
         if hidden is not None:
             scores = op("Add", scores, hidden)
-        found = op("MatMul", op("Softmax", scores, axis=-1), value)
-        joined = op("Transpose", found, perm=HEADS_FIRST)
+        weighted = op("MatMul", op("Softmax", scores, axis=-1), value)
+        joined = op("Transpose", weighted, perm=HEADS_FIRST)
         flat = op("Reshape", joined, self._writer.ints(0, 0, form.attended))
         return self._layer_writer.linear(flat, f"{at}out_proj", form.width, form.attended)
 

@@ -24,21 +24,23 @@ def t5_model(
 ) -> tuple[dict[str, NDArray[Any]], SideForm, SideForm]:
     """(weights, form of the encoder, form of the decoder).  KeyError for what is missing."""
     forms = [_form(config, side) for side in ("encoder", "decoder")]
-    found: dict[str, NDArray[Any]] = {}
+    renamed: dict[str, NDArray[Any]] = {}
     for form in forms:
         names = (f"{form.side}.embed_tokens.weight", "shared.weight", "lm_head.weight")
-        found[f"{form.prefix}embed_tokens.weight"] = weights[next(name for name in names if name in weights)]
-        found[f"{form.prefix}layer_norm.weight"] = weights[f"{form.side}.final_layer_norm.weight"]
+        renamed[f"{form.prefix}embed_tokens.weight"] = weights[
+            next(name for name in names if name in weights)
+        ]
+        renamed[f"{form.prefix}layer_norm.weight"] = weights[f"{form.side}.final_layer_norm.weight"]
         bias = f"{form.side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        found[f"{form.prefix}relative_bias.weight"] = weights[bias]
+        renamed[f"{form.prefix}relative_bias.weight"] = weights[bias]
         for layer in range(form.layers):
             for theirs, ours in _layer_names(form).items():
                 name = f"{form.side}.block.{layer}.layer.{theirs}.weight"
-                found[f"{form.prefix}layers.{layer}.{ours}.weight"] = weights[name]
+                renamed[f"{form.prefix}layers.{layer}.{ours}.weight"] = weights[name]
     if not _is_tied(config):
-        found[HEAD] = weights["lm_head.weight"]
+        renamed[HEAD] = weights["lm_head.weight"]
     encoder, decoder = forms
-    return found, encoder, decoder
+    return renamed, encoder, decoder
 
 
 def _layer_names(form: SideForm) -> dict[str, str]:

@@ -68,8 +68,8 @@ class _TextEncoder:
         op, ints = self._op, self._writer.ints
         weight = np.asarray(self._weights[f"{self._form.prefix}{RELATIVE}"])
         table = self._writer.store("bias_by_distance", bias_both_ways(weight, buckets))
-        zero, one = (self._writer.store(f"scalar.{each}", np.array(each, np.int64)) for each in (0, 1))
-        places = op("Range", zero, op("Squeeze", width, ints(0)), one)
+        zero, step = (self._writer.store(f"scalar.{number}", np.array(number, np.int64)) for number in (0, 1))
+        places = op("Range", zero, op("Squeeze", width, ints(0)), step)
         ahead = op("Sub", op("Unsqueeze", places, ints(0)), op("Unsqueeze", places, ints(1)))
         farthest = self._writer.store("farthest", np.array(buckets.farthest, np.int64))
         nearest = self._writer.store("nearest", np.array(-buckets.farthest, np.int64))

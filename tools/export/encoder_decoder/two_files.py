@@ -50,18 +50,18 @@ def write_files(
     `weights`: int8 or fp32.  `check` is called with the finished folder.  Raises `ExportError`.
     """
     with scratch_beside(folder) as scratch:
-        made = scratch / "model"
-        made.mkdir()
+        model_folder = scratch / "model"
+        model_folder.mkdir()
         for name, write in writers.items():
             stage(f"writing the {name}")
             try:
-                _write(write, name, weights, made, scratch)
+                _write(write, name, weights, model_folder, scratch)
             except (KeyError, ValueError) as error:
                 raise ExportError(f"{source} is not what its config.json describes: {error}") from error
         for name, fields in files.items():
-            (made / name).write_text(json.dumps(fields, ensure_ascii=False), encoding="utf-8")
-        check(made)
-        put(made, folder)
+            (model_folder / name).write_text(json.dumps(fields, ensure_ascii=False), encoding="utf-8")
+        check(model_folder)
+        put(model_folder, folder)
 
 
 def _write(write: Writer, name: str, weights: str, folder: Path, scratch: Path) -> None:

@@ -71,24 +71,24 @@ def export_dual(source: str, folder: Path, form: str, weights: str, dtype: str, 
     It is complete or untouched.  Raises `ExportError`.
     """
     with quiet(), scratch_beside(folder) as scratch:
-        made = scratch / "model"
+        model_folder = scratch / "model"
         stage("reading the tokenizer")
-        tokenizer = write_tokenizer(source, made)
-        keep_whole_texts(made / "tokenizer.json")
-        _copy_settings(source, made)
+        tokenizer = write_tokenizer(source, model_folder)
+        keep_whole_texts(model_folder / "tokenizer.json")
+        _copy_settings(source, model_folder)
         stage("reading the model")
         model = _read(source, dtype)
         for half in _halves(model):
             stage(f"tracing the {half.name} model")
             program = trace_half(half, dtype)
-            (made / half.name).mkdir()
+            (model_folder / half.name).mkdir()
             stage(f"writing {weights} weights")
             if form == "onnx":
-                write_onnx(program, (half.input,), half.output, made / half.name, weights)
+                write_onnx(program, (half.input,), half.output, model_folder / half.name, weights)
             else:
-                write_openvino(program, half.output, made / half.name, weights)
-        _write_config(model.config, tokenizer.pad_token_id, made)
-        put(made, folder)
+                write_openvino(program, half.output, model_folder / half.name, weights)
+        _write_config(model.config, tokenizer.pad_token_id, model_folder)
+        put(model_folder, folder)
 
 
 @torch.no_grad()
@@ -100,9 +100,9 @@ def trace_half(half: Half, dtype: str) -> torch.export.ExportedProgram:
         )
     except Exception as error:
         raise ExportError(f"torch cannot trace the {half.name} model: {first_line(error)}") from error
-    given = half.example(NUM_CHECKED)
-    found, expected = program.module()(given), torch.cat([half.module(each[None]) for each in given])
-    distance = ((found - expected).abs().mean() / expected.std()).item()
+    example = half.example(NUM_CHECKED)
+    traced, expected = program.module()(example), torch.cat([half.module(row[None]) for row in example])
+    distance = ((traced - expected).abs().mean() / expected.std()).item()
     if not distance < TOLERANCE[dtype]:
         raise ExportError(
             f"the {half.name} model gives other values when it is traced: they differ by {distance:.2g} "

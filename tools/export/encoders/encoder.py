@@ -56,13 +56,13 @@ def export_encoder(source: str, folder: Path, wanted: EncoderOptions, stage: Sta
     """
     dtype = DTYPES[computed_in(wanted)]
     with quiet(), scratch_beside(folder) as scratch:
-        made = scratch / "model"
+        model_folder = scratch / "model"
         stage("reading the tokenizer")
-        tokenizer = write_tokenizer(source, made)
-        keep_whole_texts(made / "tokenizer.json")
-        _write_model(source, made, wanted, dtype, tokenizer, stage)
+        tokenizer = write_tokenizer(source, model_folder)
+        keep_whole_texts(model_folder / "tokenizer.json")
+        _write_model(source, model_folder, wanted, dtype, tokenizer, stage)
         stage("writing the folder")
-        put(made, folder)
+        put(model_folder, folder)
 
 
 def _write_model(

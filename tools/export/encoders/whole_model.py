@@ -57,8 +57,8 @@ class WholeModel(torch.nn.Module):
     ) -> torch.Tensor:
         """int64[texts, width] each → float32[texts, width, size], or float32[texts, labels]."""
         types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-        given = self.model(input_ids=input_ids, attention_mask=attention_mask, **types)
-        values: torch.Tensor = getattr(given, self.output)
+        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, **types)
+        values: torch.Tensor = getattr(outputs, self.output)
         return values.float()
 
 

@@ -57,8 +57,8 @@ def round_to_4_bits(weight: NDArray[np.floating], block: int, squares: Floats | 
 
     step = max(SLICE_WEIGHTS // inner, 1)
     with ThreadPoolExecutor() as threads:
-        found = list(threads.map(round_rows, (slice(begin, begin + step) for begin in range(0, outer, step))))
-    held, whole = map(sum, zip(*found, strict=True))
+        parts = list(threads.map(round_rows, (slice(begin, begin + step) for begin in range(0, outer, step))))
+    held, whole = map(sum, zip(*parts, strict=True))
     return Rounded(packed, scales, 1 - held / whole if whole else 0.0)
 
 
@@ -75,7 +75,7 @@ def _searched(values: Floats, counts: Floats) -> tuple[Floats, Floats, float]:
     for part in SHRUNK:
         tried = np.clip(np.rint(values / (whole * part)), LEAST, MOST)
         counted = tried * counts
-        along, size = (np.einsum("...i,...i->...", each, counted) for each in (values, tried))
+        along, size = (np.einsum("...i,...i->...", array, counted) for array in (values, tried))
         size = np.where(size == 0, 1, size)  # a block of zeros
         better = along * along / size > gain
         gain = np.where(better, along * along / size, gain)

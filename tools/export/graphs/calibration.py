@@ -19,13 +19,13 @@ NUM_TEXTS = 300
 
 def calibration_texts() -> list[str]:
     """`NUM_TEXTS` paragraphs in a fixed random order."""
-    found: set[str] = set()
+    paragraphs: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of what is only looked at
         for name in MODULES:
             for _, documented in sorted(vars(import_module(name)).items(), key=lambda pair: pair[0]):
-                found.update(_paragraphs(getattr(documented, "__doc__", None)))
-    texts = sorted(found)
+                paragraphs.update(_paragraphs(getattr(documented, "__doc__", None)))
+    texts = sorted(paragraphs)
     random.Random(0).shuffle(texts)
     return texts[:NUM_TEXTS]
 

@@ -78,7 +78,7 @@ def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
     sizes = [_values(_weights(node)[0]).shape.numpy()[_outer(node)] for node in nodes]
     weights = []
     for alike in zip(*map(_weights, nodes), strict=True):
-        values = np.concatenate([_values(each).numpy() for each in alike], axis=_outer(first))
+        values = np.concatenate([_values(linear).numpy() for linear in alike], axis=_outer(first))
         weights.append(parameter(graph, _and(alike[0].name), values))
     attributes = {name: value.value for name, value in first.attributes.items()}
     if "N" in attributes:
@@ -90,8 +90,8 @@ def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
     lengths = parameter(graph, f"{linear.name}.sizes", np.array(sizes, np.int64))
     name = f"{linear.name}.split"
     split = ir.node("Split", [out, lengths], {"axis": -1}, num_outputs=len(nodes), name=name)
-    for part, each in zip(split.outputs, old, strict=True):
-        part.name, part.type, part.shape = each.name, each.type, each.shape
+    for part, output in zip(split.outputs, old, strict=True):
+        part.name, part.type, part.shape = output.name, output.type, output.shape
     ir.convenience.replace_nodes_and_values(graph, first, nodes, [linear, split], old, split.outputs)
 
 

@@ -28,7 +28,9 @@ def mean_squares(model: Any, tokenizer: Any) -> dict[str, NDArray[np.float32]]:
 
         return add
 
-    linears = [(n, one) for n, one in model.named_modules() if isinstance(one, (torch.nn.Linear, Conv1D))]
+    linears = [
+        (n, module) for n, module in model.named_modules() if isinstance(module, (torch.nn.Linear, Conv1D))
+    ]
     hooks = [module.register_forward_pre_hook(watched(f"{name}.weight")) for name, module in linears]
     try:
         for ids in _sequences(tokenizer, model.config.get_text_config()):

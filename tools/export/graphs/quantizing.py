@@ -140,10 +140,10 @@ def _halve(graph: ir.Graph, node: ir.Node) -> None:
     if weight.dtype != ir.DataType.FLOAT or np.abs(values := weight.const_value.numpy()).max() > FLOAT16_MAX:
         return
     stored = parameter(graph, f"{weight.name}.float16", values.astype(np.float16))
-    found = ir.node("Gather", [stored, node.inputs[1]], dict(node.attributes), name=node.name)
-    graph.insert_before(node, found)
+    gathered = ir.node("Gather", [stored, node.inputs[1]], dict(node.attributes), name=node.name)
+    graph.insert_before(node, gathered)
     replace(
-        graph, node, ir.node("Cast", found.outputs, {"to": ir.DataType.FLOAT}, name=f"{node.name}.float32")
+        graph, node, ir.node("Cast", gathered.outputs, {"to": ir.DataType.FLOAT}, name=f"{node.name}.float32")
     )
 
 

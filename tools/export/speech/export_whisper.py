@@ -27,12 +27,12 @@ def export_whisper(source: Path, folder: Path, weights: str, stage: Stage) -> No
     model = read_whisper(source)
     writers = {name: partial(write, model.weights, model.config) for name, write in WRITERS.items()}
 
-    def finish(made: Path) -> None:
+    def finish(model_folder: Path) -> None:
         stage("writing the alignment of words")
-        _write_alignment(made, model)
+        _write_alignment(model_folder, model)
         if has_transformers():
             stage("comparing its frames with those of transformers")
-            check_encoder_states(made / "encoder.onnx", model.weights, model.config, weights)
+            check_encoder_states(model_folder / "encoder.onnx", model.weights, model.config, weights)
 
     write_files(source, folder, writers, weights, model.files, stage, finish)
 

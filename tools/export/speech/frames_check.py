@@ -24,8 +24,8 @@ def check_encoder_states(file: Path, weights: Arrays, config: dict[str, Any], fo
     with quiet():
         wanted = _frames_of_transformers(weights, config, features)
     session = ort.InferenceSession(file, providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"input_features": features})
-    distance = float(np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)))
+    (computed,) = session.run(None, {"input_features": features})
+    distance = float(np.sqrt(np.mean((computed - wanted) ** 2) / np.mean(wanted**2)))
     if not distance <= TOLERANCES[form]:
         raise ExportError(
             f"the frames of the {form} encoder differ from those of transformers by {distance:.2g} of their "
@@ -41,7 +41,10 @@ def _frames_of_transformers(weights: Arrays, config: dict[str, Any], features: n
     encoder = WhisperEncoder(WhisperConfig(**config)).eval()
     own = {name: value for name, value in weights.items() if name.startswith(PREFIX)}
     encoder.load_state_dict(
-        {name.removeprefix(PREFIX): torch.tensor(np.asarray(each, np.float32)) for name, each in own.items()}
+        {
+            name.removeprefix(PREFIX): torch.tensor(np.asarray(array, np.float32))
+            for name, array in own.items()
+        }
     )
     with torch.no_grad():
         frames: np.ndarray = encoder(torch.tensor(features)).last_hidden_state.numpy()

@@ -77,7 +77,7 @@ def _read_hugging_face(folder: Path) -> WhisperFolder:
     features = feature_fields(config)
     if (folder / FEATURES).is_file():
         features |= {
-            name: each for name, each in read_json(folder / FEATURES).items() if name != "mel_filters"
+            name: value for name, value in read_json(folder / FEATURES).items() if name != "mel_filters"
         }
     return _with_files(read_safetensors(folder), config, read_json(folder / TOKENIZER), facts, features)
 

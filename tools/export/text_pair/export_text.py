@@ -35,11 +35,11 @@ def export_text(source: Path, folder: Path, weights: str, stage: Stage) -> None:
         "decoder": partial(write_decoder, model.weights, model.decoder),
     }
 
-    def check(made: Path) -> None:
-        _write_tokenizer(source, made)
+    def check(model_folder: Path) -> None:
+        _write_tokenizer(source, model_folder)
         if has_transformers():
             stage("comparing its log-probabilities with those of transformers")
-            check_pair(made, source, weights)
+            check_pair(model_folder, source, weights)
 
     write_files(source, folder, writers, weights, files, stage, check)
 

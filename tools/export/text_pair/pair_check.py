@@ -65,6 +65,6 @@ def _of_export(folder: Path, read: NDArray[np.int64], written: NDArray[np.int64]
     decoder.reserve(len(written), 1)
     decoder.allocate(own - (-len(rows) // size))
     part = PromptPart(written, 0, np.arange(own, dtype=np.int32), np.arange(len(written)))
-    found = log_softmax(decoder.run(frames_in(packed_step([part], size), rows, own, size)))
+    logprobs = log_softmax(decoder.run(frames_in(packed_step([part], size), rows, own, size)))
     decoder.close()
-    return found
+    return logprobs

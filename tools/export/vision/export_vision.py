@@ -79,30 +79,32 @@ def _export(source: str, folder: Path, weights: str, stage: Stage, use: VisionUs
     _check_version(source)
     computed = "f16" if weights == "fp16" else "f32"
     with quiet(), scratch_beside(folder) as scratch:
-        made = scratch / "model"
+        model_folder = scratch / "model"
         stage("reading the tokenizer")
-        tokenizer = write_tokenizer(source, made)
-        processor = write_image_settings(source, made)
+        tokenizer = write_tokenizer(source, model_folder)
+        processor = write_image_settings(source, model_folder)
         plain = dequantized(source, scratch / "plain", stage)
         stage("reading the model")
         model = load(plain, DTYPES[computed])
-        model.config.save_pretrained(made)
+        model.config.save_pretrained(model_folder)
         stage("computing what transformers gives")
         expected = expected_logprobs(model, tokenizer)
-        shown = show(model, tokenizer, processor, made)
+        shown = show(model, tokenizer, processor, model_folder)
         answers = answer_ids(tokenizer, use.answers) if use.answers else None
         row = answer_row(model, answers) if answers else None
         model.to("meta")  # gives its weights back: optimum-intel loads them again
-        made = write_parts(plain, made, weights, stage)
+        model_folder = write_parts(plain, model_folder, weights, stage)
         stage("comparing with transformers")
-        check_export(made / DECODER, [*expected, shown.expected(made)], tolerance(weights, computed))
+        check_export(
+            model_folder / DECODER, [*expected, shown.expected(model_folder)], tolerance(weights, computed)
+        )
         if row is not None:
-            _write_scoring(made, row, use)
+            _write_scoring(model_folder, row, use)
         if use.embeds:
-            copy_sentence_files(source, made)
-            write_last_token(made)
+            copy_sentence_files(source, model_folder)
+            write_last_token(model_folder)
         stage("writing the folder")
-        put(made, folder)
+        put(model_folder, folder)
 
 
 def _write_scoring(folder: Path, row: Any, use: VisionUse) -> None:

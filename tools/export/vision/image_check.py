@@ -72,9 +72,9 @@ def show(model: Any, tokenizer: Any, processor: Any, folder: Path) -> Shown:
         raise ExportError(f"its tokenizer does not know {image.text!r}, which stands for an image")
     ids += after
     rows = np.arange(len(ids) - GROUP, len(ids))
-    given = np.array(ids, np.int64)
+    token_ids = np.array(ids, np.int64)
     return Shown(
-        image, given, starts, rows, _logprobs(model, processor, picture, given, rows, family.token_id)
+        image, token_ids, starts, rows, _logprobs(model, processor, picture, token_ids, rows, family.token_id)
     )
 
 
@@ -90,7 +90,7 @@ def _logprobs(
     """float32[rows, vocab], with the image as transformers' own processor reads it."""
     names = inspect.signature(model.forward).parameters
     text = torch.from_numpy(ids)[None]
-    given = {
+    inputs = {
         "input_ids": text,
         "attention_mask": torch.ones_like(text),  # without it Qwen3-VL counts positions as in text
         "token_type_ids": (text == token_id).long(),
@@ -98,7 +98,7 @@ def _logprobs(
     }
     try:
         logits = model(
-            **{name: value for name, value in given.items() if name in names}, use_cache=False
+            **{name: value for name, value in inputs.items() if name in names}, use_cache=False
         ).logits[0]
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise ExportError(f"{type(model).__name__} does not read an image: {first_line(error)}") from error

@@ -47,6 +47,6 @@ def write_parts(source: str, folder: Path, weights: str, stage: Stage) -> Path:
     from optimum.intel import OVModelForVisualCausalLM
 
     stage(f"compressing weights to {weights}")
-    made = compress(OVModelForVisualCausalLM, folder, weights)
-    shutil.copyfile(folder / SETTINGS, made / SETTINGS)
-    return made
+    compressed = compress(OVModelForVisualCausalLM, folder, weights)
+    shutil.copyfile(folder / SETTINGS, compressed / SETTINGS)
+    return compressed

@@ -52,15 +52,15 @@ def write_alignment(decoder: Path, heads: Sequence[Sequence[int]], file: Path) -
             raise ValueError(f"the decoder has no head {head} in a layer {layer}")
         chosen.setdefault(layer, []).append(head)
     tape = Tape(model.graph)
-    found = [
-        tape.op("Gather", [shares[layer].values, _ints(tape, *each)], {"axis": 1})
-        for layer, each in chosen.items()
+    gathered = [
+        tape.op("Gather", [shares[layer].values, _ints(tape, *head)], {"axis": 1})
+        for layer, head in chosen.items()
     ]
-    weights = tape.op("Squeeze", [tape.op("Concat", found, {"axis": 1}), _ints(tape, 0)])
+    weights = tape.op("Squeeze", [tape.op("Concat", gathered, {"axis": 1}), _ints(tape, 0)])
     weights.name, weights.dtype = WEIGHTS, ir.DataType.FLOAT
     weights.shape = ir.Shape([len(heads), "num_tokens", "num_frames"])
     model.graph.outputs[:] = [weights]
-    model.graph.inputs[:] = [each for each in model.graph.inputs if each.name in INPUTS]
+    model.graph.inputs[:] = [value for value in model.graph.inputs if value.name in INPUTS]
     RemoveUnusedNodesPass()(model)
     model.opset_imports.pop(DOMAIN, None)
     ir.save(model, file)
@@ -75,14 +75,14 @@ class Shares(NamedTuple):
 
 def _plain_attention(graph: ir.Graph) -> dict[int, Shares]:
     """Let queries see all keys at once, instead of those in blocks of a cache; gives the shares by layer."""
-    tape, positions = Tape(), next(each for each in graph.inputs if each.name == POSITION_IDS)
+    tape, positions = Tape(), next(value for value in graph.inputs if value.name == POSITION_IDS)
     is_later = tape.op("Greater", [positions, tape.op("Transpose", [positions], {"perm": [1, 0]})])
     mask = tape.op("Where", [is_later, _number(tape, MASKED), _number(tape, 0.0)])
     graph.insert_before(next(iter(graph)), tape.nodes)
     shares = {}
     for node in [node for node in graph if node.domain == DOMAIN]:
         tape, read = Tape(), node.attributes
-        query, key, value = [each for each in node.inputs if each is not None]
+        query, key, value = [value for value in node.inputs if value is not None]
         key.shape = value.shape = None  # tokens and frames have the same name there
         scaled = tape.op("Mul", [query, _number(tape, read["scale"].as_float())])
         scores = tape.op("MatMul", [scaled, tape.op("Transpose", [key], {"perm": KEYS_LAST})])

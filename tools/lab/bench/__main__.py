@@ -66,9 +66,11 @@ def main(
         threads=psutil.cpu_count() or 1,
     )
     workloads = {
-        title: one
-        for title, one in (QUICK if quick else WORKLOADS).items()
-        if title in chosen and one.context <= settings.max_context and (model.walks or not one.is_draftable)
+        title: workload
+        for title, workload in (QUICK if quick else WORKLOADS).items()
+        if title in chosen
+        and workload.context <= settings.max_context
+        and (model.walks or not workload.is_draftable)
     }
     plan = Plan(model, BUILD / "bench" / "venvs", settings, workloads, 1 if quick else rounds, workers)
     heats = QUICK_HEATS if quick else {title: HEATS[title] for title in titles}
@@ -81,15 +83,15 @@ def main(
         (BUILD / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
 
 
-def print_summary(console: Console, made: Mapping[str, Any]) -> None:
-    facts = made["facts"]
+def print_summary(console: Console, results: Mapping[str, Any]) -> None:
+    facts = results["facts"]
     caption = ", ".join(f"{name} {value}" for name, value in facts.items() if not isinstance(value, dict))
-    console.print(table(made["rows"], COLUMNS, f"{facts['first']} and others", caption))
-    if made["pairs"]:
-        console.print(table(made["pairs"], PAIRS, "A contender's figures through those of another"))
-    if made["features"]:
+    console.print(table(results["rows"], COLUMNS, f"{facts['first']} and others", caption))
+    if results["pairs"]:
+        console.print(table(results["pairs"], PAIRS, "A contender's figures through those of another"))
+    if results["features"]:
         title = "A workload's figures through those of the one beside it"
-        console.print(table(made["features"], FEATURES, title))
+        console.print(table(results["features"], FEATURES, title))
     for name, reason in facts["left_out"].items():
         console.print(f"left out: {name}: {reason}", highlight=False, markup=False)
 

@@ -151,17 +151,19 @@ def measure(
     rows: list[Row] = []
     for room, targets in ROOMS.items():
         settings = (
-            OpenVINOSettings(kv_cache="u8", threads=threads, targets=each) for each in (None, targets)
+            OpenVINOSettings(kv_cache="u8", threads=threads, targets=adapted) for adapted in (None, targets)
         )
-        plain, with_room = (Decoding(path, each, sequences, steps) for each in settings)
+        plain, with_room = (Decoding(path, setting, sequences, steps) for setting in settings)
         for number in range(1, max(numbers) + 1):
             with_room.put(number, rank)
         plain.cost(0)
-        found: dict[int, list[tuple[Cost, Cost]]] = {number: [] for number in numbers}
+        costs: dict[int, list[tuple[Cost, Cost]]] = {number: [] for number in numbers}
         for _ in range(rounds):
             for number in numbers:
-                found[number].append((plain.cost(0), with_room.cost(number)))
-        rows += [{"workload": room, "adapters": number, **_measured(each)} for number, each in found.items()]
+                costs[number].append((plain.cost(0), with_room.cost(number)))
+        rows += [
+            {"workload": room, "adapters": number, **_measured(pairs)} for number, pairs in costs.items()
+        ]
     return rows
 
 

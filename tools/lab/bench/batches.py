@@ -202,8 +202,8 @@ def show(name: str, ratios: Mapping[httpx.AsyncClient, list[float]]) -> None:
 async def measure(urls: Sequence[str], load: Load, parts: Sequence[str]) -> None:
     limits = httpx.Limits(max_connections=None)
     async with AsyncExitStack() as stack:
-        made = [httpx.AsyncClient(base_url=url, timeout=600, limits=limits) for url in urls]
-        apis = [await stack.enter_async_context(api) for api in made]
+        clients = [httpx.AsyncClient(base_url=url, timeout=600, limits=limits) for url in urls]
+        apis = [await stack.enter_async_context(api) for api in clients]
         for api in apis:
             await by_client(api, [chat(load.model, 900_000 + i, 8, 40) for i in range(16)], 16)
         if "throughput" in parts:

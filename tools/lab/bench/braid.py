@@ -72,10 +72,12 @@ def repository(folder: Path, model: Model, variant: Variant, settings: Settings)
     if variant.reads_draft:
         parts["draft"] = model.draft()
     shutil.rmtree(folder, ignore_errors=True)
-    for part, made in parts.items():
-        shutil.copytree(made, folder / part, copy_function=os.link)
+    for part, model_folder in parts.items():
+        shutil.copytree(model_folder, folder / part, copy_function=os.link)
     files = {"model": variant.file, "draft": IR}
-    block_bytes = sum(_block_bytes(made / files[part], settings.kv_cache) for part, made in parts.items())
+    block_bytes = sum(
+        _block_bytes(model_folder / files[part], settings.kv_cache) for part, model_folder in parts.items()
+    )
     memory_gb = settings.num_blocks * block_bytes / (1 << 30)
     (folder / "graph.yaml").write_text(graph(variant, settings, memory_gb))
 

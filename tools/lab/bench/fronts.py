@@ -86,9 +86,9 @@ def row(front: Front, first: Front) -> list[str]:
 @click.option("--model", help="Else the first of each address.")
 def main(addresses: tuple[str, ...], rounds: int, tokens: int, model: str | None) -> None:
     """Print medians for each address, and in brackets how much a round was slower than at the first one."""
-    if not all("=http" in each for each in addresses):
+    if not all("=http" in address for address in addresses):
         raise click.BadParameter("an address is NAME=http://HOST:PORT", param_hint="NAME=URL")
-    fronts = [Front(*each.split("=", 1), model, tokens) for each in addresses]
+    fronts = [Front(*address.split("=", 1), model, tokens) for address in addresses]
     for front in fronts:
         front.round()  # what is made once
         front.measured = {column: [] for column in COLUMNS}

@@ -63,9 +63,9 @@ def start(
             _serve(lineup, name, model, settings, workers)
     if ENGINE in names:
         lineup.entrants[ENGINE] = _engine(model, settings, logs / ENGINE)
-    for name, made in ready.items():
-        if made is not None:
-            lineup.entrants[name] = _peer(ALL_PEERS[name], *made, model, settings, logs / name)
+    for name, prepared in ready.items():
+        if prepared is not None:
+            lineup.entrants[name] = _peer(ALL_PEERS[name], *prepared, model, settings, logs / name)
     for name, entrant in list(lineup.entrants.items()):
         try:
             entrant.contender.wait_until_ready()

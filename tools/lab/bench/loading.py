@@ -117,12 +117,12 @@ def of_many(checkout: Path, repository: Path, scratch: Path) -> dict[str, float]
     environment = {"BRAID_CACHE": str(scratch / "cache"), "BRAID_LOAD_ON_REQUEST": "1"}
     with served(checkout, repository, "", scratch, environment) as (server, start):
         count = len(list(repository.iterdir()))
-        while len(found := cards(server.port)) < count:
+        while len(model_cards := cards(server.port)) < count:
             time.sleep(0.02)
         listed = time.perf_counter() - start
-        states = [card["status"]["value"] for card in found]
+        states = [card["status"]["value"] for card in model_cards]
         firsts = []
-        for card in found:
+        for card in model_cards:
             path, body = PATHS[card["id"].rpartition("-")[2]]
             firsts.append(timed(server.port, path, {"model": card["id"], **body}))
         return {

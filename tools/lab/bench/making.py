@@ -31,11 +31,11 @@ def make_load(workload: Workload, seed: int, vocab_size: int) -> Load:
         return rng.integers(usual.start, usual.stop, size=count).tolist()
 
     shared = ids(workload.shared_tokens)
-    made: list[Request] = []
+    requests_of_load: list[Request] = []
     for number in range(workload.requests):
         earlier = number - workload.requests // workload.turns
-        before = made[earlier].prompt + ids(REPLY_TOKENS) if earlier >= 0 else shared
-        made.append(
+        before = requests_of_load[earlier].prompt + ids(REPLY_TOKENS) if earlier >= 0 else shared
+        requests_of_load.append(
             Request(
                 before + _question(workload, number, vocab_size, ids),
                 workload.output_tokens,
@@ -43,7 +43,7 @@ def make_load(workload: Workload, seed: int, vocab_size: int) -> Load:
             )
         )
     sent_s = _arrivals(workload, rng)
-    requests = [replace(request, at_s=at_s) for request, at_s in zip(made, sent_s, strict=True)]
+    requests = [replace(request, at_s=at_s) for request, at_s in zip(requests_of_load, sent_s, strict=True)]
     return Load(
         workload.streams,
         requests,

@@ -40,7 +40,7 @@ class Measuring:
     ) -> None:
         self._lineup, self._vocab_size, self._note = lineup, vocab_size, note
         self._own, self._pairs = own, pairs
-        self._meters = {name: Meter(one.contender.process) for name, one in lineup.entrants.items()}
+        self._meters = {name: Meter(entrant.contender.process) for name, entrant in lineup.entrants.items()}
         self.gb_per_s: list[float] = []
         self.compared: list[Row] = []
 
@@ -64,12 +64,12 @@ class Measuring:
         for number in range(rounds):
             load = make_load(workload, seed + number, self._vocab_size)
             for name in list(taken):
-                one = self._take(name, load, title)
-                if one is None:
+                result = self._take(name, load, title)
+                if result is None:
                     del taken[name]
                     continue
-                taken[name].append(one)
-                self._note(f"{title}, round {number + 1}, {name}: {one.figures.tokens_per_s:.1f} tokens/s")
+                taken[name].append(result)
+                self._note(f"{title}, round {number + 1}, {name}: {result.figures.tokens_per_s:.1f} tokens/s")
         entrants = self._lineup.entrants
         bound = {
             name: self.gb_per_s[-1] * 1e9 / entrants[name].weight_bytes for name in taken if name in entrants

@@ -65,16 +65,16 @@ class Model:
         """Weights in bfloat16 and a tokenizer, as transformers saves them.  Raises NotMade."""
         if self.name == SMOLLM2:
             raise NotMade(f"{SMOLLM2} is a GGUF file alone")
-        made, unfinished = self.folder / "huggingface", self.folder / "huggingface.unfinished"
-        if not made.exists():
+        converted, unfinished = self.folder / "huggingface", self.folder / "huggingface.unfinished"
+        if not converted.exists():
             self.stage("making weights in bfloat16")
             shutil.rmtree(unfinished, ignore_errors=True)
             if self.walks:
                 write_walking(self.config, successors(self.config["vocab_size"]), unfinished)
             else:
                 write_from_onnx(DEMO, unfinished)
-            unfinished.rename(made)
-        return made
+            unfinished.rename(converted)
+        return converted
 
     @property
     def embedding_values(self) -> int:
@@ -90,12 +90,12 @@ class Model:
 
         Takes a few minutes and 6 GB of memory for qwen3-0.6b.  Raises NotMade.
         """
-        made = self.folder / f"models-{weights}"
+        repository = self.folder / f"models-{weights}"
         if weights == GGUF:
-            self._convert(made / self.name / "model")
+            self._convert(repository / self.name / "model")
         else:
-            self._export(self.huggingface(), made / self.name / "model", weights)
-        return made
+            self._export(self.huggingface(), repository / self.name / "model", weights)
+        return repository
 
     def draft(self) -> Path:
         """A smaller model with mostly the same output, as OpenVINO IR with int8 weights.  Raises NotMade."""
@@ -114,19 +114,19 @@ class Model:
 
             export_decoder(str(source), made, weights, self.stage, "openvino")
 
-    def _convert(self, made: Path) -> None:
+    def _convert(self, target: Path) -> None:
         """The GGUF file that the peers read, in Braid's format; their environment writes the file."""
-        if made.exists():
+        if target.exists():
             return
         from pipelines.gguf.convert import convert
 
-        source, unfinished = self.folder / "gguf" / "model.gguf", made.with_suffix(".unfinished")
+        source, unfinished = self.folder / "gguf" / "model.gguf", target.with_suffix(".unfinished")
         if not source.exists():
             raise NotMade(f"{source} is not there: no other server of GGUF files could be prepared")
         self.stage("converting the GGUF file")
         shutil.rmtree(unfinished, ignore_errors=True)
         convert(source, unfinished)
-        unfinished.rename(made)
+        unfinished.rename(target)
 
     def of(self, peer: Peer, python: Path) -> Path:
         """The format of `peer`, converted in its own environment.  Raises NotMade."""

@@ -74,13 +74,13 @@ class Chain:
         self.num_bytes = 0
         self._random = np.random.default_rng(0)
         self._held: list[np.ndarray] = []  # which constants read in place
-        given = ops.parameter([-1, WIDTHS[0]], np.float32)
-        out = given
+        parameter = ops.parameter([-1, WIDTHS[0]], np.float32)
+        out = parameter
         for _ in range(LAYERS):
             for inner, outer in (WIDTHS, WIDTHS[::-1]):
                 out = self._product(out, form, outer, inner)
         hint = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads}
-        compiled = ov.Core().compile_model(ov.Model([out], [given]), "CPU", hint | form.settings)
+        compiled = ov.Core().compile_model(ov.Model([out], [parameter]), "CPU", hint | form.settings)
         self._request = compiled.create_infer_request()
         self._rows = self._random.normal(size=(rows, WIDTHS[0])).astype(np.float32)
         self._request.set_input_tensor(ov.Tensor(self._rows))
@@ -146,13 +146,13 @@ def main() -> None:
     read = read_gb_per_s()
     times: list[list[float]] = [[] for _ in FORMS]
     for _ in range(asked.rounds):
-        for chain, found in zip(chains, times, strict=True):
-            found.append(chain.run_ms())
+        for chain, chain_times in zip(chains, times, strict=True):
+            chain_times.append(chain.run_ms())
     print(f"memory is read at {read:.1f} GB/s; rows: {asked.rows}\n")
     print("| form | MB | ms: least, median | share |\n|---|---|---|---|")
-    for form, chain, found in zip(FORMS, chains, times, strict=True):
-        megabytes, median = chain.num_bytes / 1e6, np.median(found)
-        figures = f"{megabytes:.0f} | {min(found):.2f}, {median:.2f} | {megabytes / read / median:.2f}"
+    for form, chain, chain_times in zip(FORMS, chains, times, strict=True):
+        megabytes, median = chain.num_bytes / 1e6, np.median(chain_times)
+        figures = f"{megabytes:.0f} | {min(chain_times):.2f}, {median:.2f} | {megabytes / read / median:.2f}"
         print(f"| {form.title} | {figures} |")
 
 

@@ -65,37 +65,39 @@ def rows(
     `tokens_ratio` and `prompt_ratio` are the medians of the rounds' ratios of `own` to it; `bound_ratio` is
     the share of `bound[contender]`, the tokens/s that memory allows one stream, that a stream reached.
     """
-    made: list[Row] = []
+    lines: list[Row] = []
     for name, rounds in taken.items():
         row: Row = {"workload": workload, "contender": name}
         for field in Figures._fields:
-            row[field] = statistics.median(getattr(one.figures, field) for one in rounds)
-        row["cpu_ms_per_token"] = statistics.median(one.cpu_ms_per_token for one in rounds)
-        row["peak_mb"] = max(one.peak_bytes for one in rounds) / 1e6
+            row[field] = statistics.median(getattr(result.figures, field) for result in rounds)
+        row["cpu_ms_per_token"] = statistics.median(result.cpu_ms_per_token for result in rounds)
+        row["peak_mb"] = max(result.peak_bytes for result in rounds) / 1e6
         row["bound_ratio"] = float(row["decode_tokens_per_s"]) / bound[name]
         if own in taken and name != own:
             pairs = [(ours.figures, its.figures) for ours, its in zip(taken[own], rounds, strict=True)]
             row["tokens_ratio"] = _ratio("tokens_per_s", pairs)
             row["prompt_ratio"] = _ratio("prompt_tokens_per_s", pairs)
-        made.append(row)
-    return made
+        lines.append(row)
+    return lines
 
 
 def pairs(
     workload: str, taken: Mapping[str, Sequence[Measurement]], compared: Sequence[tuple[str, str]]
 ) -> list[Row]:
     """A row per pair that ran: the first's figures divided by the second's, medians of the rounds' ratios."""
-    made: list[Row] = []
+    lines: list[Row] = []
     for name, other in compared:
         if name in taken and other in taken:
-            both = [(one.figures, its.figures) for one, its in zip(taken[name], taken[other], strict=True)]
+            both = [
+                (result.figures, its.figures) for result, its in zip(taken[name], taken[other], strict=True)
+            ]
             row: Row = {"workload": workload, "contender": name, "against": other}
             row["tokens_ratio"] = _ratio("tokens_per_s", both)
-            row["lowest_ratio"] = min(one.tokens_per_s / its.tokens_per_s for one, its in both)
+            row["lowest_ratio"] = min(result.tokens_per_s / its.tokens_per_s for result, its in both)
             row["decode_ratio"] = _ratio("decode_tokens_per_s", both)
             row["first_ratio"] = _ratio("first_p50_ms", both)
-            made.append(row)
-    return made
+            lines.append(row)
+    return lines
 
 
 def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
@@ -105,11 +107,11 @@ def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
 def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:
     """The effect of a workload's feature: its figures divided by those of the workload without it."""
     known = {(row["workload"], row["contender"]): row for row in rows}
-    made: list[Row] = []
+    lines: list[Row] = []
     for (workload, contender), row in known.items():
         other = known.get((beside.get(str(workload), ""), contender))
         if other is not None:
-            made.append(
+            lines.append(
                 {
                     "workload": workload,
                     "beside": other["workload"],
@@ -118,21 +120,21 @@ def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:
                     "first_ratio": float(row["first_p50_ms"]) / float(other["first_p50_ms"]),
                 }
             )
-    return made
+    return lines
 
 
 def table(
     rows: Sequence[Row], columns: Mapping[str, tuple[str, str]], title: str, caption: str = ""
 ) -> Table:
-    made = Table(title=title, caption=caption)
+    built = Table(title=title, caption=caption)
     for field, (head, _) in columns.items():
-        made.add_column(head, justify="left" if field in TEXT else "right", no_wrap=True)
+        built.add_column(head, justify="left" if field in TEXT else "right", no_wrap=True)
     for row, above in zip(rows, [None, *rows[:-1]], strict=True):
         first = above is None or above["workload"] != row["workload"]
         if first and above is not None:
-            made.add_section()
-        made.add_row(*(_cell(row, field, form, first) for field, (_, form) in columns.items()))
-    return made
+            built.add_section()
+        built.add_row(*(_cell(row, field, form, first) for field, (_, form) in columns.items()))
+    return built
 
 
 def _cell(row: Row, field: str, form: str, first: bool) -> str:

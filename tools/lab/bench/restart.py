@@ -120,7 +120,7 @@ def main(name: str, tokens: int, rounds: int) -> None:
     """Measure and print a table."""
     model = Model.within(BUILD / "bench", name, click.echo).repository("int8")
     path = model / name / "model" / "openvino_model.xml"
-    found: dict[str, list[tuple[Times, Times]]] = {COMPUTED: [], FROM_MEMORY: [], FROM_DISK: []}
+    measured: dict[str, list[tuple[Times, Times]]] = {COMPUTED: [], FROM_MEMORY: [], FROM_DISK: []}
     with TemporaryDirectory(dir=BUILD) as folder:
         start = partial(Server, path, Path(folder) / "prefixes", 4 << 30, tokens)
         first = start()
@@ -131,12 +131,12 @@ def main(name: str, tokens: int, rounds: int) -> None:
         first.engine.close()
         for number in range(rounds):
             server = start()
-            for what, times in found.items():
+            for what, times in measured.items():
                 beginning = server.prompt(tokens, 100 + number) if what == COMPUTED else system
                 times.append(tuple(_ask(server, what, beginning, Path(folder), beside) for beside in (0, 1)))
             server.engine.close()
     blocks = tokens // first.block_tokens
-    rows = [{"workload": what, **_measured(times, found[COMPUTED])} for what, times in found.items()]
+    rows = [{"workload": what, **_measured(times, measured[COMPUTED])} for what, times in measured.items()]
     title = f"{name} int8, {tokens} tokens in {blocks} blocks of {first.block_bytes / 1e6:.2f} MB"
     Console().print(table(rows, COLUMNS, title))
     (BUILD / f"bench-restart-{name}.json").write_text(json.dumps(rows, indent=2) + "\n")
@@ -175,7 +175,8 @@ def _measured(
     times: list[tuple[Times, Times]], computed: list[tuple[Times, Times]]
 ) -> dict[str, float | str]:
     ratios = sorted(
-        one.first_token_s / other.first_token_s for (one, _), (other, _) in zip(times, computed, strict=True)
+        time.first_token_s / other.first_token_s
+        for (time, _), (other, _) in zip(times, computed, strict=True)
     )
     waits = sorted(1000 * beside.longest_step_s for _, beside in times)
     return {

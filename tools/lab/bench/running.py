@@ -34,7 +34,7 @@ class Plan:
 def run(title: str, heat: Heat, plan: Plan) -> dict[str, Any]:
     """`facts`, and rows: of each contender, of `pairs` of them, and of `features`, pairs of workloads."""
     model, lineup = plan.model, Lineup()
-    workloads = {name: one for name, one in plan.workloads.items() if name in heat.workloads}
+    workloads = {name: workload for name, workload in plan.workloads.items() if name in heat.workloads}
     own = heat.contenders[0]
     try:
         start(lineup, heat.contenders, model, plan.venvs, plan.settings, plan.workers)
@@ -51,8 +51,8 @@ def run(title: str, heat: Heat, plan: Plan) -> dict[str, Any]:
         "workers": plan.workers,
         "cores": psutil.cpu_count(),
         "read_gb_per_s": round(gb_per_s, 1),
-        "weights": {name: one.weights for name, one in lineup.entrants.items()},
+        "weights": {name: entrant.weights for name, entrant in lineup.entrants.items()},
         "left_out": lineup.left_out,
     }
-    compared = features(measured, {name: one.beside for name, one in workloads.items()})
+    compared = features(measured, {name: workload.beside for name, workload in workloads.items()})
     return {"facts": facts, "rows": measured, "pairs": measuring.compared, "features": compared}

@@ -76,7 +76,7 @@ def _weights(path: Path) -> Iterator[tuple[str, Any]]:
     import onnx
     from onnx.numpy_helper import to_array
 
-    stored = {each.name: each for each in onnx.load(path).graph.initializer}
+    stored = {tensor.name: tensor for tensor in onnx.load(path).graph.initializer}
     for name, tensor in stored.items():
         own = name.removeprefix("model.")
         if name.endswith(".int8"):

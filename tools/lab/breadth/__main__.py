@@ -42,12 +42,12 @@ def main(only: tuple[str, ...], form: str | None, target: Path | None) -> None:
     file = RESULTS / (f"{OPTIMUM}-{version(OPTIMUM)}.json" if newer else f"transformers-{installed}.json")
     known: Results = json.loads(file.read_text()) if file.exists() else {}
     forms = [form] if form else list(FORMATS[: 1 if int(installed.partition(".")[0]) > OPTIMUM_READS else 2])
-    for (name, tried), outcome in _tried([(name, each) for name in only or FAMILIES for each in forms]):
+    for (name, tried), outcome in _tried([(name, form) for name in only or FAMILIES for form in forms]):
         if newer and outcome["state"] == "equal":
             outcome["why"] = f"{WITH}{installed}"
         known.setdefault(name, {})[tried] = outcome
         click.echo(f"{name}, {tried}: {outcome['state']} {outcome['why']}")
-        ordered = {each: known[each] for each in FAMILIES if each in known}
+        ordered = {name: known[name] for name in FAMILIES if name in known}
         file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if target:
         target.write_text(page(RESULTS, list(FAMILIES)), encoding="utf-8")

@@ -33,7 +33,7 @@ def page(folder: Path, names: list[str]) -> str:
     sentences: list[str] = []
     titles = [_title(version, form) for version, form in columns]
     lines = [f"| family | {' | '.join(titles)} |", "|---" * (1 + len(columns)) + "|"]
-    for name in [each for each in names if any(each in rows for rows in results.values())]:
+    for name in [family for family in names if any(family in rows for rows in results.values())]:
         cells = [_cell(results[version].get(name, {}).get(form), sentences) for version, form in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     notes = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)]

@@ -79,9 +79,9 @@ def _of_transformers(weights: Path, template: Path) -> tuple[list[list[int]], Lo
     tokenizer = AutoTokenizer.from_pretrained(weights)
     model = AutoModelForCausalLM.from_pretrained(weights, dtype=torch.float32)
     written = {"chat_template": template.read_text(), "add_generation_prompt": True, "return_dict": False}
-    ids = [tokenizer.apply_chat_template(each, **written) for each in conversations()]
+    ids = [tokenizer.apply_chat_template(conversation, **written) for conversation in conversations()]
     with torch.no_grad():
-        rows = [model(torch.tensor([each])).logits[0, -1].numpy() for each in ids]
+        rows = [model(torch.tensor([prompt])).logits[0, -1].numpy() for prompt in ids]
     return ids, np.stack(rows)
 
 
@@ -108,12 +108,12 @@ def main() -> None:
     lost = {}
     for name in asked.ways:
         session = WAYS[name](folder / "model" / "model.onnx")
-        given = computed(session, ids)
+        logits = computed(session, ids)
         session.close()
-        found = distance(expected, given)
-        narrow = given.astype(ml_dtypes.bfloat16).astype(np.float32)
-        print(row(name, found, distance(expected, narrow)), flush=True)
-        lost[name] = 1 - found.same
+        apart = distance(expected, logits)
+        narrow = logits.astype(ml_dtypes.bfloat16).astype(np.float32)
+        print(row(name, apart, distance(expected, narrow)), flush=True)
+        lost[name] = 1 - apart.same
     sys.exit(lost.get(DEFAULT, 0) > MAX_LOST)
 
 

@@ -40,23 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def check(given: argparse.Namespace) -> int:
+def check(arguments: argparse.Namespace) -> int:
     """Run the chosen checks and report."""
-    chosen = [one for one in CHECKS if _chosen(one, given)]
-    if given.list:
-        for one in CHECKS:
-            print(f"{one.part}  {one.name:<18} {one.limit_s:>4} s  {one.about}")
+    chosen = [listed for listed in CHECKS if _chosen(listed, arguments)]
+    if arguments.list:
+        for listed in CHECKS:
+            print(f"{listed.part}  {listed.name:<18} {listed.limit_s:>4} s  {listed.about}")
         return 0
-    if given.onnxruntime:
-        sys.path.insert(0, str(given.onnxruntime))
+    if arguments.onnxruntime:
+        sys.path.insert(0, str(arguments.onnxruntime))
     lacking = missing()
     if lacking:
-        print("Nothing can be checked here:", *(f"  {one}" for one in lacking), sep="\n")
+        print("Nothing can be checked here:", *(f"  {problem}" for problem in lacking), sep="\n")
         return LACKING
-    setting = Setting(given.pack, given.work, given.quick)
-    minutes = given.minutes or PART_MINUTES * len({one.part for one in chosen})
-    results = run_checks(chosen, setting, _environ(given.onnxruntime), minutes * 60)
-    return _summary(results, given)
+    setting = Setting(arguments.pack, arguments.work, arguments.quick)
+    minutes = arguments.minutes or PART_MINUTES * len({listed.part for listed in chosen})
+    results = run_checks(chosen, setting, _environ(arguments.onnxruntime), minutes * 60)
+    return _summary(results, arguments)
 
 
 def _chosen(one: Check, given: argparse.Namespace) -> bool:
@@ -72,11 +72,11 @@ def _environ(onnxruntime: Path | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
 
 
-def _summary(results: list[Result], given: argparse.Namespace) -> int:
+def _summary(results: list[Result], arguments: argparse.Namespace) -> int:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    command = "python -m tools.lab.gpu_check" + "".join(f" {shlex.quote(one)}" for one in given.words)
-    if given.json:
-        write_json(given.json, results, command, today)
+    command = "python -m tools.lab.gpu_check" + "".join(f" {shlex.quote(word)}" for word in arguments.words)
+    if arguments.json:
+        write_json(arguments.json, results, command, today)
     report = {"date": today, "command": command, "results": results}
     print("\n" + markdown(report))
     failed = [result["name"] for result in results if result["state"] == "fail"]
@@ -88,14 +88,14 @@ def _summary(results: list[Result], given: argparse.Namespace) -> int:
     return FAILED if failed else 0
 
 
-def pack(given: argparse.Namespace) -> int:
+def pack(arguments: argparse.Namespace) -> int:
     """Make the lowered graphs that the checks need."""
     try:
         from tools.lab.gpu_check.packs.pack import MODELS, make_pack
     except ImportError as error:
         print(f"Making a pack needs the extra `export`: {error}")
         return LACKING
-    files = make_pack(given.out, given.models or MODELS)
+    files = make_pack(arguments.out, arguments.models or MODELS)
     for path in files:
         print(f"{path}: {path.stat().st_size / 1e3:.1f} kB")
     print(f"together {sum(path.stat().st_size for path in files) / 1e3:.1f} kB")
@@ -107,19 +107,21 @@ def report(given: argparse.Namespace) -> int:
     return 0
 
 
-def trim(given: argparse.Namespace) -> int:
+def trim(arguments: argparse.Namespace) -> int:
     """A small onnxruntime-gpu for one architecture."""
     from tools.lab.gpu_check.trimming.trim import NotThisWheel, pack_folder, trim_wheel
 
     try:
-        made = trim_wheel(given.wheel, given.arch, given.out)
+        trimmed = trim_wheel(arguments.wheel, arguments.arch, arguments.out)
     except (OSError, NotThisWheel) as error:
         print(f"Not trimmed: {error}")
         return FAILED
-    left = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sorted(made.zeroed.items()))
-    print(f"{made.folder}: {made.num_bytes / 1e6:.1f} MB, of which is zero: {left}")
-    if given.xz:
-        parts = pack_folder(made.folder, given.xz, given.part_mib and given.part_mib * 2**20, print)
+    left = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in sorted(trimmed.zeroed.items()))
+    print(f"{trimmed.folder}: {trimmed.num_bytes / 1e6:.1f} MB, of which is zero: {left}")
+    if arguments.xz:
+        parts = pack_folder(
+            trimmed.folder, arguments.xz, arguments.part_mib and arguments.part_mib * 2**20, print
+        )
         for path in parts:
             print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
     return 0
@@ -129,10 +131,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__.splitlines()[0])
     parser.set_defaults(run=check, words=sys.argv[1:])
     parser.add_argument("--list", action="store_true", help="name the checks and run none")
-    names = [one.name for one in CHECKS]
+    names = [listed.name for listed in CHECKS]
     parser.add_argument("--only", action="append", choices=names, help="run this check; may be repeated")
     parser.add_argument("--minutes", type=float, help=f"for all checks together ({PART_MINUTES} for a part)")
-    parser.add_argument("--part", type=int, choices=sorted({one.part for one in CHECKS}), help="run one half")
+    parser.add_argument(
+        "--part", type=int, choices=sorted({listed.part for listed in CHECKS}), help="run one half"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer and smaller shapes")
     parser.add_argument("--json", type=Path, help="add the results to this file")
     parser.add_argument("--pack", type=Path, default=PACK, help="where `pack` wrote (%(default)s)")

@@ -50,18 +50,18 @@ def _driver_problem() -> str | None:
 
 def check_environment(setting: Setting) -> None:
     """Record the versions of all libraries.  Fails when ONNX Runtime lacks CUDA or the op's schema."""
-    found = facts()
-    for name, value in found.items():
+    known = facts()
+    for name, value in known.items():
         setting.note(name, value)
         setting.say(f"{name}: {value}")
-    if "CUDAExecutionProvider" not in found["onnxruntime providers"]:
+    if "CUDAExecutionProvider" not in known["onnxruntime providers"]:
         raise Failed(
-            f"onnxruntime at {found['onnxruntime file']} has no CUDA provider",
+            f"onnxruntime at {known['onnxruntime file']} has no CUDA provider",
             "another onnxruntime is before onnxruntime-gpu on the path; use --onnxruntime FOLDER",
         )
-    if found[OP] is None or len(found[OP]["inputs"]) < NUM_INPUTS:
+    if known[OP] is None or len(known[OP]["inputs"]) < NUM_INPUTS:
         raise Failed(
-            f"com.microsoft::{OP} does not have the {NUM_INPUTS} inputs that Braid binds: {found[OP]}"
+            f"com.microsoft::{OP} does not have the {NUM_INPUTS} inputs that Braid binds: {known[OP]}"
         )
     if not _starts(setting.pack):
         raise Failed(
@@ -87,7 +87,7 @@ def facts() -> dict[str, Any]:
     import torch  # first: it brings the CUDA libraries that cupy and onnxruntime then find
 
     properties = torch.cuda.get_device_properties(0)
-    found: dict[str, Any] = {
+    known: dict[str, Any] = {
         "GPU": properties.name,
         "multiprocessors": properties.multi_processor_count,
         "memory GiB": round(properties.total_memory / 2**30, 1),
@@ -97,7 +97,7 @@ def facts() -> dict[str, Any]:
         "cuda of torch": torch.version.cuda,
         "cudnn of torch": torch.backends.cudnn.version(),
     }
-    return {**found, **_versions(), **_cupy(), **_onnxruntime()}
+    return {**known, **_versions(), **_cupy(), **_onnxruntime()}
 
 
 def _versions() -> dict[str, str]:
@@ -140,7 +140,7 @@ def op_schema() -> dict[str, list[str]] | None:
     for schema in state.get_all_operator_schema():
         if schema.name == OP and schema.domain == "com.microsoft":
             return {
-                "inputs": [one.name for one in schema.inputs],
+                "inputs": [value.name for value in schema.inputs],
                 "attributes": sorted(schema.attributes),
             }
     return None

@@ -109,18 +109,18 @@ def _speed(results: Mapping[str, Result], size: str) -> str:
 
 def _row(results: Mapping[str, Result], size: str, batch: int, graphs: bool) -> list[str]:
     name = f"decode {batch}" if graphs else f"decode {batch} without graphs"
-    found = results.get(f"decode_{size}", {}).get("figures", {}).get(name)
-    if not found:
+    figure = results.get(f"decode_{size}", {}).get("figures", {}).get(name)
+    if not figure:
         return []
     peer = _figure(results, f"transformers_{size}", f"decode {batch}", "whole_tokens_s") if graphs else None
     ratio = _ratio(results, size, batch) if graphs else None
-    numbers = [found[key] for key in ("step_ms", "floor_ms", "of_floor", "host_ms", "model_ms", "sample_ms")]
+    numbers = [figure[key] for key in ("step_ms", "floor_ms", "of_floor", "host_ms", "model_ms", "sample_ms")]
     return [
         str(batch),
         "yes" if graphs else "no",
-        f"{found['tokens_s']:.0f}",
+        f"{figure['tokens_s']:.0f}",
         *(f"{number:.2f}" for number in numbers),
-        f"{found['whole_tokens_s']:.0f}",
+        f"{figure['whole_tokens_s']:.0f}",
         "" if peer is None else f"{peer:.0f}",
         "" if ratio is None else f"{ratio:.1f}",
     ]
@@ -142,16 +142,16 @@ def _profile(results: Mapping[str, Result], size: str) -> str:
     figures = results.get(f"decode_{size}", {}).get("figures", {})
     lines = []
     for batch, graphs in ((batch, graphs) for batch in BATCHES for graphs in ("", " without graphs")):
-        found = figures.get(f"profile {batch}{graphs}")
-        if not found:
+        steps = figures.get(f"profile {batch}{graphs}")
+        if not steps:
             continue
         rows = [
-            [f"{one['us']:.1f}", f"{one['launches']:.0f}", f"`{name}`"]
-            for name, one in found["kernels"].items()
+            [f"{kernel['us']:.1f}", f"{kernel['launches']:.0f}", f"`{name}`"]
+            for name, kernel in steps["kernels"].items()
         ]
         lines += [
             f"### A decode step of {batch}{graphs}, {size} shape",
-            f"{found['launches']:.0f} kernels; the device is idle {found['idle share']:.1%} of the time.",
+            f"{steps['launches']:.0f} kernels; the device is idle {steps['idle share']:.1%} of the time.",
             _table(["µs a step", "launches", "kernel"], rows),
         ]
     return "\n\n".join(lines)
@@ -181,8 +181,12 @@ def _encoders(results: Mapping[str, Result]) -> str:
     figures = results.get("encoder_speed", {}).get("figures", {})
     ways = ("device_texts_s", "device_tokens_s", "host_texts_s", "copied_texts_s")
     rows = [
-        [name, *(f"{one[way]:.0f}" for way in ways), f"{one['device_texts_s'] / one['host_texts_s']:.2f}"]
-        for name, one in figures.items()
+        [
+            name,
+            *(f"{encoder[way]:.0f}" for way in ways),
+            f"{encoder['device_texts_s'] / encoder['host_texts_s']:.2f}",
+        ]
+        for name, encoder in figures.items()
     ]
     if not rows:
         return ""
@@ -195,10 +199,10 @@ def _kernels(results: Mapping[str, Result]) -> str:
     rows = [
         [
             name,
-            f"{one['call_us']:.1f}",
-            *("" if one[key] is None else f"{one[key]:.0f}" for key in ("device_us", "gb_s")),
+            f"{kernel['call_us']:.1f}",
+            *("" if kernel[key] is None else f"{kernel[key]:.0f}" for key in ("device_us", "gb_s")),
         ]
-        for name, one in figures.items()
+        for name, kernel in figures.items()
     ]
     if not rows:
         return ""

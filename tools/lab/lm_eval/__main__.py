@@ -53,11 +53,11 @@ def main() -> None:
     lm_eval = LmEval(BUILD, asked.threads, stage)
     stage("transformers, f32")
     reference = lm_eval.of_transformers(WEIGHTS)
-    found = {key: serve_and_ask(lm_eval, key, SERVED[key], asked.file) for key in asked.served}
-    print("\n".join(table(reference, {SERVED[key].title: outcome for key, outcome in found.items()})))
+    outcomes = {key: serve_and_ask(lm_eval, key, SERVED[key], asked.file) for key in asked.served}
+    print("\n".join(table(reference, {SERVED[key].title: outcome for key, outcome in outcomes.items()})))
     wrong = [
         f"{key}: {fault}"
-        for key, outcome in found.items()
+        for key, outcome in outcomes.items()
         if SERVED[key].exact
         for fault in faults(reference, outcome)
     ]

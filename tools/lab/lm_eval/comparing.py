@@ -29,10 +29,10 @@ def gap(reference: Outcome, other: Outcome) -> Gap:
     apart, same, items = [], 0, 0
     for part, answers in reference.logprobs.items():
         for item, logprobs in answers.items():
-            found = other.logprobs[part][item]
-            apart += [abs(a - b) for a, b in zip(logprobs, found, strict=True)]
-            same += len(found) > 1 and logprobs.index(max(logprobs)) == found.index(max(found))
-            items += len(found) > 1
+            others = other.logprobs[part][item]
+            apart += [abs(a - b) for a, b in zip(logprobs, others, strict=True)]
+            same += len(others) > 1 and logprobs.index(max(logprobs)) == others.index(max(others))
+            items += len(others) > 1
     if not all(map(math.isfinite, apart)):
         return Gap(math.inf, math.inf, same, items)
     return Gap(sum(apart) / len(apart), max(apart), same, items)

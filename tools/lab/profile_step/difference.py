@@ -110,18 +110,18 @@ def _kinds(before: Profile, after: Profile) -> Iterator[Kind]:
 
 def _kind(engine: str, before: Profile, after: Profile) -> Kind:
     steps = after["steps"] - before["steps"]
-    known = {one["name"]: one["seconds"] for one in before["phases"]}
-    spent = {one["name"]: one["seconds"] - known.get(one["name"], 0.0) for one in after["phases"]}
+    known = {phase["name"]: phase["seconds"] for phase in before["phases"]}
+    spent = {phase["name"]: phase["seconds"] - known.get(phase["name"], 0.0) for phase in after["phases"]}
     seconds = sum(spent.values())
     rows = [
         Row(
-            one["name"],
-            one["node"],
-            spent[one["name"]] / seconds,
-            1e3 * spent[one["name"]] / steps,
-            *(1e3 * one[name] for name in ("p50_s", "p99_s", "max_s")),
+            phase["name"],
+            phase["node"],
+            spent[phase["name"]] / seconds,
+            1e3 * spent[phase["name"]] / steps,
+            *(1e3 * phase[name] for name in ("p50_s", "p99_s", "max_s")),
         )
-        for one in after["phases"]
+        for phase in after["phases"]
     ]
     mean = {name: (after[name] - before[name]) / steps for name in ("tokens", "sequences", "output_tokens")}
     return Kind(engine, after["kind"], steps, seconds, rows=rows, **mean)

@@ -43,11 +43,11 @@ class CountingSession(OpenVINOSession):
         assert self._request is not None
         infos = self._request.get_profiling_info()
         return {
-            one.node_name: (
-                operator_name(one.node_type, one.node_name),
-                self.num_runs * one.real_time.total_seconds(),
+            info.node_name: (
+                operator_name(info.node_type, info.node_name),
+                self.num_runs * info.real_time.total_seconds(),
             )
-            for one in infos
+            for info in infos
         }
 
 
@@ -60,10 +60,10 @@ def open_counted(folder: Path) -> CountingSession:
     model = open_folder(folder, folder.name).opened()
     graph = graphs_of([model])(model.name)
     lines = [line for binding in (graph.bindings if graph else ()) for line in binding.body]
-    found = [line for line in lines if line.type_name == "model" and line.config.engine != "onnxruntime"]
-    if not found or found[-1].config.device != "cpu":
+    models = [line for line in lines if line.type_name == "model" and line.config.engine != "onnxruntime"]
+    if not models or models[-1].config.device != "cpu":
         raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
-    config = found[-1].config
+    config = models[-1].config
     settings = CountingSettings(config.device, config.kv_cache, config.precision, config.threads)
     return CountingSession(model.path / config.path, settings)
 

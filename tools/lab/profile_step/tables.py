@@ -35,26 +35,26 @@ def _steps(kind: Kind, seconds: float) -> Table:
         f"{kind.output_tokens:.2f} output tokens\n"
         f"{kind.seconds / seconds:.1%} of the time, {kind.output_tokens * kind.steps / seconds:.1f} tokens/s"
     )
-    made = _table(title, caption, "phase", "node", *COLUMNS)
+    built = _table(title, caption, "phase", "node", *COLUMNS)
     for row in kind.rows:
         numbers = (100 * row.share, row.mean_ms, row.p50_ms, row.p99_ms, row.max_ms)
-        made.add_row(row.phase, row.node, f"{numbers[0]:.2f}", *(f"{one:.3f}" for one in numbers[1:]))
-    made.add_section()
-    made.add_row("step", "", "100.00", f"{1e3 * kind.seconds / kind.steps:.3f}")
-    return made
+        built.add_row(row.phase, row.node, f"{numbers[0]:.2f}", *(f"{number:.3f}" for number in numbers[1:]))
+    built.add_section()
+    built.add_row("step", "", "100.00", f"{1e3 * kind.seconds / kind.steps:.3f}")
+    return built
 
 
 def _host(difference: ProfileDifference) -> Table:
     shares = {name: share for name, share in difference.host.items() if name != "steps"}
     caption = f"{difference.seconds:.1f} s, {difference.output_tokens_per_s:.1f} tokens/s"
-    made = _table(f"{difference.model}: the engine host's thread", caption, "phase", "share %")
+    built = _table(f"{difference.model}: the engine host's thread", caption, "phase", "share %")
     for kind in difference.kinds:
         title = f"steps {KIND_TITLES.get(kind.kind, kind.kind)}"
-        made.add_row(title, f"{100 * kind.seconds / difference.seconds:.2f}")
-    made.add_row("steps of other models", f"{100 * difference.other_steps:.2f}")
+        built.add_row(title, f"{100 * kind.seconds / difference.seconds:.2f}")
+    built.add_row("steps of other models", f"{100 * difference.other_steps:.2f}")
     for name, share in shares.items():
-        made.add_row(name, f"{100 * share:.2f}")
-    return made
+        built.add_row(name, f"{100 * share:.2f}")
+    return built
 
 
 def operator_table(operators: Operators) -> Table:
@@ -62,13 +62,13 @@ def operator_table(operators: Operators) -> Table:
     size = f"{operators.sequences} sequences with {operators.context} tokens each"
     title = f"a step of {size}: {operators.step_ms:.2f} ms"
     caption = f"mean of {operators.steps} steps"
-    made = _table(title, caption, "operators", "number", "ms", "share %")
+    built = _table(title, caption, "operators", "number", "ms", "share %")
     for row in operators.rows:
-        made.add_row(row.what, str(row.number), f"{row.ms:.3f}", f"{100 * row.ms / operators.step_ms:.2f}")
-    made.add_section()
+        built.add_row(row.what, str(row.number), f"{row.ms:.3f}", f"{100 * row.ms / operators.step_ms:.2f}")
+    built.add_section()
     rest = operators.step_ms - operators.counted_ms
-    made.add_row("between them", "", f"{rest:.3f}", f"{100 * rest / operators.step_ms:.2f}")
-    return made
+    built.add_row("between them", "", f"{rest:.3f}", f"{100 * rest / operators.step_ms:.2f}")
+    return built
 
 
 def _table(title: str, caption: str, *columns: str) -> Table:

@@ -122,7 +122,7 @@ def _section(name: str, kind: type[Node]) -> str:
             f"`body`: required; its lines read `{kind.body.root}` ({code(kind.body.gives)}), "
             f"the last one gives {code(kind.body.result)}."
         )
-    rows = [(f"`{each[0]}`", *each[1:]) for each in setting_rows(kind.Config)]
+    rows = [(f"`{cells[0]}`", *cells[1:]) for cells in setting_rows(kind.Config)]
     parts.append(table(("setting", "type", "default", "meaning"), rows) if rows else "No settings.")
     return "\n\n".join(parts)
 

@@ -31,7 +31,7 @@ def _rows(schema: Schema, nested: Mapping[str, Schema], prefix: str) -> Iterator
 
 def type_text(schema: Schema) -> str:
     """The type of a JSON Schema in words: `integer ≥ 1`, one of its words, a path."""
-    options = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if options:
         return " or ".join(map(type_text, options))
     words = schema.get("enum", [schema["const"]] if "const" in schema else [])

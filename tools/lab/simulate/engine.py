@@ -120,14 +120,14 @@ class SimulatedEngine:
         """
         running = self._engine.scheduler.running
         if self._engine.scheduler.waiting or any(
-            each.num_pending > 1 or not each.num_output for each in running
+            sequence.num_pending > 1 or not sequence.num_output for sequence in running
         ):
             return 1
         most = self._size.max_step_tokens // len(running)
-        length = min(most, *(each.max_length - len(each.token_ids) for each in running))
+        length = min(most, *(sequence.max_length - len(sequence.token_ids) for sequence in running))
         needed = sum(
-            blocks_for(each.num_cached + length, self._size.block_tokens) - len(each.blocks)
-            for each in running
+            blocks_for(sequence.num_cached + length, self._size.block_tokens) - len(sequence.blocks)
+            for sequence in running
         )
         return length if needed <= self._engine.cache.pool.num_free else 1
 

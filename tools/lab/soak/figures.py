@@ -90,7 +90,7 @@ def broken_by_attacks(answers: Mapping[str, Counter[str]], neighbour: Sequence[O
 
     `neighbour`: its small requests, of which the kind is the phase: before, under attack or after.
     """
-    broken = [f"{kind}: {one['500']} × 500" for kind, one in answers.items() if one["500"]]
+    broken = [f"{kind}: {counts['500']} × 500" for kind, counts in answers.items() if counts["500"]]
     broken += [f"neighbour, {count} × {error}" for error, count in error_counts(neighbour).most_common(10)]
     phases = kind_figures(neighbour)
     if UNDER in phases and BEFORE in phases and phases[UNDER].p99_s > TIMES_QUIET * phases[BEFORE].p99_s:
@@ -105,14 +105,14 @@ def _broken_by(process: str, samples: Sequence[Sample], bounds: Bounds) -> list[
     first, last = samples[0].usage[process], samples[-1].usage[process]
     early = samples[: (len(samples) + 1) // 2]
     threads = last.threads - max(sample.usage[process].threads for sample in early)
-    found = {
+    figures = {
         "KB of memory per 1,000 requests": (slope_kb(samples, process), bounds.slope_kb),
         "descriptors": (last.descriptors - first.descriptors, bounds.descriptors),
         "threads": (threads, bounds.threads),
     }
     return [
         f"{process}: {value:+.0f} {what}, more than {bound:g}"
-        for what, (value, bound) in found.items()
+        for what, (value, bound) in figures.items()
         if value > bound
     ]
 

@@ -60,8 +60,8 @@ folder.mkdir(exist_ok=True)
 
 def environment(folder: Path, recipe: Recipe, stage: Callable[[str], None]) -> Path:
     """The Python of the environment in `folder`, made when it does not exist.  Raises NotInstalled."""
-    made, failed = folder / ".made", folder / ".failed"
-    if made.exists() and made.read_text() == recipe.fingerprint:
+    marker, failed = folder / ".made", folder / ".failed"
+    if marker.exists() and marker.read_text() == recipe.fingerprint:
         return folder / "bin" / "python"
     if failed.exists() and failed.read_text().startswith(recipe.fingerprint):
         raise NotInstalled(failed.read_text().partition("\n")[2])
@@ -71,7 +71,7 @@ def environment(folder: Path, recipe: Recipe, stage: Callable[[str], None]) -> P
     except subprocess.CalledProcessError as error:
         failed.write_text(f"{recipe.fingerprint}\n{_reason(error)}")
         raise NotInstalled(_reason(error)) from None
-    made.write_text(recipe.fingerprint)
+    marker.write_text(recipe.fingerprint)
     return python
 
 

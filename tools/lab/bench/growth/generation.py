@@ -57,9 +57,9 @@ def measure(
 ) -> list[Row]:
     """A row `name SIZE` for each contender and size that the model's positions allow."""
     workloads = {
-        f"{name} {size}": one
-        for size, one in sweep.workloads.items()
-        if one.context <= model.config["max_position_embeddings"]
+        f"{name} {size}": workload
+        for size, workload in sweep.workloads.items()
+        if workload.context <= model.config["max_position_embeddings"]
     }
     settings = Settings(
         num_blocks=sweep.num_blocks,

@@ -95,8 +95,8 @@ def _first_tokens(port: int, seeds: count[int], rounds: int) -> list[Row]:
                 times.setdefault(name, []).append(first_s)
     new_s = median(times["new"])
     return [
-        {"workload": name, "first_s": median(found), "ratio": median(found) / new_s}
-        for name, found in times.items()
+        {"workload": name, "first_s": median(seconds), "ratio": median(seconds) / new_s}
+        for name, seconds in times.items()
     ]
 
 

@@ -50,10 +50,10 @@ def main(
     sides = Sides(model, settings, model_settings, turn, control)
     taken: dict[str, list[dict[str, Spent]]] = {}
     for number in range(-1, rounds):  # the first is not counted: first uses take longer
-        made = chats_of(sides.model.path, sides.tokenizer, sides.vocab_size, 100 + number)
-        for kind in kinds or made:
+        chats = chats_of(sides.model.path, sides.tokenizer, sides.vocab_size, 100 + number)
+        for kind in kinds or chats:
             sampling = {"temperature": 1.0 if kind == FREE else temperature, "seed": number + 2}
-            spent = _spent(sides, made[kind], streams, sampling)
+            spent = _spent(sides, chats[kind], streams, sampling)
             if number >= 0:
                 taken.setdefault(kind, []).append(spent)
                 ratios = "  ".join(f"{name} {ratio(spent, name):.3f}" for name in spent if name != PLAIN)
@@ -63,7 +63,7 @@ def main(
         click.echo(row(kind, of_rounds, LOOKUP))
         if control:
             click.echo(row("  control", of_rounds, CONTROL))
-        if differ := sum(one[PLAIN].texts != one[LOOKUP].texts for one in of_rounds):
+        if differ := sum(spent_in[PLAIN].texts != spent_in[LOOKUP].texts for spent_in in of_rounds):
             click.echo(f"    another text in {differ} of {len(of_rounds)} rounds")
 
 
@@ -84,14 +84,15 @@ def ratio(
 
 
 def row(kind: str, rounds: list[dict[str, Spent]], name: str) -> str:
-    ratios = [ratio(one, name) for one in rounds]
+    ratios = [ratio(spent, name) for spent in rounds]
     plain, drafting = (
-        statistics.median(one[side].tokens / one[side].seconds for one in rounds) for side in (PLAIN, name)
+        statistics.median(spent[side].tokens / spent[side].seconds for spent in rounds)
+        for side in (PLAIN, name)
     )
-    processor = statistics.median(ratio(one, name, lambda side: side.processor_s) for one in rounds)
+    processor = statistics.median(ratio(spent, name, lambda side: side.processor_s) for spent in rounds)
     total = Spent()
-    for one in rounds:
-        total.add(one[name])
+    for spent in rounds:
+        total.add(spent[name])
     per_step = total.tokens / total.steps
     return (
         f"{kind:12}  {plain:7.1f} → {drafting:7.1f}  {statistics.median(ratios):6.3f}  {min(ratios):6.3f}  "

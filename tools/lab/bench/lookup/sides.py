@@ -121,10 +121,10 @@ class Sides:
             for name in turns:
                 self._take_turn(self.engines[name], spent[name])
         for name, engine in self.engines.items():
-            after, one = engine.counts(), spent[name]
-            one.steps = after.steps - before[name].steps
-            one.drafted = after.draft_tokens - before[name].draft_tokens
-            one.accepted = after.accepted_tokens - before[name].accepted_tokens
+            after, total = engine.counts(), spent[name]
+            total.steps = after.steps - before[name].steps
+            total.drafted = after.draft_tokens - before[name].draft_tokens
+            total.accepted = after.accepted_tokens - before[name].accepted_tokens
         return spent
 
     def _submit(self, name: str, number: int, chat: Chat, sampling: Mapping[str, Any]) -> None:

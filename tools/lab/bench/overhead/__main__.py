@@ -106,7 +106,7 @@ def _alternate(
     servers: Sequence[Served], ways: Sequence[Send], clients: int, requests: int, rounds: int
 ) -> list[tuple[Measured, Measured]]:
     """Pairs (other, this); which of them is first changes from pair to pair."""
-    each = max(1, requests // clients)
+    requests_each = max(1, requests // clients)
     for way in ways:
         _wait_until_it_answers(way)
         way(clients, max(1, WARM_UP // clients))
@@ -114,7 +114,7 @@ def _alternate(
     for turn in range(rounds):
         order = (0, 1) if turn % 2 == 0 else (1, 0)
         measured: Mapping[int, Measured] = {
-            index: _measure(servers[index], ways[index], clients, each) for index in order
+            index: _measure(servers[index], ways[index], clients, requests_each) for index in order
         }
         pairs.append((measured[0], measured[1]))
     return pairs

@@ -49,7 +49,7 @@ class OverHTTP:
         try:
             for connection in connections:
                 await connection.open()
-            return await asyncio.gather(*(self._ask(one, number) for one in connections))
+            return await asyncio.gather(*(self._ask(connection, number) for connection in connections))
         except ConnectionBroken as error:
             raise BadReply(str(error)) from error
         finally:
@@ -76,7 +76,7 @@ class AsMessages:
         self._call, self._rows = OverGRPC(port), rows
 
     def __call__(self, clients: int, number: int) -> list[float]:
-        def one(_: int) -> list[float]:
+        def time_calls(_: int) -> list[float]:
             seconds = []
             for _ in range(number):
                 begin = time.perf_counter()
@@ -85,7 +85,7 @@ class AsMessages:
             return seconds
 
         with ThreadPoolExecutor(clients) as threads:
-            return [each for some in threads.map(one, range(clients)) for each in some]
+            return [seconds for some in threads.map(time_calls, range(clients)) for seconds in some]
 
 
 def embedding(model: str) -> Question:

@@ -38,8 +38,10 @@ class Engine:
         """A batch of those that wait and are as long as the first of them."""
         _, first, load = self._waiting[0]
         size = (len(first.prompt), first.output_tokens)
-        chosen = [one for one in self._waiting if (len(one[1].prompt), one[1].output_tokens) == size]
-        self._waiting = [one for one in self._waiting if one not in chosen]
+        chosen = [
+            request for request in self._waiting if (len(request[1].prompt), request[1].output_tokens) == size
+        ]
+        self._waiting = [request for request in self._waiting if request not in chosen]
         self._batch, self._left = [number for number, _, _ in chosen], first.output_tokens
         params = onnxruntime_genai.GeneratorParams(self._model)
         options = {name: load.sampling[name] for name in NAMES if name in load.sampling}

@@ -49,7 +49,9 @@ def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: 
     """Texts/s and latencies.  QUICK=1 in the environment measures less."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
     quick = os.environ.get("QUICK") == "1"
-    workloads = QUICK if quick else {title: one for title, one in WORKLOADS.items() if title in chosen}
+    workloads = (
+        QUICK if quick else {title: workload for title, workload in WORKLOADS.items() if title in chosen}
+    )
     console = Console(width=max(120, Console().width))
 
     def note(text: str) -> None:
@@ -61,7 +63,7 @@ def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: 
         rows = measure(contenders, workloads, 1 if quick else rounds, note)
     finally:
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda each: each.stop(), contenders.values()))
+            list(threads.map(lambda contender: contender.stop(), contenders.values()))
     (BUILD / "bench-pooling.json").write_text(json.dumps(rows, indent=2) + "\n")
     console.print(table(rows, COLUMNS, f"{MODEL}, {weights} weights in OpenVINO's form"))
 

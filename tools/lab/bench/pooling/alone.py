@@ -25,8 +25,8 @@ def opened(folder: Path, from_text: bool = False) -> Embed:
 
     def inputs(text: str) -> list[np.ndarray]:
         ids = np.array([tokenizer.encode(text).ids])
-        made = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        return [made.get(name, np.zeros_like(ids)) for name in names]
+        arrays = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        return [arrays.get(name, np.zeros_like(ids)) for name in names]
 
     def embed(texts: list[str]) -> Vectors:
         vectors = []

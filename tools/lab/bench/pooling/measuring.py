@@ -72,7 +72,9 @@ def measure(
                 if timings is not None and turn:
                     taken[name].append(timings)
                     note(f"{title}, round {turn}, {name}: {len(load.texts) / timings.wall_s:.0f} texts/s")
-        rows += _rows(title, load, {name: each for name, each in taken.items() if len(each) == rounds})
+        rows += _rows(
+            title, load, {name: results for name, results in taken.items() if len(results) == rounds}
+        )
     return rows
 
 
@@ -91,7 +93,7 @@ def _take(
 @contextmanager
 def asleep(others: Iterable[Contender]) -> Iterator[None]:
     """Stop the processes of idle contenders while the block runs: an idle server may poll and use cores."""
-    processes = [one for other in others for one in _tree(other.process.pid)]
+    processes = [process for other in others for process in _tree(other.process.pid)]
     for process in processes:
         process.suspend()
     try:
@@ -113,9 +115,9 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
     """Medians of the rounds; `ratio` is the median of the rounds' ratios of Braid's rate to this one's."""
     rows: list[Row] = []
     for name, rounds in taken.items():
-        latencies = [percentiles_ms(each.request_s) for each in rounds]
+        latencies = [percentiles_ms(result.request_s) for result in rounds]
         row: Row = {"workload": title, "contender": name}
-        row["texts_per_s"] = statistics.median(len(load.texts) / each.wall_s for each in rounds)
+        row["texts_per_s"] = statistics.median(len(load.texts) / result.wall_s for result in rounds)
         row["p50_ms"] = statistics.median(p50_ms for p50_ms, _ in latencies)
         row["p99_ms"] = statistics.median(p99_ms for _, p99_ms in latencies)
         if BRAID in taken:

@@ -74,7 +74,7 @@ def _measured(
         return measure(contenders, workloads, clips, rounds, note)
     finally:
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda each: each.stop(), contenders.values()))
+            list(threads.map(lambda contender: contender.stop(), contenders.values()))
 
 
 def _start(

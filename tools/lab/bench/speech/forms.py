@@ -49,10 +49,10 @@ class SpeechForms:
         folder = self.folder / "huggingface"
         if not (folder / "model.safetensors").is_file():
             folder.mkdir(parents=True, exist_ok=True)
-            found = read_whisper(self.ctranslate2)
-            for name, fields in (found.files | {"tokenizer_config.json": TOKENIZER_CLASS}).items():
+            whisper = read_whisper(self.ctranslate2)
+            for name, fields in (whisper.files | {"tokenizer_config.json": TOKENIZER_CLASS}).items():
                 (folder / name).write_text(json.dumps(fields, ensure_ascii=False), encoding="utf-8")
-            floats = {name: np.array(each, np.float32) for name, each in found.weights.items()}
+            floats = {name: np.array(array, np.float32) for name, array in whisper.weights.items()}
             save_file(floats, folder / "model.safetensors", {"format": "pt"})
         return folder
 

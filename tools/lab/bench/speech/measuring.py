@@ -45,7 +45,10 @@ def measure(
     rows: list[Row] = []
     for title, workload in workloads.items():
         chosen = clips[: workload.clips]
-        load, audio_s = Load([path for path, _ in chosen], workload.at_once), sum(each for _, each in chosen)
+        load, audio_s = (
+            Load([path for path, _ in chosen], workload.at_once),
+            sum(seconds for _, seconds in chosen),
+        )
         taken: dict[str, list[Timings]] = {name: [] for name in contenders}
         for turn in range(rounds + 1):
             for name in contenders:
@@ -53,7 +56,9 @@ def measure(
                 if timings is not None and turn:
                     taken[name].append(timings)
                     note(f"{title}, round {turn}, {name}: {timings.wall_s / audio_s:.4f} of the sound's time")
-        rows += _rows(title, audio_s, {name: each for name, each in taken.items() if len(each) == rounds})
+        rows += _rows(
+            title, audio_s, {name: results for name, results in taken.items() if len(results) == rounds}
+        )
     return rows
 
 
@@ -74,8 +79,8 @@ def _rows(title: str, audio_s: float, taken: Mapping[str, list[Timings]]) -> lis
     rows: list[Row] = []
     for name, rounds in taken.items():
         row: Row = {"workload": title, "contender": name}
-        row["real_time_factor"] = statistics.median(each.wall_s for each in rounds) / audio_s
-        row["clips_per_s"] = statistics.median(len(each.texts) / each.wall_s for each in rounds)
+        row["real_time_factor"] = statistics.median(result.wall_s for result in rounds) / audio_s
+        row["clips_per_s"] = statistics.median(len(result.texts) / result.wall_s for result in rounds)
         if BRAID in taken:
             pairs = list(zip(taken[BRAID], rounds, strict=True))
             row["ratio"] = statistics.median(its.wall_s / own.wall_s for own, its in pairs)

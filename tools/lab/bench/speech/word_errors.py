@@ -97,7 +97,7 @@ def _transformers(folder: Path) -> Texts:
                 logprob_threshold=-1.0,
                 no_speech_threshold=0.6,
             )
-        words = [int(each) for each in np.asarray(rows)[0] if each < first_special]
+        words = [int(token_id) for token_id in np.asarray(rows)[0] if token_id < first_special]
         return str(tokenizer.decode(words))
 
     return lambda clips: [text_of(clip) for clip in clips]

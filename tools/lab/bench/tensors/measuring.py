@@ -40,10 +40,10 @@ def measure(
         {
             "workload": title,
             "contender": name,
-            "rows_per_s": statistics.median(found),
-            "ratio": statistics.median(map(float.__truediv__, rates[BARE], found)),
+            "rows_per_s": statistics.median(measured),
+            "ratio": statistics.median(map(float.__truediv__, rates[BARE], measured)),
         }
-        for name, found in rates.items()
+        for name, measured in rates.items()
     ]
 
 
@@ -59,7 +59,7 @@ def _rate(ask: Ask, rows: Rows, wanted: Rows, seconds: float) -> float:
     """Rows/s of a thread for each row, which asks for it again and again."""
     until = time.perf_counter() + seconds
 
-    def one(number: int) -> int:
+    def count_calls(number: int) -> int:
         mine = rows[number : number + 1]
         np.testing.assert_allclose(ask(mine), wanted[number : number + 1], rtol=1e-3, atol=1e-4)
         count = 1
@@ -70,5 +70,5 @@ def _rate(ask: Ask, rows: Rows, wanted: Rows, seconds: float) -> float:
 
     begin = time.perf_counter()
     with ThreadPoolExecutor(len(rows)) as threads:
-        total = sum(threads.map(one, range(len(rows))))
+        total = sum(threads.map(count_calls, range(len(rows))))
     return total / (time.perf_counter() - begin)

@@ -48,15 +48,15 @@ def device_trace(run: Callable[[], None]) -> DeviceTrace:
 
 def read_trace(events: Iterable[dict[str, Any]]) -> DeviceTrace:
     """From Chrome's trace events."""
-    found = [event for event in events if event.get("cat") in ON_DEVICE and "dur" in event]
+    on_device = [event for event in events if event.get("cat") in ON_DEVICE and "dur" in event]
     times, counts = Counter[str](), Counter[str]()
-    for event in found:
+    for event in on_device:
         times[event["name"][:NAME_LENGTH]] += event["dur"]
         counts[event["name"][:NAME_LENGTH]] += 1
-    spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in found)
+    spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in on_device)
     kernels = {name: (counts[name], time) for name, time in times.most_common()}
     span = max(end for _, end in spans) - spans[0][0] if spans else 0.0
-    return DeviceTrace(_union(spans), span, len(found), kernels)
+    return DeviceTrace(_union(spans), span, len(on_device), kernels)
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

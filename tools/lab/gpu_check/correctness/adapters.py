@@ -52,17 +52,19 @@ def check_adapters(setting: Setting) -> None:
     adapters = adapters_of(written)
     exact = random_model(shape, "cuda", "float32")
     exact.load_state_dict(model.state_dict())
-    weights = [{name: one.clone() for name, one in each.state_dict().items()} for each in (model, exact)]
+    weights = [
+        {name: tensor.clone() for name, tensor in module.state_dict().items()} for module in (model, exact)
+    ]
     problems = []
     for number in (BASE, *RANKS):
-        for each, base in zip((model, exact), weights, strict=True):
-            each.load_state_dict(base)
+        for module, base in zip((model, exact), weights, strict=True):
+            module.load_state_dict(base)
             if number != BASE:
-                merge(each, adapters[number])
+                merge(module, adapters[number])
         for words, run in runs.items():
             problems += judge_adapter(number, (model, exact), asked, run, words, setting)
     eager, replayed = runs.values()
-    problems += [f"with and without CUDA graphs, {one}" for one in differences(eager, replayed)]
+    problems += [f"with and without CUDA graphs, {problem}" for problem in differences(eager, replayed)]
     problems += [f"{name}: all say the same" for name in ROUNDS if not _differ(asked[name], eager[name])]
     if problems:
         raise Failed("\n".join(problems), LOOK_AT)
@@ -79,16 +81,16 @@ def run_rounds(written: ModelWithWeights, shape: Shape, graphs: bool, setting: S
     limits = EngineLimits(64, max_step_tokens=block_tokens + 40)
     room = AdapterRoom(frozenset(), len(ROUNDS["mixed"]), max(RANKS.values()))
     sizes = {"max_tokens": limits.max_step_tokens, "max_sequences": limits.max_sequences}
-    found: Run = {}
+    run: Run = {}
     with cuda_session(written, graphs=graphs, room=room, **sizes) as session:
         session.allocate(limits.num_blocks)
         for name, loaded in ROUNDS.items():
             for number in RANKS.keys() - set(loaded):
                 session.drop_adapter(number)
-            made = engine(session, limits, adapters={number: adapters[number] for number in loaded})
-            found[name], _ = answers(made, requests(shape, block_tokens, loaded, setting.quick))
+            generator = engine(session, limits, adapters={number: adapters[number] for number in loaded})
+            run[name], _ = answers(generator, requests(shape, block_tokens, loaded, setting.quick))
         setting.say(f"graphs {graphs}: {dict(session.describe())}")
-    return found
+    return run
 
 
 def judge_adapter(

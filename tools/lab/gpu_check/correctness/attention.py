@@ -43,10 +43,10 @@ def check_attention(setting: Setting) -> None:
     wrong: list[str] = []
     for kind in KINDS:
         model, scales = graphs[kind.name]
-        found = _check_kind(kind, model, scales, setting)
-        setting.note(kind.name, found["figures"])
-        setting.say(f"{kind.name}: {found['words']}")
-        wrong += found["wrong"]
+        outcome = _check_kind(kind, model, scales, setting)
+        setting.note(kind.name, outcome["figures"])
+        setting.say(f"{kind.name}: {outcome['words']}")
+        wrong += outcome["wrong"]
     if wrong:
         raise Failed("\n".join(wrong), LOOK_AT)
 
@@ -87,18 +87,22 @@ def _check_kind(
 
 
 def compare(
-    kind: NodeKind, case: PackedCase, tensors: Tensors, scales: tuple[float, float], given: tuple[Floats, ...]
+    kind: NodeKind,
+    case: PackedCase,
+    tensors: Tensors,
+    scales: tuple[float, float],
+    outputs: tuple[Floats, ...],
 ) -> tuple[list[str], Distance]:
     """(problems of attended, key pool and value pool as text, error of attended)."""
     expected = reference(kind, case, tensors, scales)
     real = case.num_tokens - case.num_padding
-    error = distance(given[0][:real], expected[0][:real])
+    error = distance(outputs[0][:real], expected[0][:real])
     limit = max(LIMITS.get(kind.cache, 1e-5), LIMITS.get(kind.element, 1e-5))
     problems = []
     if not error.within(limit):
-        window = _other_window(kind, case, tensors, scales, given[0])
+        window = _other_window(kind, case, tensors, scales, outputs[0])
         problems.append(f"attended: {error}, at most {limit:g} allowed{window}")
-    for name, pool, wanted in (("keys", given[1], expected[1]), ("values", given[2], expected[2])):
+    for name, pool, wanted in (("keys", outputs[1], expected[1]), ("values", outputs[2], expected[2])):
         steps = _cache_difference(kind, pool, wanted)
         if steps:
             problems.append(f"{name} in the cache: {steps}")
@@ -124,11 +128,11 @@ def _other_window(
     if kind.window < 1:
         return ""
     real = case.num_tokens - case.num_padding
-    found = []
+    distances = []
     for window in (kind.window - 1, kind.window + 1):
         other = reference(replace(kind, window=window), case, tensors, scales)[0]
-        found.append(f"{window}: {distance(attended[:real], other[:real]).rms:.2g}")
-    return f"; with a window of {', '.join(found)}"
+        distances.append(f"{window}: {distance(attended[:real], other[:real]).rms:.2g}")
+    return f"; with a window of {', '.join(distances)}"
 
 
 def _open(model: bytes) -> Any:
@@ -150,12 +154,14 @@ def run_node(
     import torch
 
     def place(values: np.ndarray, element: str | None = None) -> Any:
-        made = torch.from_numpy(np.array(values, order="C")).to(where)
-        return made.to(getattr(torch, TORCH_TYPES[element])) if element else made
+        tensor = torch.from_numpy(np.array(values, order="C")).to(where)
+        return tensor.to(getattr(torch, TORCH_TYPES[element])) if element else tensor
 
     pools = [place(pool, kind.cache) for pool in (tensors.key_pool, tensors.value_pool)]
     fed = {name: place(values) for name, values in _inputs(case, tensors).items()}
-    inputs, outputs = ({one.name for one in many} for many in (session.get_inputs(), session.get_outputs()))
+    inputs, outputs = (
+        {value.name for value in many} for many in (session.get_inputs(), session.get_outputs())
+    )
     attended = torch.full((case.num_tokens, kind.num_heads * kind.head_size), torch.nan, device=where)
     binding = session.io_binding()
     for name in fed.keys() & inputs:

@@ -80,15 +80,15 @@ Edit = Callable[[Any, Any], None]
 def _edits(size: Size) -> Iterator[tuple[str, Edit]]:
     rng = np.random.default_rng(11)
     rows, ids = _pairs(size, 1, 37)
-    one, two, three = (rng.uniform(0.2, 2, len(rows)).astype(np.float32) for _ in range(3))
+    penalties, two, three = (rng.uniform(0.2, 2, len(rows)).astype(np.float32) for _ in range(3))
     counts = rng.integers(0, 4, len(rows)).astype(np.float32)
     masked = np.arange(0, size.rows, 2)
     bits = rng.integers(0, 2**32, (len(masked), -(-size.vocab // 32)), np.uint32)
     yield "ban", lambda ops, logits: ops.ban(logits, rows, ids)
     yield "allow_only", lambda ops, logits: ops.allow_only(logits, rows, ids)
-    yield "add_bias", lambda ops, logits: ops.add_bias(logits, rows, ids, one)
+    yield "add_bias", lambda ops, logits: ops.add_bias(logits, rows, ids, penalties)
     yield "apply_bitmask", lambda ops, logits: ops.apply_bitmask(logits, masked, bits)
-    yield "penalise_repetition", lambda ops, logits: ops.penalise_repetition(logits, rows, ids, one)
+    yield "penalise_repetition", lambda ops, logits: ops.penalise_repetition(logits, rows, ids, penalties)
     yield (
         "penalise_presence_and_frequency",
         lambda ops, logits: ops.penalise_presence_and_frequency(logits, rows, ids, counts, two, three),
@@ -161,13 +161,13 @@ def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
     choice = dict(choices(size))[name]
     with np.errstate(all="ignore"):
         expected = numpy_ops.choose(logits, choice)
-    given = np.asarray(_ops(device).choose(device.upload(logits), choice))
-    unlike = np.flatnonzero(given != expected)
-    wrong = [row for row in unlike.tolist() if not _is_near(logits, choice, row, int(given[row]))]
+    chosen = np.asarray(_ops(device).choose(device.upload(logits), choice))
+    unlike = np.flatnonzero(chosen != expected)
+    wrong = [row for row in unlike.tolist() if not _is_near(logits, choice, row, int(chosen[row]))]
     if wrong:
         row = wrong[0]
         raise AssertionError(
-            f"{len(wrong)} of {size.rows} rows: row {row} gives {given[row]} for {expected[row]} "
+            f"{len(wrong)} of {size.rows} rows: row {row} gives {chosen[row]} for {expected[row]} "
             f"(temperature {choice.temperature[row]}, min_p {choice.min_p[row]}, top_k {choice.top_k[row]}, "
             f"top_p {choice.top_p[row]})"
         )
@@ -178,17 +178,17 @@ def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
 def _is_near(logits: Floats, choice: RowSampling, row: int, token: int) -> bool:
     if choice.temperature[row] == 0:
         return False
-    one, at = np.array([row]), slice(row, row + 1)
+    rows, at = np.array([row]), slice(row, row + 1)
     chance = uniforms(choice.keys[at], choice.counters[at])
     for change in NEAR:
         moved = np.clip(chance + np.float32(change), 0, np.float32(1 - 2.0**-24)).astype(np.float32)
-        if draw(logits, one, choice.temperature[at], moved)[0] == token:
+        if draw(logits, rows, choice.temperature[at], moved)[0] == token:
             return True
         for more in NEAR:
             share = np.clip(choice.top_p[at] + np.float32(more), 0, 1).astype(np.float32)
             floor = (choice.min_p[at] * np.float32(1 + more)).astype(np.float32)
             filters = (choice.temperature[at], floor, choice.top_k[at], share, moved)
-            if draw_filtered(logits, one, *filters)[0] == token:
+            if draw_filtered(logits, rows, *filters)[0] == token:
                 return True
     return False
 
@@ -211,11 +211,11 @@ def _check_logprobs(k: int, device: Any, size: Size) -> None:
     tokens = rng.integers(0, size.vocab, len(rows))
     k = min(k, size.vocab)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
-    given = _ops(device).gather_logprobs(device.upload(logits), rows, tokens, k)
-    np.testing.assert_array_equal(given.ranks, expected.ranks, "ranks")
-    np.testing.assert_array_equal(given.top_ids, expected.top_ids, "ids of the likeliest")
-    _close(given.chosen, expected.chosen, rtol=2e-6, atol=2e-5)
-    _close(given.top, expected.top, rtol=2e-6, atol=2e-5)
+    reported = _ops(device).gather_logprobs(device.upload(logits), rows, tokens, k)
+    np.testing.assert_array_equal(reported.ranks, expected.ranks, "ranks")
+    np.testing.assert_array_equal(reported.top_ids, expected.top_ids, "ids of the likeliest")
+    _close(reported.chosen, expected.chosen, rtol=2e-6, atol=2e-5)
+    _close(reported.top, expected.top, rtol=2e-6, atol=2e-5)
 
 
 # Steps
@@ -281,10 +281,10 @@ def _check_step_inputs(decoding: bool, pad: int, device: Any, size: Size) -> Non
     sequences, columns = step.num_seqs + pad, step.block_table.shape[1] + 2
     scratch = int(step.block_table.max()) + 1
     inputs = StepInputBuffers(device, step.num_tokens + pad, sequences, columns)
-    given = inputs.bind(step, size.block_tokens, step.num_tokens + pad, sequences, columns, scratch)
-    expected = padded_inputs(step, size, sequences, columns, scratch, len(given.logits_indices))
+    bound = inputs.bind(step, size.block_tokens, step.num_tokens + pad, sequences, columns, scratch)
+    expected = padded_inputs(step, size, sequences, columns, scratch, len(bound.logits_indices))
     for name, wanted in expected.items():
-        array = device.download(getattr(given, name))
+        array = device.download(getattr(bound, name))
         if array.dtype != wanted.dtype or not np.array_equal(array, wanted):
             raise AssertionError(
                 f"{name}: {array.dtype}{array.shape} differs from {wanted.dtype}{wanted.shape}"
@@ -316,14 +316,14 @@ def _check_swaps(device: Any, size: Size) -> None:
     """Swap blocks out, overwrite them, and swap them in elsewhere: single blocks and runs of neighbours."""
     from ops.cuda.cache_blocks import swap_in, swap_out
 
-    given, expected = _pools(device, size, 24)
+    pools, expected = _pools(device, size, 24)
     pinned_pools = [device.pinned((16, *pool.shape[1:]), pool.dtype) for pool in expected]
     out = np.array([[3, 0], [4, 1], [5, 2], [20, 9], [11, 15]], np.int32)
     back = np.array([[0, 7], [1, 8], [2, 9], [15, 0], [9, 23]], np.int32)
-    swap_out(device, given, pinned_pools, out)
-    swap_in(device, given, pinned_pools, back)
+    swap_out(device, pools, pinned_pools, out)
+    swap_in(device, pools, pinned_pools, back)
     device.synchronize()
-    for array, pool, host_pool in zip(given, expected, pinned_pools, strict=True):
+    for array, pool, host_pool in zip(pools, expected, pinned_pools, strict=True):
         np.testing.assert_array_equal(host_pool[out[:, 1]], pool[out[:, 0]])
         pool[back[:, 1]] = host_pool[back[:, 0]]
         np.testing.assert_array_equal(device.download(array), pool)
@@ -417,8 +417,8 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
             yield Bench(f"{name} {rows}", lambda edit=edit, logits=logits: edit(ops, logits), 0)
         yield _step_inputs_bench(device, size)
     yield from _block_benches(device)
-    for one in pooling_benches(device, quick):
-        yield Bench(*one)
+    for bench in pooling_benches(device, quick):
+        yield Bench(*bench)
 
 
 def _step_inputs_bench(device: Any, size: Size) -> Bench:

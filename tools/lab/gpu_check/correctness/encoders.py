@@ -53,24 +53,24 @@ def check_encoders(setting: Setting) -> None:
 
 def check_encoder(name: str, reference: str, setting: Setting, open_here: Open | None = None) -> list[str]:
     """The problems, one line each; `name` must give what `reference` gives on the CPU."""
-    limit, made = LIMITS[ENCODERS[name].dtype], ENCODERS[name].made
-    wrong, found = [], {}
+    limit, outputs = LIMITS[ENCODERS[name].dtype], ENCODERS[name].made
+    wrong, errors = [], {}
     with (
-        _session(name, open_here or open_on_gpu, setting) as given,
+        _session(name, open_here or open_on_gpu, setting) as session,
         _session(reference, open_on_cpu, setting) as expected,
     ):
         for kind, lengths in BATCHES.items():
-            batch = random_batch(lengths, given.vocab_size)
-            rows = rows_of(given, batch, made)
-            far = distance(rows, rows_of(expected, batch, made))
-            apart = float(np.abs(rows - _alone(given, batch, made)).max())
-            found[kind] = {"rms": far.rms, "worst": far.worst, "alone": apart}
+            batch = random_batch(lengths, session.vocab_size)
+            rows = rows_of(session, batch, outputs)
+            far = distance(rows, rows_of(expected, batch, outputs))
+            apart = float(np.abs(rows - _alone(session, batch, outputs)).max())
+            errors[kind] = {"rms": far.rms, "worst": far.worst, "alone": apart}
             if not far.within(limit):
                 wrong.append(f"{name}, {kind}: {far}")
             if apart > limit:
                 wrong.append(f"{name}, {kind}: a text in a batch differs by {apart:.2g} from itself alone")
-    setting.note(name, found)
-    setting.say(f"{name}: error {max(one['rms'] for one in found.values()):.2g} of its size")
+    setting.note(name, errors)
+    setting.say(f"{name}: error {max(error['rms'] for error in errors.values()):.2g} of its size")
     return wrong
 
 
@@ -88,7 +88,7 @@ def random_batch(lengths: list[int], vocab_size: int, seed: int = 0) -> TokenBat
     return TokenBatch(ids, count, np.zeros_like(ids), np.arange(len(lengths)) % 3 != 2)
 
 
-def _alone(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
+def _alone(session: Any, batch: TokenBatch, outputs: Made) -> NDArray[np.float32]:
     """The same pooled outputs, each from a batch of one text without padding."""
     texts = [
         TokenBatch(
@@ -99,7 +99,7 @@ def _alone(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
         )
         for at, length in enumerate(batch.lengths.tolist())
     ]
-    return np.concatenate([rows_of(session, text, made) for text in texts])
+    return np.concatenate([rows_of(session, text, outputs) for text in texts])
 
 
 @contextmanager

@@ -83,18 +83,16 @@ def scenarios(shape: Shape, block_tokens: int, quick: bool = False) -> list[Scen
     far = [Request(random_prompts(shape, [s.long], seed=4)[0], 8, logprobs=TOP)]
     swapping = EngineLimits(s.few, max_step_tokens=s.step, num_host_blocks=s.blocks)
     return [
-        Scenario("mixed", mixed, wide, lambda given, counts: counts.preemptions == 0),
+        Scenario("mixed", mixed, wide, lambda run, counts: counts.preemptions == 0),
         Scenario(
             "prefixes",
             again,
             EngineLimits(s.blocks, max_step_tokens=s.step, reuse_prefixes=True),
-            lambda given, counts: all(answer.num_cached >= block_tokens for answer in given[1:]),
+            lambda run, counts: all(answer.num_cached >= block_tokens for answer in run[1:]),
         ),
-        Scenario("recompute", crowd, few, lambda given, counts: counts.preemptions > 0),
-        Scenario("swap", crowd, swapping, lambda given, counts: counts.swapped_in_blocks > 0),
-        Scenario(
-            "long", far, EngineLimits(s.blocks, max_step_tokens=s.long // 2), lambda given, counts: True
-        ),
+        Scenario("recompute", crowd, few, lambda run, counts: counts.preemptions > 0),
+        Scenario("swap", crowd, swapping, lambda run, counts: counts.swapped_in_blocks > 0),
+        Scenario("long", far, EngineLimits(s.blocks, max_step_tokens=s.long // 2), lambda run, counts: True),
     ]
 
 
@@ -102,22 +100,22 @@ Run = dict[str, list[Answer]]
 
 
 def run_scenarios(
-    session: DecoderSession, found: list[Scenario], problems: list[str], note: Callable[[str, Any], None]
+    session: DecoderSession, chosen: list[Scenario], problems: list[str], note: Callable[[str, Any], None]
 ) -> Run:
     """The outputs of every scenario; what was not covered, or failed, is added to `problems`."""
-    given: Run = {}
-    for scenario in found:
+    run: Run = {}
+    for scenario in chosen:
         if scenario.room.num_host_blocks and not session.can_swap:
             continue
         try:
-            given[scenario.name], counts = answers(engine(session, scenario.room), scenario.requests)
+            run[scenario.name], counts = answers(engine(session, scenario.room), scenario.requests)
         except Exception as error:
             problems.append(f"{scenario.name}: {type(error).__name__}: {error}\n  {LOOK_AT[scenario.name]}")
             continue
         note(f"{scenario.name} counts", asdict(counts))
-        if not scenario.happened(given[scenario.name], counts):
+        if not scenario.happened(run[scenario.name], counts):
             problems.append(f"{scenario.name}: did not do what it is here for: {counts}")
-    return given
+    return run
 
 
 @dataclass(frozen=True)
@@ -151,24 +149,26 @@ class Judged:
         )
 
 
-def judge(model: Any, exact: Any, requests: list[Request], given: list[Answer]) -> Judged:
+def judge(model: Any, exact: Any, requests: list[Request], replies: list[Answer]) -> Judged:
     """model: transformers in the session's precision; exact: the same weights in 32 bits."""
     off: list[np.ndarray] = []
     own: list[np.ndarray] = []
     agreeing, gap = 0, 0.0
-    for request, answer in zip(requests, given, strict=True):
-        ids = np.array([[one.top_ids[0] for one in answer.logprobs], answer.tokens])
-        reported = np.array([[one.top_logprobs[0], one.logprob] for one in answer.logprobs]).T
-        right, ordinary = (_logprobs(one, request.prompt, answer.tokens) for one in (exact, model))
+    for request, answer in zip(requests, replies, strict=True):
+        ids = np.array([[token.top_ids[0] for token in answer.logprobs], answer.tokens])
+        reported = np.array([[token.top_logprobs[0], token.logprob] for token in answer.logprobs]).T
+        right, ordinary = (
+            _logprobs(reference, request.prompt, answer.tokens) for reference in (exact, model)
+        )
         rows = np.arange(len(answer.tokens))
         off.append(reported - right[rows, ids])
         own.append(ordinary[rows, ids] - right[rows, ids])
         missed = right.max(axis=1) - right[rows, answer.tokens]
         agreeing += int((missed == 0).sum())
         gap = max(gap, float(missed.max()))
-    errors, yardstick = (np.concatenate([one.ravel() for one in many]) for many in (off, own))
+    errors, yardstick = (np.concatenate([array.ravel() for array in many]) for many in (off, own))
     return Judged(
-        positions=sum(len(answer.tokens) for answer in given),
+        positions=sum(len(answer.tokens) for answer in replies),
         agreeing=agreeing,
         error=_rms(errors),
         yardstick=_rms(yardstick),
@@ -193,18 +193,18 @@ def _logprobs(model: Any, prompt: list[int], tokens: list[int]) -> np.ndarray:
     return found
 
 
-def differences(one: Run, other: Run) -> list[str]:
+def differences(run: Run, other: Run) -> list[str]:
     """The scenarios in which two runs are not bit-identical."""
-    found = []
-    for name in one.keys() & other.keys():
-        pairs = list(zip(one[name], other[name], strict=True))
+    problems = []
+    for name in run.keys() & other.keys():
+        pairs = list(zip(run[name], other[name], strict=True))
         tokens = sum(first.tokens != second.tokens for first, second in pairs)
         numbers = sum(first.logprobs != second.logprobs for first, second in pairs)
         if tokens or numbers:
-            found.append(
+            problems.append(
                 f"{name}: {tokens} of {len(pairs)} requests differ in tokens, {numbers} in log-probabilities"
             )
-    return sorted(found)
+    return sorted(problems)
 
 
 def check_end_to_end(setting: Setting) -> None:
@@ -221,8 +221,8 @@ def check_end_to_end(setting: Setting) -> None:
         }
     exact = random_model(shape, "cuda", "float32")
     exact.load_state_dict(model.state_dict())
-    for words, (run, found) in runs.items():
-        for scenario in found:
+    for words, (run, chosen) in runs.items():
+        for scenario in chosen:
             if scenario.name in run:
                 judged = judge(model, exact, scenario.requests, run[scenario.name])
                 setting.note(f"{scenario.name}, {words}", {**asdict(judged), "good": judged.good})
@@ -230,7 +230,7 @@ def check_end_to_end(setting: Setting) -> None:
                 if not judged.good:
                     problems.append(f"{scenario.name}, {words}: {judged}\n  {LOOK_AT[scenario.name]}")
     eager, replayed = (run for run, _ in runs.values())
-    problems += [f"with and without CUDA graphs, {one}" for one in differences(eager, replayed)]
+    problems += [f"with and without CUDA graphs, {problem}" for problem in differences(eager, replayed)]
     if problems:
         raise Failed("\n".join(problems))
 
@@ -238,13 +238,13 @@ def check_end_to_end(setting: Setting) -> None:
 def _run_on_gpu(
     written: ModelWithWeights, graphs: bool, words: str, setting: Setting, problems: list[str]
 ) -> tuple[Run, list[Scenario]]:
-    found = scenarios(SHAPES["small"], written.packed.block_tokens, setting.quick)
-    rooms = [scenario.room for scenario in found]
+    chosen = scenarios(SHAPES["small"], written.packed.block_tokens, setting.quick)
+    rooms = [scenario.room for scenario in chosen]
     largest = max(room.max_step_tokens for room in rooms), max(room.max_sequences for room in rooms)
     with cuda_session(written, graphs=graphs, max_tokens=largest[0], max_sequences=largest[1]) as session:
         session.allocate(max(room.num_blocks for room in rooms), max(room.num_host_blocks for room in rooms))
         mine: list[str] = []
-        run = run_scenarios(session, found, mine, lambda name, what: setting.note(f"{words}: {name}", what))
+        run = run_scenarios(session, chosen, mine, lambda name, what: setting.note(f"{words}: {name}", what))
         problems += [f"{words}: {problem}" for problem in mine]
         setting.say(f"{words}: {', '.join(f'{key} {value}' for key, value in session.describe().items())}")
-    return run, found
+    return run, chosen

@@ -35,7 +35,7 @@ def check_sanitizer(setting: Setting) -> None:
     wrong, broken = [], []
     for tool in TOOLS:
         status, output = _run(program, tool)
-        summary = " ".join(" ".join(found) for found in SUMMARY.findall(output))
+        summary = " ".join(" ".join(groups) for groups in SUMMARY.findall(output))
         setting.note(tool, {"status": status, "summary": summary})
         setting.say(f"{tool}: {summary or output[-200:]}")
         if status == FOUND_EXIT:

@@ -71,7 +71,7 @@ def engine(
 ) -> GenerationEngine:
     """An engine over the session's cache that holds these adapters, by their load numbers."""
     settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
-    made = GenerationEngine(
+    built = GenerationEngine(
         StepBody(compute or body(session), adapters=session),
         settings,
         session.shape,
@@ -79,30 +79,30 @@ def engine(
         frozenset(),
     )
     for number, weights in adapters.items():
-        made.put_adapter(number, weights)
-    return made
+        built.put_adapter(number, weights)
+    return built
 
 
-def answers(made: GenerationEngine, requests: list[Request]) -> tuple[list[Answer], Counts]:
+def answers(generator: GenerationEngine, requests: list[Request]) -> tuple[list[Answer], Counts]:
     """Run all requests to their ends.  Raises RuntimeError when a step failed."""
-    given = [Answer() for _ in requests]
+    replies = [Answer() for _ in requests]
     number = 0
-    while made.has_work or any(request.at >= number for request in requests):
+    while generator.has_work or any(request.at >= number for request in requests):
         for key, request in enumerate(requests):
             if request.at == number:
-                made.submit(
+                generator.submit(
                     key, GenerationRequest([request.prompt], params(request), adapter=request.adapter)
                 )
-        outputs = made.step()
+        outputs = generator.step()
         _checked(outputs)
         for output in outputs:
-            answer = given[int(str(output.key))]
+            answer = replies[int(str(output.key))]
             answer.tokens += output.piece.token_ids
             if output.piece.logprobs is not None:
                 answer.logprobs += output.piece.logprobs.tokens
             answer.num_cached = max(answer.num_cached, output.piece.num_cached)
         number += 1
-    return given, made.counts()
+    return replies, generator.counts()
 
 
 def params(request: Request) -> SamplingParams:
@@ -160,20 +160,20 @@ def decode(
         spent[:] = middle - begin, time.perf_counter() - middle
         return sampled
 
-    made = engine(session, room, compute, adapters)
-    _submit_all(made, prompts, num_tokens, list(adapters))
-    begin, found, full = time.perf_counter(), Decoding(), 0
-    while made.has_work:
+    generator = engine(session, room, compute, adapters)
+    _submit_all(generator, prompts, num_tokens, list(adapters))
+    begin, decoding, full = time.perf_counter(), Decoding(), 0
+    while generator.has_work:
         start = time.perf_counter()
-        came = _checked(made.step())
+        came = _checked(generator.step())
         now = time.perf_counter()
         if not full:
-            found.prompt_s = now - begin
+            decoding.prompt_s = now - begin
         elif full > 2 and came == len(prompts):
-            found.add(now - start, *spent)
+            decoding.add(now - start, *spent)
         full += came == len(prompts) or full > 0
-    found.whole_s = time.perf_counter() - begin
-    return found
+    decoding.whole_s = time.perf_counter() - begin
+    return decoding
 
 
 def start_decoding(

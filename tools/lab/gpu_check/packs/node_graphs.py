@@ -25,11 +25,11 @@ def node_decoder(kind: NodeKind) -> DecoderModel:
     feed bfloat16 too.  input_ids and position_ids are required by the format and unused.
     """
     element = TYPES[kind.element]
-    made: list[ir.Node] = []
+    nodes: list[ir.Node] = []
 
     def op(op_type: str, inputs: list[ir.Value], domain: str = "", **attributes: object) -> ir.Value:
-        made.append(ir.node(op_type, inputs, attributes, domain=domain))
-        return made[-1].outputs[0]
+        nodes.append(ir.node(op_type, inputs, attributes, domain=domain))
+        return nodes[-1].outputs[0]
 
     ids, positions, indices = (
         ir.val(name, ir.DataType.INT64, ir.Shape(shape))
@@ -62,7 +62,7 @@ def node_decoder(kind: NodeKind) -> DecoderModel:
     graph = ir.Graph(
         [ids, positions, indices, *fed],
         [logits],
-        nodes=made,
+        nodes=nodes,
         initializers=[shape],
         opset_imports={"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION},
         name=kind.name,

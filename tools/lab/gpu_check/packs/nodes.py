@@ -158,7 +158,7 @@ def random_tensors(kind: NodeKind, case: PackedCase, scales: tuple[float, float]
 
     pool = (case.num_blocks, kind.block_tokens, kind.num_kv_heads, kind.head_size)
     key, value = (normal(case.num_tokens, kind.num_kv_heads, kind.head_size) for _ in range(2))
-    made = Tensors(
+    tensors = Tensors(
         normal(case.num_tokens, kind.num_heads, kind.head_size),
         key,
         value,
@@ -166,9 +166,9 @@ def random_tensors(kind: NodeKind, case: PackedCase, scales: tuple[float, float]
         encode(normal(*pool), kind.cache, scales[1]),
     )
     early = (case.slots >= 0) & ~case.stored
-    _store(made.key_pool, encode(key, kind.cache, scales[0]), case.slots, early)
-    _store(made.value_pool, encode(value, kind.cache, scales[1]), case.slots, early)
-    return made
+    _store(tensors.key_pool, encode(key, kind.cache, scales[0]), case.slots, early)
+    _store(tensors.value_pool, encode(value, kind.cache, scales[1]), case.slots, early)
+    return tensors
 
 
 def reference(

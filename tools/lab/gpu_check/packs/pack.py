@@ -80,7 +80,7 @@ def pack_model(shape: Shape, adapters: bool = False) -> PackedModel:
         element_type=ELEMENT,
         cache=ELEMENT,
         block_tokens=block_tokens,
-        adapted=[each._asdict() for each in adapted],
+        adapted=[linear._asdict() for linear in adapted],
     )
 
 

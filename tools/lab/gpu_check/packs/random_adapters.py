@@ -22,11 +22,11 @@ def random_adapter(linears: Mapping[str, LinearShape], rank: int, seed: int) -> 
         drawn = SPREAD * rng.standard_normal(shape, np.float32)
         return drawn.astype(np.float16).astype(np.float32)
 
-    made = {
+    factors = {
         name: LoraFactors(numbers(rank, shape.size_in), numbers(shape.size_out, rank))
         for name, shape in linears.items()
     }
-    return AdapterWeights(rank, made)
+    return AdapterWeights(rank, factors)
 
 
 def merge(model: Any, adapter: AdapterWeights) -> None:

@@ -112,5 +112,5 @@ def lowered(written: ModelWithWeights) -> LoweredDecoder:
         block_tokens=packed.block_tokens,
         kv_cache=packed.cache,
         gathers=packed.cache in QUANTIZED_RANGE,
-        adapted=tuple(LoraLinear(**each) for each in packed.adapted),
+        adapted=tuple(LoraLinear(**fields) for fields in packed.adapted),
     )

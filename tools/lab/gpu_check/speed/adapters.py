@@ -27,7 +27,7 @@ def check_adapter_speed(setting: Setting) -> None:
     shape = SHAPES[NAME]
     model = random_model(shape, "cuda", "float16")
     batches = BATCHES[:2] if setting.quick else BATCHES
-    found: dict[int, dict[str, float]] = {batch: {} for batch in batches}
+    times_of: dict[int, dict[str, float]] = {batch: {} for batch in batches}
     for name, room in ((NAME, None), (NAME + WITH_ADAPTERS, ROOM)):
         with weights_of(name, model, setting) as written:
             torch.cuda.empty_cache()
@@ -35,8 +35,8 @@ def check_adapter_speed(setting: Setting) -> None:
             with cuda_session(written, graphs=True, room=room, **sizes) as session:
                 session.allocate(max(batches) * _blocks(session))
                 for batch in batches:
-                    found[batch] |= _times(session, shape, batch, room is not None)
-    for batch, times in found.items():
+                    times_of[batch] |= _times(session, shape, batch, room is not None)
+    for batch, times in times_of.items():
         setting.note(f"decode {batch}", times)
         setting.say(f"{batch} sequences: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in times.items()))
 
@@ -52,7 +52,9 @@ def _times(session: Any, shape: Shape, batch: int, has_room: bool) -> dict[str, 
     for number in MIXED if has_room else (0,):
         if number > batch:
             continue
-        adapters = {each: random_adapter(session.linears, RANK, each) for each in range(1, number + 1)}
+        adapters = {
+            adapter: random_adapter(session.linears, RANK, adapter) for adapter in range(1, number + 1)
+        }
         for seed in (1, 2):
             prompts = random_prompts(shape, [CONTEXT] * batch, seed)
             decoded = decode(session, limits, prompts, NEW_TOKENS, adapters=adapters)

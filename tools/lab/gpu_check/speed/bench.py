@@ -136,9 +136,9 @@ def measure(session: Any, shape: Shape, batch: int, gb_s: float, graphs: bool, s
     few = -(-batch * CONTEXT // (LONG_STEP - batch)) + COUNTED_STEPS  # the first decode while the last wait
     decode(session, room, random_prompts(shape, [CONTEXT] * batch, seed=1), few)
     prompts = random_prompts(shape, [CONTEXT] * batch, seed=2)
-    found = decode(session, room, prompts, NEW_TOKENS)
+    decoding = decode(session, room, prompts, NEW_TOKENS)
     waiting = decode(session, room, prompts, few, wait=_wait)
-    measured = figures(shape, found, waiting, batch, gb_s, graphs)
+    measured = figures(shape, decoding, waiting, batch, gb_s, graphs)
     name = f"decode {batch}" if graphs else f"decode {batch} without graphs"
     setting.note(name, {**measured._asdict(), "of_floor": measured.of_floor})
     setting.say(words(measured))
@@ -156,9 +156,9 @@ def _wait() -> None:
 
 
 def figures(
-    shape: Shape, found: Decoding, waiting: Decoding, batch: int, gb_s: float, graphs: bool
+    shape: Shape, decoding: Decoding, waiting: Decoding, batch: int, gb_s: float, graphs: bool
 ) -> Measured:
-    step_s = statistics.median(found.step_s)
+    step_s = statistics.median(decoding.step_s)
     context = CONTEXT + NEW_TOKENS / 2
     read = shape.matrix_elements + shape.kv_elements(int(batch * context))
     return Measured(
@@ -167,12 +167,12 @@ def figures(
         tokens_s=batch / step_s,
         step_ms=step_s * 1e3,
         floor_ms=read * HALF / gb_s / 1e6,
-        host_ms=statistics.median(found.host_s) * 1e3,
-        run_ms=statistics.median(found.run_s) * 1e3,
-        sample_ms=statistics.median(found.sample_s) * 1e3,
+        host_ms=statistics.median(decoding.host_s) * 1e3,
+        run_ms=statistics.median(decoding.run_s) * 1e3,
+        sample_ms=statistics.median(decoding.sample_s) * 1e3,
         model_ms=statistics.median(waiting.run_s) * 1e3,
-        prompt_tokens_s=batch * CONTEXT / found.prompt_s,
-        whole_tokens_s=batch * NEW_TOKENS / found.whole_s,
+        prompt_tokens_s=batch * CONTEXT / decoding.prompt_s,
+        whole_tokens_s=batch * NEW_TOKENS / decoding.whole_s,
     )
 
 
@@ -189,15 +189,15 @@ def profile(session: Any, shape: Shape, name: str, setting: Setting) -> None:
     """Measure the time of a decode step by kernel, and the idle time of the device."""
     for batch in PROFILED:
         prompts = random_prompts(shape, [CONTEXT] * batch, seed=3)
-        made = start_decoding(session, _room(session, batch), prompts, NEW_TOKENS)
-        trace = device_trace(functools.partial(_steps, made))
+        engine = start_decoding(session, _room(session, batch), prompts, NEW_TOKENS)
+        trace = device_trace(functools.partial(_steps, engine))
         share, launches = trace.idle_share, trace.launches / PROFILED_STEPS
         kernels = {
             kernel: {"launches": count / PROFILED_STEPS, "us": time_us / PROFILED_STEPS}
             for kernel, (count, time_us) in list(trace.kernels.items())[:TOP_KERNELS]
         }
-        found = {"idle share": share, "launches": launches, "kernels": kernels}
-        setting.note(name.format(batch), found)
+        profiled = {"idle share": share, "launches": launches, "kernels": kernels}
+        setting.note(name.format(batch), profiled)
         setting.say(f"{name.format(batch)}: device idle {share:.1%} of a step, {launches:.0f} kernels a step")
         for kernel, facts in kernels.items():
             setting.say(f"  {facts['us']:8.1f} µs  {facts['launches']:5.0f} x  {kernel}")

@@ -54,12 +54,12 @@ def check_encoder_speed(setting: Setting) -> None:
         with encoder_file(name, setting) as path:
             session = open_on_gpu(path)
             session.warm()
-            found = measure(session, FEW_TEXTS if setting.quick else NUM_TEXTS)
+            speed = measure(session, FEW_TEXTS if setting.quick else NUM_TEXTS)
             session.close()
-        setting.note(name, found)
+        setting.note(name, speed)
         setting.say(
-            f"{name}: {found['device_texts_s']:.0f} texts/s ({found['device_tokens_s']:.0f} tokens/s), "
-            f"pooled on the host {found['host_texts_s']:.0f}, copied alone {found['copied_texts_s']:.0f}"
+            f"{name}: {speed['device_texts_s']:.0f} texts/s ({speed['device_tokens_s']:.0f} tokens/s), "
+            f"pooled on the host {speed['host_texts_s']:.0f}, copied alone {speed['copied_texts_s']:.0f}"
         )
 
 
@@ -72,11 +72,11 @@ def measure(session: Any, num_texts: int, rounds: int = ROUNDS) -> Figures:
     for _ in range(rounds + 1):  # the first is not counted
         for name, way in WAYS.items():
             seconds[name].append(_seconds(way, session, batches))
-    found: Figures = {"texts": num_texts, "tokens": tokens, "padding": 1 - tokens / padded}
-    for name, each in seconds.items():
-        median = float(np.median(each[1:]))
-        found |= {f"{name}_texts_s": num_texts / median, f"{name}_tokens_s": tokens / median}
-    return found
+    speed: Figures = {"texts": num_texts, "tokens": tokens, "padding": 1 - tokens / padded}
+    for name, times in seconds.items():
+        median = float(np.median(times[1:]))
+        speed |= {f"{name}_texts_s": num_texts / median, f"{name}_tokens_s": tokens / median}
+    return speed
 
 
 def natural_batches(num_texts: int, vocab_size: int, max_tokens: int) -> list[TokenBatch]:

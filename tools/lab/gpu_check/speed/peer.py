@@ -51,7 +51,9 @@ def _check(name: str, setting: Setting) -> None:
             continue
         setting.note("attention", attention)
         setting.note("failures", failures)
-        for batch in sorted(BATCHES[::2] if setting.quick else BATCHES, key=lambda one: one != 32):
+        for batch in sorted(
+            BATCHES[::2] if setting.quick else BATCHES, key=lambda batch_size: batch_size != 32
+        ):
             _measure(model, shape, batch, attention, setting)
         return
     setting.note("failures", failures)
@@ -64,15 +66,15 @@ def _measure(model: Any, shape: Any, batch: int, attention: str, setting: Settin
     with _retained_manager(model, prompts) as options:
         whole, first = (_timed(model, prompts, tokens, options) for tokens in (NEW_TOKENS, 1))
     decode_s = (whole - first) / (NEW_TOKENS - 1)
-    found = {
+    speed = {
         "whole_tokens_s": batch * NEW_TOKENS / whole,
         "tokens_s": batch / decode_s if decode_s > 0 else None,
         "prompt_tokens_s": batch * CONTEXT / first,
     }
-    setting.note(f"decode {batch}", found)
+    setting.note(f"decode {batch}", speed)
     setting.say(
-        f"{batch} sequences ({attention}): {found['whole_tokens_s']:.0f} tokens/s with prompts, decoding "
-        + (f"{found['tokens_s']:.0f} tokens/s" if found["tokens_s"] else "not to be distinguished")
+        f"{batch} sequences ({attention}): {speed['whole_tokens_s']:.0f} tokens/s with prompts, decoding "
+        + (f"{speed['tokens_s']:.0f} tokens/s" if speed["tokens_s"] else "not to be distinguished")
     )
 
 
@@ -103,12 +105,12 @@ def _generate(model: Any, prompts: list[list[int]], num_tokens: int, **others: A
     config = GenerationConfig(
         max_new_tokens=num_tokens, do_sample=False, use_cache=True, eos_token_id=-1, pad_token_id=0
     )
-    given = model.generate_batch(
+    outputs = model.generate_batch(
         inputs=prompts, generation_config=config, progress_bar=False, **_settings(model, config), **others
     )
-    counts = [len(output.generated_tokens) for output in given.values()]
+    counts = [len(output.generated_tokens) for output in outputs.values()]
     if len(counts) != len(prompts) or min(counts) < num_tokens:
-        errors = {str(output.error) for output in given.values() if getattr(output, "error", None)}
+        errors = {str(output.error) for output in outputs.values() if getattr(output, "error", None)}
         raise RuntimeError(
             f"{len(counts)} of {len(prompts)} answers of {counts[:3]} tokens; {errors or 'silent'}"
         )

@@ -17,7 +17,7 @@ PROMPT = ("<|startoftranscript|>", "<|notimestamps|>")
 
 def opened(folder: Path, weights: str) -> Transcribe:
     model = WhisperModel(str(folder), device="cpu", compute_type=TYPES[weights])
-    prompt = [model.hf_tokenizer.token_to_id(each) for each in PROMPT]
+    prompt = [model.hf_tokenizer.token_to_id(token) for token in PROMPT]
 
     def features(clip: str) -> np.ndarray:
         sound = np.frombuffer(read_samples(clip), np.int16).astype(np.float32) / 32768
@@ -25,9 +25,9 @@ def opened(folder: Path, weights: str) -> Transcribe:
 
     def transcribe(clips: list[str]) -> list[str]:
         values = np.ascontiguousarray(np.stack([features(clip) for clip in clips]))
-        found = model.model.generate(
+        results = model.model.generate(
             ctranslate2.StorageView.from_array(values), [prompt] * len(clips), beam_size=1
         )
-        return [model.hf_tokenizer.decode(each.sequences_ids[0]).strip() for each in found]
+        return [model.hf_tokenizer.decode(result.sequences_ids[0]).strip() for result in results]
 
     return transcribe

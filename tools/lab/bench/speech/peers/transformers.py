@@ -25,6 +25,9 @@ def opened(folder: Path, weights: str) -> Transcribe:
         features = extractor(sounds, sampling_rate=RATE, return_tensors="pt").input_features
         with torch.inference_mode():
             rows = model.generate(features, do_sample=False, num_beams=1, max_new_tokens=MAX_TOKENS).tolist()
-        return [tokenizer.decode([each for each in row if each < first_special]).strip() for row in rows]
+        return [
+            tokenizer.decode([token_id for token_id in row if token_id < first_special]).strip()
+            for row in rows
+        ]
 
     return transcribe
