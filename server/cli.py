@@ -175,6 +175,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     """
     if source and not run:
         raise click.UsageError("--source goes with --run")
+    from pipelines.host.backends.cpu_kernels import describe
     from pipelines.loading.inspection import inspect
 
     folder = folder or _default_models()
@@ -191,6 +192,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
         )
     for finding in findings:
         click.echo(_report(finding))
+    click.echo(describe(), err=True)
     bad = sum(finding.graph is None for finding in findings)
     click.echo(f"{len(findings)} checked, {bad} with problems")
     sys.stdout.flush()

@@ -20,6 +20,7 @@ from pathlib import Path
 from pipelines.host.adapters.adapter_discovery import AdapterFinder
 from pipelines.host.announce import announce
 from pipelines.host.backends.host_memory import default_cache_bytes, limit_default_caches
+from pipelines.host.background_build import start_build
 from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         limit_default_caches(default_cache_bytes() // int(number))
     _handle_signals(host)
     die_with_parent(options.parent)  # without workers no request is left to finish
+    start_build(options.device)
     try:
         host.run()
     except DeviceLost as error:

@@ -46,7 +46,7 @@ NEEDED = {"avx2", "fma", "f16c"}
 """Instructions without which a processor runs none of the kernels, as Linux names them."""
 CPU_FLAGS = Path("/proc/cpuinfo")
 OTHERS_MAY_WRITE = 0o022
-GAIN = "models with weights of 4 to 8 bits would decode faster (docs/kernels.md)"
+GAIN = "models with weights of 4 to 8 bits decode faster (docs/kernels.md)"
 
 _logged: set[str] = set()
 
@@ -60,11 +60,7 @@ def kernel_library(engine: Engine) -> Path | None:
     if setting() == OFF or not runs_here():
         return None
     try:
-        for library in _candidates(engine):
-            problem = _problem(library, engine)
-            if problem is None:
-                return library
-            _log_once(f"{library} is not used: {problem}")
+        return next((each for each in _candidates(engine) if is_usable(each, engine)), None)
     except OSError as error:
         _log_once(f"CPU kernels are not used: {error}")
     return None
@@ -83,8 +79,24 @@ def describe() -> str:
     if setting() != AUTO:
         return f"CPU kernels: none that can be used in {setting()}, which {SETTING} names"
     if (compiler := find_compiler()) is not None:
-        return f"CPU kernels: none yet; `braid serve` compiles them with {compiler}, and then {GAIN}"
-    return f"CPU kernels: none; with a C++ compiler (g++, clang++) or the wheel braid-kernels {GAIN}"
+        return f"CPU kernels: none yet; once `braid serve` has compiled them with {compiler}, {GAIN}"
+    return f"CPU kernels: none; with a C++ compiler (g++, clang++) or the wheel braid-kernels, {GAIN}"
+
+
+def is_usable(library: Path, engine: Engine) -> bool:
+    """Whether a library is whole, our own, and made for this engine here; if not, it is logged once."""
+    problem = _problem(library, engine)
+    if problem is not None:
+        _log_once(f"{library} is not used: {problem}")
+    return problem is None
+
+
+def wheel_library(engine: Engine) -> Path | None:
+    """Where the wheel, if it is installed, has the library of an engine."""
+    wheel = find_spec(WHEEL)
+    return (
+        None if wheel is None or wheel.origin is None else Path(wheel.origin).with_name(library_name(engine))
+    )
 
 
 def setting() -> str:
@@ -119,9 +131,8 @@ def _candidates(engine: Engine) -> Iterator[Path]:
     if setting() != AUTO:
         yield Path(setting()).expanduser() / name
         return
-    wheel = find_spec(WHEEL)
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).with_name(name)
+    if (wheel := wheel_library(engine)) is not None:
+        yield wheel
     if folder().is_dir():
         entries = [each for each in folder().iterdir() if each.name.startswith(_entry_start(engine))]
         yield from (each / name for each in sorted(entries, key=_age, reverse=True) if each.is_dir())

@@ -156,7 +156,7 @@ def test_without_any_the_line_says_what_would_help(monkeypatch, tmp_path):
     assert "with a C++ compiler (g++, clang++) or the wheel braid-kernels" in describe()
     (tmp_path / "g++").write_text("#!/bin/sh\n")
     (tmp_path / "g++").chmod(0o755)
-    assert f"`braid serve` compiles them with {tmp_path}/g++" in describe()
+    assert f"once `braid serve` has compiled them with {tmp_path}/g++" in describe()
 
 
 def test_the_libraries_of_this_checkout_are_used(kernel_folder, monkeypatch):

@@ -1,0 +1,144 @@
+"""Compiles the CPU kernels into the cache, in a process of its own: `python -m pipelines.host.kernel_build`.
+
+The process has the lowest priority and ends with its parent.  Of several at once one works, and each library
+appears whole or not at all.  What a compiler refused is noted beside, and tried again a day later or when a
+source, the compiler or the engine has changed.  What was done is written to stdout, a line for each library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from ops.cpu.build import (
+    Builder,
+    CompileError,
+    Engine,
+    compiler_version,
+    find_compiler,
+    library_name,
+    operators,
+    release,
+)
+from pipelines.base.cache_folder import appearing, is_left, is_unfinished, unfinished
+from pipelines.host.backends.cpu_kernels import entry_name, folder, is_usable, wheel_library
+from pipelines.host.models.process_death import die_with_parent
+
+LOCK, REFUSED = ".lock", ".refused"
+"""The file that the working process has locked, and the suffix of notes of what a compiler refused."""
+RETRY_S = 24 * 3600
+STORED_ENTRIES = 8
+LEAST_PRIORITY = 19
+OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
+
+
+def missing(compiler: str) -> list[Engine]:
+    """The installed engines without a library that this compiler could make and has not refused lately.
+
+    Raises CompileError where the compiler cannot be run.
+    """
+    return [engine for engine in operators() if release(engine) is not None and _is_missing(engine, compiler)]
+
+
+def build_missing(compiler: str) -> Iterator[str]:
+    """Compile what is missing into the cache; yields a sentence on each library.
+
+    Raises BlockingIOError while another process compiles, CompileError, and OSError.
+    """
+    with _locked(folder()), unfinished(folder()) as scratch:
+        _sweep()
+        builder = Builder(scratch, compiler)
+        for engine in missing(compiler):
+            yield _add(builder, engine)
+
+
+def _is_missing(engine: Engine, compiler: str) -> bool:
+    entry = _entry(engine, compiler)
+    refused = entry.with_name(entry.name + REFUSED)
+    if refused.is_file() and time.time() - refused.stat().st_mtime < RETRY_S:
+        return False
+    wheel = wheel_library(engine)
+    libraries = [entry / library_name(engine)] if entry.is_dir() else []
+    return not any(is_usable(each, engine) for each in ([wheel] if wheel else []) + libraries)
+
+
+def _entry(engine: Engine, compiler: str) -> Path:
+    return folder() / entry_name(engine, compiler_version(compiler))
+
+
+def _add(builder: Builder, engine: Engine) -> str:
+    """Make the entry of an engine, in the place of one that is damaged; a refusal is noted beside."""
+    entry, begin_s = _entry(engine, builder.compiler), time.monotonic()
+    shutil.rmtree(entry, ignore_errors=True)
+    try:
+        with appearing(entry) as new:
+            builder.library(engine, new)
+    except CompileError as error:
+        refused = entry.with_name(entry.name + REFUSED)
+        refused.write_text(str(error))
+        return f"the CPU kernels for {engine} were refused by {builder.compiler}; {refused} has what it said"
+    seconds = time.monotonic() - begin_s
+    return f"CPU kernels for {engine} were compiled in {seconds:.0f} s; models that are loaded later use them"
+
+
+@contextlib.contextmanager
+def _locked(parent: Path) -> Iterator[None]:
+    """Hold the lock of the cache, which ends with this process.  Raises BlockingIOError, and OSError."""
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (parent / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def _sweep() -> None:
+    """Remove what killed processes have left, and the oldest entries."""
+    entries = [each for each in folder().iterdir() if each.is_dir()]
+    for entry in entries:
+        if is_unfinished(entry) and is_left(entry):
+            shutil.rmtree(entry, ignore_errors=True)
+    whole = sorted(
+        (each for each in entries if not is_unfinished(each)), key=lambda each: each.stat().st_mtime
+    )
+    for entry in whole[:-STORED_ENTRIES]:
+        shutil.rmtree(entry, ignore_errors=True)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End at SIGTERM, and the compilers that run with this process; `unfinished` removes what they wrote."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    sys.exit(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="pipelines.host.kernel_build", description="Compile CPU kernels.")
+    parser.add_argument("--parent", type=int, help="pid of the parent; this process ends when it does")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
+    die_with_parent(options.parent)
+    os.nice(LEAST_PRIORITY)
+    with contextlib.suppress(OSError):
+        OUT_OF_MEMORY_SCORE.write_text("1000")  # this process ends first, not the one that serves
+    compiler = find_compiler()
+    if compiler is None:
+        sys.exit("no C++ compiler is installed")
+    try:
+        for sentence in build_missing(compiler):
+            print(sentence, flush=True)
+    except BlockingIOError:
+        print("CPU kernels are being compiled by another process")
+    except (CompileError, OSError) as error:
+        print(f"CPU kernels cannot be compiled into {folder()}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""The process that compiles the CPU kernels: held, killed, twice at once, refused, without a place to write."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+from fake_compiler import FakeCompiler, start_build
+from patience import PATIENCE_S
+
+from ops.cpu.build import compiler_version, operators, release
+from pipelines.host import kernel_build
+from pipelines.host.backends import cpu_kernels
+from pipelines.host.backends.cpu_kernels import folder, kernel_library
+
+TWO_DAYS_S = 48 * 3600
+ENGINES = [engine for engine in operators() if release(engine) is not None]
+
+pytestmark = pytest.mark.skipif(not ENGINES, reason="no operator has landed")
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    monkeypatch.setenv("BRAID_KERNELS", "auto")
+    monkeypatch.setenv("BRAID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cpu_kernels, "runs_here", lambda: True)
+    return FakeCompiler(tmp_path, monkeypatch)
+
+
+def ran():
+    """What the process said, at its end."""
+    return start_build().communicate(timeout=PATIENCE_S)[0]
+
+
+def built(compiler):
+    """What it would say, without a process."""
+    compiler_version.cache_clear()
+    return "\n".join(kernel_build.build_missing(str(compiler.path)))
+
+
+@contextmanager
+def held(compiler):
+    """A process whose compilers run until the block ends."""
+    compiler.hold()
+    process = start_build()
+    until(lambda: compiler.calls)
+    try:
+        yield process
+    finally:
+        compiler.release()
+        process.communicate(timeout=PATIENCE_S)
+
+
+def until(condition):
+    end_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def used():
+    return [engine for engine in ENGINES if kernel_library(engine)]
+
+
+def left_over():
+    return [each.name for each in folder().iterdir() if each.name.startswith(".unfinished")]
+
+
+def test_every_installed_engine_gets_its_library(compiler):
+    said = ran()
+    assert used() == ENGINES
+    assert [f"CPU kernels for {engine} were compiled" in said for engine in ENGINES] == [True] * len(ENGINES)
+    assert left_over() == []
+
+
+def test_what_is_there_is_not_compiled_again(compiler):
+    built(compiler)
+    num_calls = len(compiler.calls)
+    assert (built(compiler), len(compiler.calls)) == ("", num_calls)
+
+
+def test_another_compiler_compiles_again(compiler):
+    built(compiler)
+    compiler.path.write_text(compiler.path.read_text().replace("fake 1.0", "fake 2.0"))
+    assert built(compiler).count("were compiled") == len(ENGINES)
+    assert used() == ENGINES
+
+
+def test_of_two_at_once_one_compiles(compiler):
+    with held(compiler):
+        assert ran() == "CPU kernels are being compiled by another process\n"
+        assert used() == []
+    assert used() == ENGINES
+
+
+def test_nothing_of_a_killed_process_is_used_and_the_next_one_starts_anew(compiler):
+    with held(compiler) as process:
+        process.kill()
+        process.wait(PATIENCE_S)
+        assert used() == []
+        assert left_over() != []
+    assert "were compiled" in ran()
+    assert used() == ENGINES
+    assert left_over() == []
+
+
+def test_a_process_that_is_ended_ends_its_compilers(compiler):
+    compiler.hold()
+    process = start_build()
+    until(lambda: compiler.calls)
+    compilers = psutil.Process(process.pid).children(recursive=True)
+    assert compilers
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert psutil.wait_procs(compilers, PATIENCE_S)[1] == []
+    assert (used(), left_over()) == ([], [])
+
+
+def test_what_was_refused_is_tried_again_a_day_later(compiler):
+    compiler.refuse("onnxruntime_operator")
+    assert "the CPU kernels for onnxruntime were refused" in built(compiler)
+    assert "onnxruntime" not in used()
+    (refused,) = folder().glob("*.refused")
+    assert "error: no" in refused.read_text()
+    compiler.refuse("nothing at all")
+    assert built(compiler) == ""
+    os.utime(refused, (time.time() - TWO_DAYS_S,) * 2)
+    assert "CPU kernels for onnxruntime were compiled" in built(compiler)
+    assert used() == ENGINES
+
+
+def test_a_refusal_for_one_engine_leaves_the_others(compiler):
+    compiler.refuse("onnxruntime_operator")
+    built(compiler)
+    assert used() == [engine for engine in ENGINES if engine != "onnxruntime"]
+
+
+def test_a_damaged_library_is_made_again(compiler):
+    built(compiler)
+    kernel_library("onnxruntime").write_bytes(b"torn")
+    assert "onnxruntime" not in used()
+    assert "CPU kernels for onnxruntime were compiled" in built(compiler)
+    assert used() == ENGINES
+
+
+def test_a_cache_that_cannot_be_written_is_said(compiler, tmp_path):
+    (tmp_path / "cache").touch()
+    assert "CPU kernels cannot be compiled into" in ran()
+    assert used() == []
+
+
+def test_the_oldest_entries_are_removed(compiler, monkeypatch):
+    monkeypatch.setattr(kernel_build, "STORED_ENTRIES", 2)
+    for number in range(4):
+        (folder() / f"openvino-{number}").mkdir(parents=True)
+        os.utime(folder() / f"openvino-{number}", (number, number))
+    built(compiler)
+    assert {each.name for each in folder().glob("openvino-[0-3]")} == {"openvino-2", "openvino-3"}
+    assert used() == ENGINES
