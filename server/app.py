@@ -1,6 +1,6 @@
 """The ASGI application: Falcon, its middleware and routes, inside a wrapper that sees each exchange end.
 
-Knows no endpoint by name; `server/apis` lists them.
+Knows no endpoint by name; `server/apis/routes.py` lists them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import falcon.asgi
 import falcon.routing
 
 from pipelines.telemetry import processes
-from server import apis
 from server.apis.batches.batch_worker import MAX_RUNS, BatchWorker
 from server.apis.batches.line_calls import LineCalls
 from server.apis.batches.window import MAX
 from server.apis.responses.foreground import NOT_STORED
+from server.apis.routes import batch_routes, meant_path, routes
 from server.base.settings import Settings, read_settings
 from server.connect import connect
 from server.dialects import dialect_of
@@ -133,7 +133,7 @@ def batch_worker(services: Services) -> BatchWorker:
     def make_app() -> falcon.asgi.App[Any, Any]:
         app = falcon.asgi.App(middleware=[UnknownFieldsReport(services.settings.strict_fields)])
         errors.install(app)
-        for path, resource in apis.batch_routes(services.for_batches(MAX_RUNS * MAX)):
+        for path, resource in batch_routes(services.for_batches(MAX_RUNS * MAX)):
             app.add_route(path, resource)
         return app
 
@@ -158,8 +158,8 @@ def create_app(services: Services) -> App:
     app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.ws_options.max_receive_queue = 0  # a message is read when the one before it was worked on
-    errors.install(app, apis.meant_path)
-    for path, resource in apis.routes(services):
+    errors.install(app, meant_path)
+    for path, resource in routes(services):
         app.add_route(path, resource)
     return App(app, services)
 

@@ -167,7 +167,8 @@ def _serve(flags: Mapping[str, Any]) -> None:
 
 def settings_of(flags: Mapping[str, Any], models: Path) -> dict[str, str]:
     """The environment of a server with these flags.  Raises UsageError for a setting that is missing here."""
-    from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_file
+    from pipelines.repository.model_folders import CONFIG_SUFFIX
+    from pipelines.repository.ovms.config_file import read_file
     from pipelines.repository.ovms.config_schema import ServerConfig
     from server.base.settings import PREFIX, Settings
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipelines.repository.exports.export_files import GRAPH_PBTXT
 from pipelines.repository.ovms.config_file import read_config, read_file
 from pipelines.repository.ovms.config_schema import ServerConfig
-from pipelines.repository.ovms.graph_file import FILE
 from server.temporary_config import TEMPORARY, remove_temporary
 
 MODELS, GRAPHS = "model_config_list", "mediapipe_config_list"
@@ -64,7 +64,9 @@ def _found(folder: Path, root: Path) -> Iterator[str]:
     children = [
         child for child in sorted(folder.iterdir()) if child.is_dir() and not child.name.startswith(".")
     ]
-    if folder != root and ((folder / FILE).is_file() or any(child.name.isdecimal() for child in children)):
+    if folder != root and (
+        (folder / GRAPH_PBTXT).is_file() or any(child.name.isdecimal() for child in children)
+    ):
         yield folder.relative_to(root).as_posix()
         return
     for child in children:

@@ -61,8 +61,8 @@ MAY_IMPORT = {
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
     # the worker
     "pipelines.worker": SHARED
-    | {"pipelines.loading", "pipelines.nodes", "pipelines.repository", "pipelines.telemetry"}
-    | {"pipelines.worker"},
+    | {"pipelines.loading.load", "pipelines.nodes", "pipelines.repository.snapshot"}
+    | {"pipelines.repository.files.model_versions", "pipelines.telemetry", "pipelines.worker"},
     "pipelines.transcription": SHARED
     | {"pipelines.nodes.speech", "pipelines.telemetry.request_trace", "pipelines.transcription"}
     | {"pipelines.worker"},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 
-from server.apis import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
+from server.apis.routes import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 from server.base.settings import PREFIX, Settings
 from server.cli import main
 from server.client_commands import PROGRAMS as PROGRAM_MODULES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
@@ -15,7 +15,6 @@ from pipelines.base.prepared_models import PreparedModels
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
-from pipelines.repository.model_folders import ModelFolder
 from pipelines.values.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
@@ -28,6 +27,27 @@ class BuildError(Exception):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class GraphFolder(Protocol):
+    """A model that can be loaded: one of a repository, or the copy of it that workers get."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> Path:
+        """The folder of the files that its graph names."""
+
+    @property
+    def source(self) -> str:
+        """Where the graph comes from, for messages."""
+
+    def graph_text(self) -> str:
+        """Raises GraphError, OSError and UnicodeDecodeError."""
+
+    def opened(self) -> Self:
+        """The model with the files that its graph names.  Raises GraphError."""
 
 
 @dataclass
@@ -52,7 +72,7 @@ class Resources:
         return opened
 
 
-def graphs_of(models: Collection[ModelFolder]) -> Graphs:
+def graphs_of(models: Collection[GraphFolder]) -> Graphs:
     """The graphs of a repository by name, each checked on first use."""
     return Graphs(Sources(models), VOCABULARY, TASKS)
 
@@ -64,7 +84,7 @@ class Sources(Mapping[str, GraphSource]):
     texts that were requested.
     """
 
-    def __init__(self, models: Collection[ModelFolder], loaded: dict[str, str] | None = None) -> None:
+    def __init__(self, models: Collection[GraphFolder], loaded: dict[str, str] | None = None) -> None:
         self._models = {model.name: model for model in models}
         self._loaded = loaded or {}
         self.texts: dict[str, str] = {}
@@ -87,7 +107,7 @@ class Sources(Mapping[str, GraphSource]):
         return len(self._models | self._loaded)
 
 
-def checked_graph(model: ModelFolder, graphs: Graphs | None) -> Graph:
+def checked_graph(model: GraphFolder, graphs: Graphs | None) -> Graph:
     try:
         graph = (graphs or graphs_of([model]))(model.name)
     except GraphError as error:
@@ -101,7 +121,7 @@ def checked_graph(model: ModelFolder, graphs: Graphs | None) -> Graph:
     return graph
 
 
-def live_nodes(model: ModelFolder, bindings: tuple[Binding, ...], resources: Resources) -> list[Line]:
+def live_nodes(model: GraphFolder, bindings: tuple[Binding, ...], resources: Resources) -> list[Line]:
     """Nodes made and loaded in order.  When one fails, those before it are closed."""
     lines: list[Line] = []
     for binding in bindings:

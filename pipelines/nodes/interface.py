@@ -143,3 +143,11 @@ class NamesGraph(Protocol):
 
     def named_graph(self) -> NamedGraph:
         """The live graph.  Raises NotFound, and Unavailable while it is loading."""
+
+
+@runtime_checkable
+class MarksMedia(Protocol):
+    """A node that reads images or sounds of a conversation, which a prompt shows by marks."""
+
+    def media_marks(self) -> Sequence[str]:
+        """What a chat template writes where a message shows one; read when the node is loaded."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
-from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule
+if TYPE_CHECKING:
+    from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
+    from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule
 
 
 @dataclass(frozen=True, slots=True)

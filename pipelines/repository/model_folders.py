@@ -16,19 +16,20 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
 from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
-from pipelines.repository.exports.export_files import find_export
+from pipelines.repository.exports.export_files import GRAPH_PBTXT, find_export
 from pipelines.repository.files.model_versions import VersionPolicy, other_version
 from pipelines.repository.files.regular_files import is_regular, read_regular
-from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.repository.ovms import graph_file
-from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_config
-from pipelines.repository.ovms.servable import Servable
 
+if TYPE_CHECKING:
+    from pipelines.repository.ovms.servable import Servable
+
+CONFIG_SUFFIX = ".json"
 GRAPH_FILE = "graph.yaml"
 GGUF = ".gguf"
 PROJECTOR = "mmproj"
@@ -65,7 +66,7 @@ class ModelFolder:
         """Where the graph comes from, for messages: the file, or the exported folder it is made from."""
         if self.servable is not None:
             return self.servable.graph.name if self.servable.graph else "config.json"
-        files = (name for name in (GRAPH_FILE, graph_file.FILE) if (self.path / name).exists())
+        files = (name for name in (GRAPH_FILE, GRAPH_PBTXT) if (self.path / name).exists())
         return next(files, f"{self.path.name} (no {GRAPH_FILE})")
 
     def graph_text(self) -> str:
@@ -81,8 +82,15 @@ class ModelFolder:
             return self.servable.graph_text(self.device)
         if os.path.lexists(file := self.path / GRAPH_FILE):
             return read_regular(file)
-        if (file := self.path / graph_file.FILE).exists():
-            return graph_file.graph_text(file, f"{self.name}/{graph_file.FILE}", self.device)
+        return self._made_graph()
+
+    def _made_graph(self) -> str:
+        """The text of the graph of a folder without graph.yaml.  Raises as `graph_text`."""
+        from pipelines.repository.new_graph import new_graph, recognise
+        from pipelines.repository.ovms import graph_file
+
+        if (file := self.path / GRAPH_PBTXT).exists():
+            return graph_file.graph_text(file, f"{self.name}/{GRAPH_PBTXT}", self.device)
         config = triton_config.find_config(self.path)
         if config is not None and recognise(self.path) is None:
             raise GraphError([triton_config.refusal(config, self.name)])
@@ -145,6 +153,8 @@ def scan(repository: Path, cache: Path | None = None, device: str | None = None)
 
 def _scan(repository: Path) -> list[ModelFolder]:
     if repository.suffix == CONFIG_SUFFIX:
+        from pipelines.repository.ovms.config_file import read_config
+
         return [_listed(servable) for servable in read_config(repository)]
     if _is_gguf(repository):
         return [_gguf_model(repository, repository.stem)]
@@ -220,6 +230,8 @@ def is_model(folder: Path) -> bool:
     """Whether a folder itself holds a model with a graph, or one that a graph is written for."""
     if os.path.lexists(folder / GRAPH_FILE):
         return True
+    from pipelines.repository.new_graph import recognise
+
     return recognise(folder) is not None or find_export(folder) is not None
 
 

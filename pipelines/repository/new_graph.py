@@ -6,6 +6,7 @@ from pathlib import Path
 
 from graphs.errors import GraphError
 from graphs.read import without_places
+from pipelines.repository.exports.export_files import GRAPH_PBTXT
 from pipelines.repository.exports.export_graph import HEADER, export_graph, recognise_export
 from pipelines.repository.ovms import graph_file
 
@@ -15,7 +16,7 @@ def recognise(folder: Path) -> str | None:
 
     One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused.
     """
-    if (folder / graph_file.FILE).is_file():
+    if (folder / GRAPH_PBTXT).is_file():
         return "openvino"
     return recognise_export(folder)
 
@@ -25,9 +26,9 @@ def new_graph(folder: Path) -> str:
 
     Raises ValueError when there is no export that Braid recognises, or one that it cannot run.
     """
-    if not (folder / graph_file.FILE).is_file():
+    if not (folder / GRAPH_PBTXT).is_file():
         return export_graph(folder)
     try:
-        return HEADER + without_places(graph_file.graph_text(folder / graph_file.FILE))
+        return HEADER + without_places(graph_file.graph_text(folder / GRAPH_PBTXT))
     except GraphError as error:
         raise ValueError(str(error)) from error

@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
 
 from graphs.compose import Graphs
-from pipelines.loading.load import Resources, checked_graph, live_nodes
-from pipelines.repository.model_folders import ModelFolder
+from pipelines.loading.load import GraphFolder, Resources, checked_graph, live_nodes
 from pipelines.wire.address import EngineAddress
 from pipelines.worker.pipeline import Pipeline
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model as the engine host loaded it: a copy of its small files in `path`, and its graph."""
+
+    name: str
+    version: int
+    path: Path
+    graph: str
+    source: ClassVar[str] = "graph.yaml"
+
+    def graph_text(self) -> str:
+        return self.graph
+
+    def opened(self) -> Self:
+        return self
+
+
+class VersionedFolder(GraphFolder, Protocol):
+    """A model that can be loaded, one of its versions."""
+
+    @property
+    def version(self) -> int: ...
+
+
 def load_for_worker(
-    model: ModelFolder,
+    model: VersionedFolder,
     instance_id: int,
     max_context: int,
     graphs: Graphs | None = None,

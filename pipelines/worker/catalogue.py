@@ -19,11 +19,10 @@ from pipelines.base.garbage_collection import release_free_pages
 from pipelines.loading.load import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
-from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import digest
 from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import ModelStatus, Status
-from pipelines.worker.build import load_for_worker
+from pipelines.worker.build import LoadedModel, load_for_worker
 from pipelines.worker.engines.faces import HostClient
 from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.pipeline import Pipeline
@@ -216,14 +215,14 @@ class Catalogue:
         if digest(path) != model.fingerprint:
             raise BuildError([f"{path} is not what the engine host loaded"])
         graph = model.graphs[model.name]
-        folder = ModelFolder(model.name, model.version, path, model.fingerprint, graph)
+        loaded = LoadedModel(model.name, model.version, path, graph)
         sources = {name: GraphSource(text) for name, text in model.graphs.items()}
         graphs = Graphs(sources, VOCABULARY, TASKS)
-        pipeline = load_for_worker(folder, model.instance_id, model.max_context or 0, graphs, self.get)
+        pipeline = load_for_worker(loaded, model.instance_id, model.max_context or 0, graphs, self.get)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)
         named = tuple(node.config.graph for node in nodes if isinstance(node, GraphNode))
-        return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(folder, graphs), graph)
+        return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(loaded, graphs), graph)
 
     def _report_use(self) -> None:
         """Report the instances that calls of this worker may use, and the status that it has followed."""

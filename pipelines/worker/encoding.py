@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.audio.sounds import ReadAudio
-from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
@@ -19,7 +17,11 @@ from pipelines.values.node_values import Images, Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.request_checks import refuse_media
-from pipelines.worker.required_nodes import nodes
+from pipelines.worker.required_nodes import nodes, of_type
+
+if TYPE_CHECKING:
+    from pipelines.nodes.audio.sounds import ReadAudio
+    from pipelines.nodes.images.images import ReadImages
 
 MAX_CHARS = 4 << 20
 """Most characters of a text that is only tokenized, also where a model takes fewer."""
@@ -66,7 +68,8 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
 
 def _media(pipeline: Pipeline, generation: GenerationInput) -> Images | None:
     """The images or sounds of a conversation; None for a model of text.  Raises RequestError."""
-    vision, audio = _first(pipeline, ReadImages), _first(pipeline, ReadAudio)
+    vision: ReadImages | None = next(of_type(pipeline, "images"), None)
+    audio: ReadAudio | None = next(of_type(pipeline, "audio"), None)
     if generation.images and vision is None:
         refuse_media(pipeline.name, generation.images[0], {"sounds"} if audio else ())
     if generation.sounds and audio is None:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.generation.decoder_start import DecoderStart
+from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
-from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -20,9 +19,7 @@ def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
             "allowed: completions",
             field="model",
         )
-    if calls_tools and not any(
-        isinstance(node, ParseReply) and node.config.tools for node in nodes(pipeline)
-    ):
+    if calls_tools and not any(node.config.tools for node in of_type(pipeline, "parse_reply")):
         raise RequestError(
             f"The model `{pipeline.name}` calls no tools: its graph has no parse_reply node with a `tools` "
             "setting; leave `tools` out or set `tool_choice` to none",
@@ -40,12 +37,18 @@ def check_completion(pipeline: Pipeline) -> None:
 
 def check_echo(pipeline: Pipeline, echoes: bool) -> None:
     """Raise RequestError when the output does not continue the prompt, which an encoder reads."""
-    if echoes and any(isinstance(node, DecoderStart) for node in nodes(pipeline)):
+    if echoes and any(of_type(pipeline, "decoder_start")):
         raise RequestError(
             f"The model `{pipeline.name}` reads the prompt with an encoder and does not continue it; leave "
             "`echo` out",
             field="echo",
         )
+
+
+def of_type(pipeline: Pipeline, name: str) -> Iterator[Any]:
+    """The request nodes of the type that graphs call `name`, those of graphs inside the graph too."""
+    node_type = VOCABULARY[name]
+    return (node for node in nodes(pipeline) if isinstance(node, node_type))
 
 
 def nodes(pipeline: Pipeline) -> Iterator[Any]:

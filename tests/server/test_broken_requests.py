@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
 
-from server.apis import ROOT_ROUTES, ROUTES
+from server.apis.routes import ROOT_ROUTES, ROUTES
 from server.openapi.document import document
 from server.services.paths import PREFIXES
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from scripted import ScriptedPipeline, said
 
-from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers.tables import TOOLS
 from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.replies.parse_reply import ReplyParser
 from pipelines.values.node_values import TextUpdate

@@ -22,8 +22,8 @@ LIBRARIES = (*libraries(), "tokenizers", "llguidance", "jinja2", "pillow", "av")
 WHOLE_BYTES = 16 << 20
 """Files up to this size are compared by their content, longer ones by size and time."""
 DOCUMENTS = ".md"
-SHIPPED = Path(__file__).parents[3] / "model_repo" / "passed.txt"
-"""The digests and names of the models of the checkout's model_repo, which its tests run."""
+SHIPPED = Path(__file__).with_name("shipped.txt")
+"""The digests and names of the models of the repository's model_repo, which its tests run."""
 
 
 class PassedModels:
@@ -68,8 +68,8 @@ def digest(model: Path, device: str | None = None) -> str:
 
 @cache
 def shipped() -> frozenset[str]:
-    """The words of that file; none where the checkout is not there."""
-    return frozenset(SHIPPED.read_text().split()) if SHIPPED.is_file() else frozenset()
+    """The words of that file."""
+    return frozenset(SHIPPED.read_text().split())
 
 
 def _counts(file: Path) -> bool:

@@ -16,7 +16,7 @@ from pipelines.nodes.audio.audio_family import AudioFamily, read_audio
 from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, decode_audio
 from pipelines.nodes.audio.pyav import import_av
 from pipelines.nodes.images.data_urls import read_data_url
-from pipelines.nodes.interface import Loading, Planning, Running
+from pipelines.nodes.interface import Loading, MarksMedia, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values.node_values import Sounds
 from pipelines.values.tasks import GenerationInput, SoundInput
@@ -25,7 +25,7 @@ HEARD = "sounds"
 """The field of a request that this node handles."""
 
 
-class ReadAudio(Node, Planning):
+class ReadAudio(Node, Planning, MarksMedia):
     """Decodes the sounds of the messages, and computes log-mel spectrograms of their windows."""
 
     class Config(NodeConfig):
@@ -53,6 +53,9 @@ class ReadAudio(Node, Planning):
 
     def plan(self, request: GenerationInput) -> RequestPlan:
         return RequestPlan(handled=frozenset({HEARD}))
+
+    def media_marks(self) -> Sequence[str]:
+        return self.family.marks
 
     def run(self, call: Running, request: GenerationInput) -> Sounds:
         return self.read(request.sounds)

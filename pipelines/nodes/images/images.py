@@ -15,7 +15,7 @@ from pipelines.nodes.images.families import ImageFamily, at_most, read_family
 from pipelines.nodes.images.known_image import known_image
 from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.images.shown_image import ShownImage, joined, shown_image
-from pipelines.nodes.interface import Loading, Planning, Running
+from pipelines.nodes.interface import Loading, MarksMedia, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values.node_values import Images
 from pipelines.values.tasks import ImageInput, PromptInput
@@ -24,7 +24,7 @@ SHOWN = "images"
 """The field of a request that this node handles."""
 
 
-class ReadImages(Node, Planning):
+class ReadImages(Node, Planning, MarksMedia):
     """Decodes the images of the messages and scales them to the size that the model sees."""
 
     class Config(NodeConfig):
@@ -54,6 +54,9 @@ class ReadImages(Node, Planning):
 
     def plan(self, request: PromptInput) -> RequestPlan:
         return RequestPlan(handled=frozenset({SHOWN}))
+
+    def media_marks(self) -> Sequence[str]:
+        return self.family.marks
 
     def run(self, call: Running, request: PromptInput) -> Images:
         return self.read(request.images)

@@ -22,6 +22,8 @@ MODEL_FILES = {
 """Model file → format of the export, in order of preference when a folder holds several."""
 TENSOR_FILES = {"openvino_model.xml": "openvino", "model.xml": "openvino", "model.onnx": "onnx"}
 """Model file → format of the export, for tensor models, which have no tokenizer."""
+GRAPH_PBTXT = "graph.pbtxt"
+"""A graph of OpenVINO Model Server, which decides what a folder is."""
 TOKENIZER, CONFIG = "tokenizer.json", "config.json"
 CONFIGS = (CONFIG, "genai_config.json")
 """Files that describe the model: that of transformers, else that of onnxruntime-genai."""

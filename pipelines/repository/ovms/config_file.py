@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from pipelines.repository.exports.export_files import GRAPH_PBTXT
 from pipelines.repository.files.model_versions import is_other_version, model_of, other_version
 from pipelines.repository.files.regular_files import is_regular
 from pipelines.repository.ovms import graph_file
@@ -22,7 +23,6 @@ from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, Serv
 from pipelines.repository.ovms.servable import Servable
 from pipelines.repository.ovms.tensor_graph import ServedFile
 
-CONFIG_SUFFIX = ".json"
 SUBCONFIG = "subconfig.json"
 CLOUD = ("s3://", "gs://", "azure://", "azfs://", "az://")
 DAG = (
@@ -131,7 +131,7 @@ def base_path(entry: GraphEntry, home: Path) -> Path:
 
 def _graph(entry: GraphEntry, home: Path) -> Path | None:
     """The graph.pbtxt of an entry; None for a model."""
-    file = base_path(entry, home) / (entry.graph_path or graph_file.FILE)
+    file = base_path(entry, home) / (entry.graph_path or GRAPH_PBTXT)
     return file if is_regular(file) or not isinstance(entry, ModelEntry) or entry.graph_path else None
 
 

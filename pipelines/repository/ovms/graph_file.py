@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphs.errors import hint
+from pipelines.repository.exports.export_files import GRAPH_PBTXT
 from pipelines.repository.files.report import Report
 from pipelines.repository.files.text_format import TextFormatError, TextMessage, parse
 from pipelines.repository.ovms import tensor_graph
@@ -19,13 +20,12 @@ from pipelines.repository.ovms.calculators import (
 )
 from pipelines.repository.ovms.options import read_options
 
-FILE = "graph.pbtxt"
 KNOWN = (*WRITERS, SESSION, INFERENCE)
 
 
 def graph_text(
     file: Path,
-    source: str = FILE,
+    source: str = GRAPH_PBTXT,
     override: str | None = None,
     servables: Mapping[str, tensor_graph.ServedFile] | None = None,
     folder: Path | None = None,
@@ -79,7 +79,7 @@ def _lines(
         )
     writer = WRITERS[whole[0].text("calculator")]
     options = read_options(whole[0], writer.MESSAGE, writer.OPTIONS, report)
-    return options.placed(writer.graph_lines(options, folder, override, report), FILE)
+    return options.placed(writer.graph_lines(options, folder, override, report), GRAPH_PBTXT)
 
 
 def _check_fields(message: TextMessage, known: tuple[str, ...], what: str, report: Report) -> None:

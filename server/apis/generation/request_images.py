@@ -5,23 +5,25 @@ One with a URL is fetched; of an image with a uuid alone the engine host is aske
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pipelines.nodes.audio.sounds import ReadAudio
 from pipelines.nodes.images.image_tensors import wanted
-from pipelines.nodes.images.images import ReadImages
-from pipelines.nodes.pooling.batcher import Batcher
 from pipelines.values.tasks import ImageInput, MediaInput, PromptInput, SoundInput
 from pipelines.wire.requests import Origin, SubmitTensors
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import nodes
+from pipelines.worker.required_nodes import of_type
 from pipelines.worker.submissions import TensorSubmission
 from server.http.exchange import Exchange
 from server.media.fetching import named_elsewhere
 from server.services.services import Services
+
+if TYPE_CHECKING:
+    from pipelines.nodes.audio.sounds import ReadAudio
+    from pipelines.nodes.images.images import ReadImages
+    from pipelines.nodes.pooling.batcher import Batcher
 
 Input = TypeVar("Input", bound=PromptInput)
 Files = Mapping[tuple[str | None, str | None], bytes]
@@ -58,14 +60,14 @@ async def fetch_images(
         return {}
     images, sounds = await exchange.off_loop(lambda: (request.images, request.sounds), num_bytes)
     files: dict[tuple[str | None, str | None], bytes] = {}
-    vision = next((node for node in nodes(pipeline) if isinstance(node, ReadImages)), None)
+    vision: ReadImages | None = next(of_type(pipeline, "images"), None)
     if images and vision and len(images) <= vision.config.max_images:
         if known := [image for image in images if image.url is None]:
             salt = getattr(request, "cache_salt", None) or ""
             asked = known_images(client, pipeline, exchange.tenant, known, salt)
             files |= await exchange.while_here(asked)
         files |= await _linked(services, exchange, images, vision.limits.max_bytes)
-    audio = next((node for node in nodes(pipeline) if isinstance(node, ReadAudio)), None)
+    audio: ReadAudio | None = next(of_type(pipeline, "audio"), None)
     if sounds and audio and len(sounds) <= audio.config.max_sounds:
         files |= await _linked(services, exchange, sounds, audio.max_bytes)
     return files
@@ -87,7 +89,8 @@ async def known_images(
     """What the encoder's engine knows of images that have a uuid alone."""
     uuids = list(dict.fromkeys(image.uuid or "" for image in images))
     contents: dict[str, bytes] = {}
-    for batcher in (node for node in nodes(pipeline) if isinstance(node, Batcher)):
+    batchers: Iterator[Batcher] = of_type(pipeline, "batcher")
+    for batcher in batchers:
         message = SubmitTensors(batcher.address, origin=Origin(tenant=tenant))
         asked = TensorSubmission(message, wanted(uuids, salt))
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import validate
 
-from server.apis import ROOT_ROUTES, ROUTES
+from server.apis.routes import ROOT_ROUTES, ROUTES
 from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
 from server.openapi.endpoint import OpenAPIEndpoint, written

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.base.errors import ContextTooLong, RequestError
-from pipelines.host.engine.batching.batched_request import Arrays
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.batching.batched_request import Arrays
 
 MAX_ANSWER_VALUES = 1 << 25
 """Most numbers of one result: the wire's limit, and short enough for other requests of a worker."""

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipelines.nodes.text.parsers import REASONING, SPANS, TOOLS
 from pipelines.nodes.text.parsers.reasoning.families import ENCLOSED
+from pipelines.nodes.text.parsers.tables import REASONING, SPANS, TOOLS
 from pipelines.nodes.text.parsers.tools import families
 from pipelines.nodes.text.templates import trials
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError

@@ -13,8 +13,8 @@ from graphs.node import Node, NodeConfig
 from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.nodes.text.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.nodes.text.parsers.reasoning.think import Unopened
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
 from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule, names_tool
 from pipelines.values.node_values import ReplyUpdate, Stream, StreamChoice, TextUpdate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS, ReasoningParser
 from pipelines.nodes.text.parsers.reasoning.think import Unopened
+from pipelines.nodes.text.parsers.tables import IN_SPECIAL_TOKENS, REASONING, SPANS, ReasoningParser
 from pipelines.values.node_values import Tokens
 from pipelines.wire.sampling_params import Thinking
 

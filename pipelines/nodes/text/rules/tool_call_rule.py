@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from pipelines.grammars.formats import GrammarWriter, format_of
-from pipelines.nodes.text.parsers import TOOLS, ToolParser
+from pipelines.nodes.text.parsers.tables import TOOLS, ToolParser
 from pipelines.nodes.text.parsers.tools import forced, forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
 from pipelines.nodes.text.rules.held_tools import grammar_of_calls, with_parameters

@@ -10,10 +10,8 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import RequestError
-from pipelines.nodes.audio.sounds import ReadAudio
-from pipelines.nodes.images.images import ReadImages
 from pipelines.nodes.images.places import in_pieces, with_breaks
-from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.interface import Loading, MarksMedia, Running
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.values.node_values import Prompt
@@ -104,8 +102,8 @@ class ChatTemplate(Node):
         path = self.folder / self.config.template
         self.templates = resources.shared(read_templates, path, self.config.content_format)
         self.template = self.templates[DEFAULT]
-        media = [node for node in resources.above.values() if isinstance(node, ReadImages | ReadAudio)]
-        self.marks = [mark for node in media for mark in node.family.marks]
+        media = [node for node in resources.above.values() if isinstance(node, MarksMedia)]
+        self.marks = [mark for node in media for mark in node.media_marks()]
 
     def typed(self, value: Any) -> Any:
         """A part of a request, whose texts make no mark for an image or a sound."""

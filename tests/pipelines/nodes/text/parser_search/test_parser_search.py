@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pipelines.nodes.text.parser_search.search import Found, find_parsers
-from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 from pipelines.nodes.text.templates import trials
 from pipelines.nodes.text.templates.trials import ANSWER, CALLED, CITIES, FUNCTION, OPTIONS, THOUGHT, Trials
 

@@ -1,6 +1,6 @@
 """What a client makes of the pieces of calls."""
 
-from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers.tables import TOOLS
 
 
 def joined(pieces):

@@ -7,7 +7,7 @@ from call_pieces import joined, parse
 from llguidance import LLMatcher, LLTokenizer
 
 from pipelines.grammars.grammar_text import grammar_of_format
-from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers.tables import TOOLS
 from pipelines.nodes.text.parsers.tools import forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
 from pipelines.nodes.text.parsers.tools.forced import PLAIN, ArgumentsOf

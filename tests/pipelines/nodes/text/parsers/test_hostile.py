@@ -8,7 +8,7 @@ from call_pieces import joined
 from newer_transcripts import CALLS as NEWER
 from test_tools import TRANSCRIPTS
 
-from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
 from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.parsers.tools.forced import PLAIN, ArgumentsOf

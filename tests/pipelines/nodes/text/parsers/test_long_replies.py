@@ -3,7 +3,7 @@
 import pytest
 from patience import least_cpu_s
 
-from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson
 
 CITY = {"properties": {"city": {"type": "string"}}}

@@ -4,7 +4,7 @@ import pytest
 from newer_transcripts import THOUGHTS as NEWER
 from patience import least_cpu_s
 
-from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
+from pipelines.nodes.text.parsers.tables import IN_SPECIAL_TOKENS, REASONING, SPANS
 
 HI = "<|start|>assistant<|channel|>final<|message|>hi"
 BROKEN_HEADERS = [

@@ -5,7 +5,7 @@ import json
 import pytest
 from call_pieces import parse
 
-from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 
 LARGEST = 1.7976931348623157e308
 

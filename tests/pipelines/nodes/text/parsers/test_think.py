@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.nodes.text.parsers import REASONING
+from pipelines.nodes.text.parsers.tables import REASONING
 
 ENDED = "<|im_start|>assistant\n"
 OPENED = "<|im_start|>assistant\n<think>\n"

@@ -8,7 +8,7 @@ from call_pieces import joined, parse
 from newer_transcripts import CALLS as NEWER
 from patience import least_cpu_s
 
-from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 from pipelines.nodes.text.parsers.tools.families import FAMILIES
 
 WEATHER = ("get_weather", {"city": "Paris"})

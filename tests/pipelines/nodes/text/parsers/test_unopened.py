@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.nodes.text.parsers import REASONING
+from pipelines.nodes.text.parsers.tables import REASONING
 
 ENDED = "<|im_start|>assistant\n"
 CLOSED = ENDED + "<think>\n\n</think>\n\n"
