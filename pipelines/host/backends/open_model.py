@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pipelines.host.backends.registry import DECODERS, ENCODERS, TENSORS, Opener, engine_names, file_kinds
+from pipelines.host.backends.registry import (
+    DECODERS,
+    ENCODERS,
+    TENSORS,
+    Opener,
+    engine_names,
+    examples,
+    file_kinds,
+)
 from pipelines.host.contracts.decoder_contract import DecoderSession
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import (
@@ -58,25 +66,23 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
 def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
     """The session for a model of named tensors.  Raises `ModelError`.
 
-    The engine is the one that the graph names, or the first that has its device and settings.
+    The engine is the one that the graph names, or the first of the device that has its settings.
     """
     settings = settings or TensorSettings()
     able = [opener for opener in TENSORS if opener.opens(path)]
     if not able:
         kinds = ", ".join(file_kinds(TENSORS))
         raise ModelError(f"{path.name}: tensor models are opened from {kinds}.")
-    on_device = [opener for opener in TENSORS if opener.runs_on(settings.device)]
+    chosen = _chosen(TENSORS, settings)
     fit = [
-        opener
-        for opener in able
-        if opener in on_device and not any(getattr(settings, n) for n in opener.lacks)
+        opener for opener in chosen if opener in able and not any(getattr(settings, n) for n in opener.lacks)
     ]
-    engine = settings.engine or (fit or on_device or able)[0].engine
-    opener = next((candidate for candidate in able if candidate.engine == engine), None)
+    engine = (fit or chosen)[0].engine
+    opener = next((opener for opener in chosen if opener in able and opener.engine == engine), None)
     if opener is None:
         raise ModelError(
             f"{path.name}: {engine} does not open {path.suffix} on {settings.device}; "
-            f"{' or '.join(engine_names(able))} does."
+            f"{' or '.join(engine_names(able))} does, on {' or '.join(examples(able))}."
         )
     session: TensorSession = opener.open(path, settings)
     return session
@@ -105,21 +111,31 @@ def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:
 
 def _open(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:
     """Open a file with the engine that the settings name, or else the first that can."""
-    on_device = [each for each in openers if each.runs_on(settings.device)]
-    chosen = [each for each in on_device if settings.engine in (None, each.engine) or each.engine is None]
-    if not chosen:
-        raise _not_on_device(on_device, settings)
-    able = [each for each in chosen if each.opens(path)]
+    chosen = _chosen(openers, settings)
+    able = [opener for opener in chosen if opener.opens(path)]
     if not able:
         raise ModelError(f"{path.name}: {chosen[0].advice}")
     return able[0].open(path, settings) if settings.engine else _open_with_first(able, path, settings)
 
 
-def _not_on_device(on_device: Sequence[Opener], settings: EngineChoice) -> ModelError:
+def _chosen(openers: Sequence[Opener], settings: EngineChoice) -> list[Opener]:
+    """Those on the device of the settings, of the engine that these may name.
+
+    Raises `ModelError` where there is none: no engine computes on another device than the one that is named.
+    """
+    device, engine = settings.device, settings.engine
+    on_device = [opener for opener in openers if opener.runs_on(device)]
+    if chosen := [opener for opener in on_device if engine in (None, opener.engine)]:
+        return chosen
     if not on_device:
-        return ModelError(f"device {settings.device} is not available for models of this kind.")
-    names = " or ".join(engine_names(on_device))
-    return ModelError(f"device {settings.device} is run by {names}; remove `engine: {settings.engine}`.")
+        known = " or ".join(examples(openers))
+        raise ModelError(f"device {device} is not available for models of this kind; they run on {known}.")
+    others = " or ".join(engine_names(on_device)) or "an engine without a name"
+    own = " or ".join(examples(opener for opener in openers if opener.engine == engine))
+    raise ModelError(
+        f"device {device} is run by {others}, and {engine} runs on {own}; "
+        f"change `device`, or remove `engine: {engine}`."
+    )
 
 
 def _open_with_first(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:

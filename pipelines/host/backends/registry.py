@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 CPU, INTEL_GPU, CUDA, FAKE = "cpu", r"gpu(\.\d+)?", r"cuda(:\d+)?", "fake"
 """Devices that a graph may name, as regular expressions."""
+EXAMPLES = {CPU: "cpu", INTEL_GPU: "gpu", CUDA: "cuda:0", FAKE: "fake"}
+"""A device of each, for messages."""
 ONNX_ADVICE = "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx."
 CUDA_ADVICE = (
     "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16. "
@@ -66,7 +68,7 @@ DECODERS = (
     Opener(
         "onnxruntime",
         (".onnx",),
-        (CPU, INTEL_GPU),  # for files that openvino cannot run; it computes on the CPU
+        (CPU,),
         "onnxruntime.cpu.open_decoder:open_decoder",
         libraries=("onnxruntime",),
         advice=ONNX_ADVICE,
@@ -125,6 +127,11 @@ def engine_names(openers: Iterable[Opener]) -> tuple[str, ...]:
 def file_kinds(openers: Iterable[Opener]) -> tuple[str, ...]:
     """The suffixes and names of files that are opened, each once."""
     return tuple(dict.fromkeys(kind for each in openers for kind in each.files))
+
+
+def examples(openers: Iterable[Opener]) -> list[str]:
+    """A device of each kind on which they run, for messages."""
+    return [EXAMPLES[device] for device in _devices(openers)]
 
 
 def device_pattern(openers: Iterable[Opener]) -> str:

@@ -42,8 +42,6 @@ ONNX_BFLOAT16 = 16
 
 def open_tensors(path: Path, settings: TensorSettings) -> OnnxTensors:
     """The session of a model.onnx.  Raises `ModelError`."""
-    if settings.device.startswith("gpu"):
-        raise ModelError(f"device {settings.device} is run by openvino; onnxruntime runs on cpu and cuda:0.")
     if settings.changes:
         raise ModelError(
             f"{settings.changes}: openvino alone carries this out; onnxruntime runs a model as it is."

@@ -24,10 +24,6 @@ MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a 
 
 def open_tensors(path: Path, settings: TensorSettings) -> OpenVINOTensors:
     """The session of a model file.  Raises `ModelError`."""
-    if settings.device.startswith("cuda"):
-        raise ModelError(
-            f"device {settings.device} is run by onnxruntime, from an .onnx; openvino runs on cpu."
-        )
     require_file(path)
     return OpenVINOTensors(path, settings)
 
