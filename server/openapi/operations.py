@@ -40,8 +40,11 @@ from server.apis.messages import unsupported_fields as messages
 from server.apis.messages.reply_models import MessageReply, TokenCount
 from server.apis.messages.request import CountRequest, MessagesRequest
 from server.apis.operations.graph import ModelGraph
+from server.apis.operations.health import Liveness, Readiness
+from server.apis.operations.load import ServerLoad
 from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
 from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
+from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
@@ -55,9 +58,8 @@ from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts,
 from server.apis.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
 from server.apis.voice.events import SpokenEvent
 from server.apis.voice.request import SpeakRequest
-from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion, Success
 from server.openapi.schemas import BodySchema, Model, Schema
-from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
+from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList, Success
 from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
 

@@ -23,6 +23,10 @@ class Reply(BaseModel):
         return self.model_dump_json(exclude_unset=True).encode()
 
 
+class Success(Reply):
+    success: bool
+
+
 class CachedTokens(Reply):
     cached_tokens: int
     created_cache_tokens: None = None

@@ -119,7 +119,7 @@ def _open(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:
 
 
 def _chosen(openers: Sequence[Opener], settings: EngineChoice) -> list[Opener]:
-    """Those on the device of the settings, of the engine that these may name.
+    """The openers for the device of the settings, of the engine that these may name.
 
     Raises `ModelError` where there is none: no engine computes on another device than the one that is named.
     """

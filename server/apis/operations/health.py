@@ -5,12 +5,21 @@ from __future__ import annotations
 import falcon
 import falcon.asgi
 
+from server.schema.reply_models import Reply
 from server.services.server_ready import is_ready, listening
 from server.services.services import Services
 
 RETRY_AFTER_S = 2
 ABLE = ("ready", "unloaded")
 """States of models that requests can be sent to: an unloaded one is loaded by them."""
+
+
+class Liveness(Reply):
+    live: bool
+
+
+class Readiness(Reply):
+    ready: bool
 
 
 class HealthEndpoint:
@@ -42,7 +51,7 @@ class LiveEndpoint:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.media = {"live": True}
+        resp.media = Liveness(live=True).model_dump()
 
     on_head = on_get
 
@@ -58,7 +67,7 @@ class ReadyEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         ready = is_ready(self._services)
-        resp.media = {"ready": ready}
+        resp.media = Readiness(ready=ready).model_dump()
         if not ready:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S

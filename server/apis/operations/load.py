@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import falcon.asgi
 
+from server.schema.reply_models import Reply
 from server.services.services import Services
+
+
+class ServerLoad(Reply):
+    server_load: int
 
 
 class LoadEndpoint:
@@ -14,4 +19,4 @@ class LoadEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.media = {"server_load": self._services.admission.num_inside}
+        resp.media = ServerLoad(server_load=self._services.admission.num_inside).model_dump()

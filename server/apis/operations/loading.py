@@ -14,6 +14,7 @@ from pipelines.repository.files.model_versions import model_of
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.triton import repository_index
 from server.http.request_body import joined, parse
+from server.schema.reply_models import Success
 from server.services.services import Services
 
 OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "END", "unloading": "END"}
@@ -91,7 +92,7 @@ class LoadModelEndpoint(_LoadingEndpoint):
         await self.load(req, request.model)
         if request.keep_alive is not None:
             self._services.client.keep(request.model, float(request.keep_alive))
-        resp.media = {"success": True}
+        resp.media = Success(success=True).model_dump()
 
 
 class UnloadModelEndpoint(_LoadingEndpoint):
@@ -99,7 +100,7 @@ class UnloadModelEndpoint(_LoadingEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         await self.unload(req, parse(ModelName, await _body(self._services, req)).model)
-        resp.media = {"success": True}
+        resp.media = Success(success=True).model_dump()
 
 
 class RepositoryIndexEndpoint(_LoadingEndpoint):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import falcon.asgi
 
+from server.schema.reply_models import Success
 from server.services.services import Services
 
 
@@ -15,4 +16,4 @@ class ResetPrefixCacheEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         await self._services.client.reset_prefix_cache()
-        resp.media = {"success": True}
+        resp.media = Success(success=True).model_dump()

@@ -5,7 +5,12 @@ from __future__ import annotations
 import falcon.asgi
 
 from server.base.version import VERSION
+from server.schema.reply_models import Reply
 from server.services.services import Services
+
+
+class ServerVersion(Reply):
+    version: str
 
 
 class VersionEndpoint:
@@ -13,4 +18,4 @@ class VersionEndpoint:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.media = {"version": VERSION}
+        resp.media = ServerVersion(version=VERSION).model_dump()
