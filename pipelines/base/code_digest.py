@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+
+from pipelines.base.digests import digest
 
 SUFFIXES = {".py", ".cu", ".cuh", ".cpp", ".h"}
 
@@ -18,13 +19,14 @@ def code_digest(*modules: str) -> str:
     The modules are named and not imported.  Raises ModuleNotFoundError for one that is not there: a key
     without it would find what other code has made.
     """
-    digest = hashlib.blake2b(digest_size=8)
-    for module in modules:
-        for file in _sources(module):
-            content = file.read_bytes()
-            digest.update(f"{module} {file.name} {len(content)} ".encode())
-            digest.update(content)
-    return digest.hexdigest()
+    return digest(*(part for module in modules for part in _parts(module)), num_bytes=8)
+
+
+def _parts(module: str) -> Iterator[str | bytes]:
+    for file in _sources(module):
+        content = file.read_bytes()
+        yield f"{module} {file.name} {len(content)} "
+        yield content
 
 
 def _sources(module: str) -> Iterator[Path]:

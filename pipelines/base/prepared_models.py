@@ -7,7 +7,6 @@ CACHE/prepared/NAME-1f0c…/    one folder for each entry, named by all that it 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished, unfinished
+from pipelines.base.digests import digest
 
 log = logging.getLogger(__name__)
 
@@ -127,14 +127,6 @@ def _checked(folder: Path) -> dict[str, Any]:
             raise ValueError(f"{file} has changed")
     facts: dict[str, Any] = read["facts"]
     return facts
-
-
-def digest(*contents: bytes) -> str:
-    """The digest of all contents, one after the other."""
-    found = hashlib.blake2b(digest_size=16)
-    for content in contents:
-        found.update(content)
-    return found.hexdigest()
 
 
 def _size(entry: Path) -> int:

@@ -8,7 +8,6 @@ CACHE/gguf/NAME-1f0c…/        one folder for each file, by its path
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shutil
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished
 from pipelines.base.code_digest import code_digest
+from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     """
     source = source.resolve()
     entries = (cache_folder or default_cache()) / "gguf"
-    place = entries / f"{source.stem}-{_digest(str(source))}"
+    place = entries / f"{source.stem}-{digest(str(source), num_bytes=8)}"
     try:
         entry = place / _state(source)
         if not entry.is_dir():
@@ -81,8 +81,4 @@ def _is_orphan(entry: Path) -> bool:
 
 def _state(source: Path) -> str:
     stat = source.stat()
-    return _digest(f"{stat.st_size} {stat.st_mtime_ns} {code_digest(*CONVERTS)}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return digest(f"{stat.st_size} {stat.st_mtime_ns} {code_digest(*CONVERTS)}", num_bytes=8)

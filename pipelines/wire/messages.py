@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
 
 import msgspec
 
+from pipelines.base.digests import digest
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.telemetry.step_profile import Steps
 from pipelines.wire.engine_view import History, HostProcess, ModelLoad, ModelTotals, NodeView
@@ -335,7 +335,7 @@ ToWorker = Welcome | Frame | Inferred | Replies | Status
 def _schema() -> str:
     """The digest of all messages: their names, fields, types and defaults, in order."""
     described = repr(msgspec.inspect.multi_type_info([ToHost, ToWorker]))
-    return hashlib.blake2b(described.encode(), digest_size=8).hexdigest()
+    return digest(described, num_bytes=8)
 
 
 SCHEMA = _schema()

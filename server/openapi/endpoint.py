@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import hashlib
 import json
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import falcon
 import falcon.asgi
 
+from pipelines.base.digests import digest
 from server import openapi
 from server.services.paths import PREFIXES
 from server.services.services import Services
@@ -34,9 +34,7 @@ def written() -> WrittenAPI:
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
     plain = json.dumps(document(PREFIXES), ensure_ascii=False).encode()
-    return WrittenAPI(
-        plain, gzip.compress(plain, mtime=0), hashlib.blake2b(plain, digest_size=12).hexdigest()
-    )
+    return WrittenAPI(plain, gzip.compress(plain, mtime=0), digest(plain, num_bytes=12))
 
 
 class OpenAPIEndpoint:

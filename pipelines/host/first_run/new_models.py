@@ -25,7 +25,7 @@ from graphs.node import FilePath, named_paths
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.host.models.loader import Build
 from pipelines.host.models.model import HostModel, build_for_host
-from pipelines.host.models.passed_models import PassedModels, digest
+from pipelines.host.models.passed_models import PassedModels, folder_digest
 from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.loading.load import BuildError, checked_graph
 from pipelines.loading.request_lines import check_request_lines
@@ -85,7 +85,7 @@ class FirstRun:
         graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
         if not any(_names_a_file(binding) for binding in graph.bindings):
             return
-        name, state = folder.path.name, digest(folder.path, self.device)
+        name, state = folder.path.name, folder_digest(folder.path, self.device)
         if not self.passed.holds(name, state):
             limits_s = self.limit_s, self.open_s
             _try(NewModel(folder, sources, self.device, *limits_s, os.getpid(), self.prepared))

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pipelines.base.cache_folder import default_cache
+from pipelines.base.digests import digest
 from pipelines.host.backends.registry import libraries
 
 log = logging.getLogger("braid.host")
@@ -49,11 +50,10 @@ class PassedModels:
             )
 
     def _entry(self, name: str, state: str) -> Path:
-        with_libraries = hashlib.blake2b(f"{state} {_libraries()}".encode(), digest_size=12)
-        return self._folder / f"{name}-{with_libraries.hexdigest()}"
+        return self._folder / f"{name}-{digest(f'{state} {_libraries()}', num_bytes=12)}"
 
 
-def digest(model: Path, device: str | None = None) -> str:
+def folder_digest(model: Path, device: str | None = None) -> str:
     """The digest of all files of a folder but its documents, and of the device that it runs on instead of
     its own.
     """

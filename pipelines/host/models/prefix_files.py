@@ -10,13 +10,13 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphs.graph import Binding
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
+from pipelines.base.digests import digest
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.kv_cache.cache_size import GIB
 from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
@@ -29,7 +29,7 @@ from pipelines.host.engine.kv_cache.prefix_file.slot_file import (
 from pipelines.host.engine.kv_cache.stored_prefixes import MIN_TOKENS
 from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.host.models.body import LiveBody
-from pipelines.host.models.passed_models import digest
+from pipelines.host.models.passed_models import folder_digest
 from pipelines.nodes.body_interface import HasDecoder
 from pipelines.nodes.generation.scheduler import CacheConfig, Scheduler
 from pipelines.repository.model_folders import ModelFolder
@@ -96,7 +96,7 @@ class PrefixFiles:
         engine.store_prefixes(PrefixFile(opened, model.name), session)
 
     def _path(self, model: ModelFolder, line: Binding) -> Path:
-        place = blake2b(f"{model.path.resolve()}\0{line.name}".encode(), digest_size=8).hexdigest()
+        place = digest(f"{model.path.resolve()}\0{line.name}", num_bytes=8)
         return self.folder / f"{model.name.replace('/', '_')}-{place}"
 
     def _sweep(self) -> None:
@@ -155,4 +155,4 @@ def _decoder_files(model: ModelFolder, body: LiveBody) -> Iterator[str]:
     for binding, live in zip(body.bindings, body.lines, strict=True):
         if isinstance(live.node, HasDecoder):
             path = Path(getattr(binding.config, "path", ""))
-            yield f"{path.name}={digest((model.path / path).parent)}"
+            yield f"{path.name}={folder_digest((model.path / path).parent)}"

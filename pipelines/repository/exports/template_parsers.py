@@ -6,7 +6,6 @@ What was found is stored in the user's cache folder, by the digest of the templa
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from typing import Any
 
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
+from pipelines.base.digests import digest
 
 ROOT = Path(__file__).parents[3]
 """The folder that holds the packages."""
@@ -57,7 +57,7 @@ class TemplateParsers:
 def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
     """The parsers of a model with this template, and perhaps another for conversations with tools."""
     job = json.dumps([template, tool_use])
-    entry = default_cache() / "parsers" / f"{_digest(job, code_digest(*SEARCHES))}.json"
+    entry = default_cache() / "parsers" / f"{_key(job)}.json"
     if (found := _stored(entry)) is None:
         found, is_final = _search(job)
         if is_final:
@@ -110,5 +110,6 @@ def _store(entry: Path, found: dict[str, Any]) -> None:
         os.replace(scratch.name, entry)
 
 
-def _digest(*texts: str) -> str:
-    return hashlib.blake2b("\0".join(texts).encode(errors="replace"), digest_size=12).hexdigest()
+def _key(job: str) -> str:
+    """The name of what a job finds with this code."""
+    return digest(f"{job}\0{code_digest(*SEARCHES)}", num_bytes=12)

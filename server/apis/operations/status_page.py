@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
 import falcon
 import falcon.asgi
 
+from pipelines.base.digests import digest
 from server import page
 from server.services.services import Services
 
@@ -48,7 +48,7 @@ def page_file(name: str) -> PageFile | None:
 
 def _file(path: Path) -> PageFile:
     data = path.read_bytes()
-    tag = hashlib.blake2b(data, digest_size=12).hexdigest()
+    tag = digest(data, num_bytes=12)
     return PageFile(TYPES[path.suffix], data, tag)
 
 

@@ -9,7 +9,7 @@ from fake_decoder import write_engine_model, write_fake_model
 from tensor_models import write_one
 
 from pipelines.host.first_run.new_models import FirstRun
-from pipelines.host.models.passed_models import PassedModels, digest
+from pipelines.host.models.passed_models import PassedModels, folder_digest
 from pipelines.loading.load import BuildError, Sources
 from pipelines.repository.model_folders import scan
 
@@ -64,7 +64,7 @@ def test_a_model_that_passed_is_not_run_again_until_it_changes(tmp_path, passed,
 def test_a_model_that_changes_during_its_first_run_has_not_passed(tmp_path, passed, monkeypatch):
     model = tmp_path / "models" / "sums"
     write_one(model)
-    before = digest(model)
+    before = folder_digest(model)
     run = subprocess.run
 
     def edited(*args, **kwargs):
@@ -75,14 +75,14 @@ def test_a_model_that_changes_during_its_first_run_has_not_passed(tmp_path, pass
     monkeypatch.setattr(subprocess, "run", edited)
     build(tmp_path / "models", passed).close()
     assert passed.holds("sums", before)
-    assert not passed.holds("sums", digest(model))
+    assert not passed.holds("sums", folder_digest(model))
 
 
 def test_a_model_that_aborts_in_its_first_step_is_a_problem_of_its_own(tmp_path, passed):
     write_engine_model(tmp_path / "models" / "fatal", deadly=7)
     with pytest.raises(BuildError, match=r"fatal: a process of its own ended with SIGABRT when it ran it\."):
         build(tmp_path / "models", passed)
-    assert not passed.holds("fatal", digest(tmp_path / "models" / "fatal"))
+    assert not passed.holds("fatal", folder_digest(tmp_path / "models" / "fatal"))
 
 
 def test_a_model_that_never_ends_is_given_up(tmp_path, passed):
@@ -128,7 +128,7 @@ def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, cap
 
 def test_the_device_counts(tmp_path):
     write_one(tmp_path / "sums")
-    assert digest(tmp_path / "sums") != digest(tmp_path / "sums", "cuda:0")
+    assert folder_digest(tmp_path / "sums") != folder_digest(tmp_path / "sums", "cuda:0")
 
 
 def test_what_workers_open_is_opened_there_before_the_model_is_loaded(tmp_path, passed, no_process):
@@ -150,4 +150,4 @@ def test_a_graph_without_an_engine_is_opened_too(tmp_path, passed):
     """Once: it is noted as any other."""
     write_fake_model(tmp_path / "models" / "fake")
     build(tmp_path / "models", passed).close()
-    assert passed.holds("fake", digest(tmp_path / "models" / "fake"))
+    assert passed.holds("fake", folder_digest(tmp_path / "models" / "fake"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights
-from pipelines.base.prepared_models import digest
+from pipelines.base.digests import digest
 from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings

@@ -21,8 +21,9 @@ import openvino as ov
 from pipelines.adapters.weights import LinearShape
 from pipelines.base.code_digest import code_digest
 from pipelines.base.cpu_cores import num_confined_cores
+from pipelines.base.digests import digest
 from pipelines.base.element_types import DTYPES
-from pipelines.base.prepared_models import Entry, PreparedModels, digest
+from pipelines.base.prepared_models import Entry, PreparedModels
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder

@@ -15,7 +15,8 @@ from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 from lone_steps import step
 
-from pipelines.base.prepared_models import FACTS, PreparedModels, digest
+from pipelines.base.digests import digest
+from pipelines.base.prepared_models import FACTS, PreparedModels
 from pipelines.gguf.convert import convert
 from pipelines.host.backends.openvino.decoder import from_onnx
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
