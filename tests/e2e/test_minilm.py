@@ -14,6 +14,7 @@ from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
 from patience import PATIENCE_S
 from server_process import ServerProcess
 
+from tools.client.api_server import ApiServer
 from tools.lab.bench.pooling.texts import make_texts
 from tools.retrieval.__main__ import QUESTIONS, embed, nearest
 
@@ -120,7 +121,7 @@ def test_a_text_that_is_too_long_is_refused_unless_it_may_be_cut(server):
 def test_each_question_finds_its_passage_first(server):
     pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
     requested = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
-    found = embed(server.url, "int8", "none", requested)
+    found = embed(ApiServer(server.url), "int8", requested)
     questions, passages = found[: len(pairs)], found[len(pairs) :]
     assert [nearest(question, passages)[0] for question in questions] == list(range(len(pairs)))
 

@@ -6,24 +6,24 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from tools.client.api_server import ApiServer, RequestFailed
 from tools.lab.profile_step.__main__ import main
 from tools.lab.profile_step.difference import profile_difference
-from tools.lab.profile_step.server_client import RequestRefused, Server
+from tools.lab.profile_step.server_load import profile_of
 
 PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "send"]
 
 
 def complete(server, max_tokens):
     body = {"model": "fake", "prompt": "abc", "max_tokens": max_tokens, "ignore_eos": True}
-    with Server(server.url).open("/v1/completions", body) as reply:
-        reply.read()
+    ApiServer(server.url).post("/completions", body)
 
 
 def test_a_profile_has_the_steps_of_its_time(server):
-    client = Server(server.url)
-    before = client.profile("fake")
+    client = ApiServer(server.url)
+    before = profile_of(client, "fake")
     complete(server, 30)
-    after = client.profile("fake")
+    after = profile_of(client, "fake")
     ran = profile_difference(before, after)
     kinds = {kind.kind: kind for kind in ran.kinds}
     assert (kinds["with_prompts"].steps, kinds["decoding"].steps) == (1, 29)
@@ -54,5 +54,5 @@ def test_a_load_that_is_refused_is_an_error(server):
     done = CliRunner().invoke(main, ["--url", server.url, "--model", "nope", "--load", "8"])
     assert done.exit_code == 1
     assert "404" in done.output
-    with pytest.raises(RequestRefused, match="404"):
-        Server(server.url).profile("nope")
+    with pytest.raises(RequestFailed, match="404"):
+        profile_of(ApiServer(server.url), "nope")

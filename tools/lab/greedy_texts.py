@@ -10,20 +10,18 @@ more than 0.001 before.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
+from tools.client.api_server import ApiServer
 from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
 from tools.lab.bench.base.environments import environment
 from tools.lab.bench.base.load import Settings
@@ -47,6 +45,7 @@ PROMPTS = (
     "Shakespeare wrote",
 )
 NAME = "model"
+GREEDY = {"temperature": 0, "ignore_eos": True}
 GRAPH = """version: 1
 task: completion
 nodes:
@@ -94,9 +93,13 @@ def compare(ours: Text, theirs: Text) -> Difference:
     return Difference(equal, largest, ours.margins[equal] if equal < len(ours.ids) else None)
 
 
+def _server(port: int) -> ApiServer:
+    return ApiServer(f"http://127.0.0.1:{port}")
+
+
 def ask_braid(port: int, ids: list[int], num_tokens: int) -> Text:
     fields = {"model": NAME, "logprobs": 2, "return_token_ids": True, "max_tokens": num_tokens}
-    choice = _post(port, "/v1/completions", {"prompt": ids, **fields})["choices"][0]
+    choice = _server(port).post("/completions", {"prompt": ids, **GREEDY, **fields})["choices"][0]
     best = [sorted(each.values(), reverse=True) for each in choice["logprobs"]["top_logprobs"]]
     margins = [values[0] - values[1] for values in best]
     return Text(choice["token_ids"], choice["logprobs"]["token_logprobs"], margins)
@@ -104,17 +107,11 @@ def ask_braid(port: int, ids: list[int], num_tokens: int) -> Text:
 
 def ask_llama(port: int, ids: list[int], num_tokens: int) -> Text:
     fields = {"n_predict": num_tokens, "n_probs": 2, "cache_prompt": False}
-    found = _post(port, "/completion", {"prompt": ids, **fields})["completion_probabilities"]
+    reply = _server(port).post_above("/completion", {"prompt": ids, **GREEDY, **fields})
+    found = reply["completion_probabilities"]
     best = [[each["logprob"] for each in one["top_logprobs"]] for one in found]
     margins = [values[0] - values[1] for values in best]
     return Text([one["id"] for one in found], [one["logprob"] for one in found], margins)
-
-
-def _post(port: int, path: str, fields: dict[str, Any]) -> Any:
-    body = json.dumps(fields | {"temperature": 0, "ignore_eos": True}).encode()
-    url, headers = f"http://127.0.0.1:{port}{path}", {"Content-Type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=600) as reply:
-        return json.load(reply)
 
 
 @contextmanager

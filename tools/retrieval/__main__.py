@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import click
 import yaml
 from rich.console import Console
 
+from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.options import server_at
+
 QUESTIONS = Path(__file__).with_name("questions.yaml")
-TIMEOUT_S = 60
 Vector = list[float]
 
 
@@ -27,8 +26,8 @@ def main(url: str, model: str, key: str) -> None:
     pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
     texts = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
     try:
-        vectors = embed(url, model, key, texts)
-    except (OSError, ValueError) as error:
+        vectors = embed(server_at(url, key), model, texts)
+    except RequestFailed as error:
         console.print(f"{url} gave no vectors: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(2)
     questions, passages = vectors[: len(pairs)], vectors[len(pairs) :]
@@ -43,16 +42,10 @@ def main(url: str, model: str, key: str) -> None:
     sys.exit(0 if num_right == len(pairs) else 1)
 
 
-def embed(url: str, model: str, key: str, texts: list[str]) -> list[Vector]:
-    """An embedding of length 1 for each text.  Raises OSError, or ValueError with the server's error."""
-    body = json.dumps({"model": model, "input": texts}).encode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    request = urllib.request.Request(f"{url}/v1/embeddings", body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            return [one["embedding"] for one in json.load(response)["data"]]
-    except urllib.error.HTTPError as error:
-        raise ValueError(error.read().decode(errors="replace")) from error
+def embed(server: ApiServer, model: str, texts: list[str]) -> list[Vector]:
+    """An embedding of length 1 for each text.  Raises RequestFailed."""
+    reply = server.post("/embeddings", {"model": model, "input": texts})
+    return [one["embedding"] for one in reply["data"]]
 
 
 def nearest(question: Vector, passages: list[Vector]) -> tuple[int, float]:

@@ -156,15 +156,16 @@ class FakeServer:
     def __init__(self, url, key):
         self._told = [BEFORE, AFTER]
 
-    def models(self):
+    def model_names(self):
         return ["m"]
 
-    def profile(self, model, recent_s=60.0):
+    def get(self, path):
+        assert path.startswith("/models/m/profile?seconds=")
         return self._told.pop(0)
 
 
 def test_the_command_asks_twice_and_writes_what_it_was_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "Server", FakeServer)
+    monkeypatch.setattr(command, "server_at", FakeServer)
     done = CliRunner().invoke(command.main, ["--seconds", "0", "--json", str(tmp_path / "told.json")])
     assert done.exit_code == 0, done.output
     assert "10 steps decoding only" in done.output
@@ -172,8 +173,8 @@ def test_the_command_asks_twice_and_writes_what_it_was_told(monkeypatch, tmp_pat
 
 
 def test_several_models_must_be_told_apart(monkeypatch):
-    monkeypatch.setattr(FakeServer, "models", lambda self: ["a", "b"])
-    monkeypatch.setattr(command, "Server", FakeServer)
+    monkeypatch.setattr(FakeServer, "model_names", lambda self: ["a", "b"])
+    monkeypatch.setattr(command, "server_at", FakeServer)
     done = CliRunner().invoke(command.main, [])
     assert (done.exit_code, "ready: a, b" in done.output) == (1, True)
 
@@ -181,4 +182,4 @@ def test_several_models_must_be_told_apart(monkeypatch):
 def test_without_a_server_it_says_so():
     done = CliRunner().invoke(command.main, ["--url", "http://127.0.0.1:9"])
     assert done.exit_code == 1
-    assert done.output.startswith("Error: http://127.0.0.1:9: ")
+    assert done.output.startswith("Error: no reply of http://127.0.0.1:9/v1: ")

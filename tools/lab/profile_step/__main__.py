@@ -18,8 +18,10 @@ from typing import Any
 import click
 from rich.console import Console
 
+from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.options import server_at
 from tools.lab.profile_step.difference import Profile, profile_difference
-from tools.lab.profile_step.server_client import RequestRefused, Server, streams
+from tools.lab.profile_step.server_load import profile_of, streams
 from tools.lab.profile_step.tables import operator_table, tables
 
 WIDTH = 110
@@ -61,8 +63,8 @@ def main(
             raise click.ClickException(str(error)) from error
         return
     try:
-        profiles = _profiles(Server(url, key), model, seconds, num_streams, words)
-    except RequestRefused as error:
+        profiles = _profiles(server_at(url, key), model, seconds, num_streams, words)
+    except RequestFailed as error:
         raise click.ClickException(str(error)) from error
     if file is not None:
         file.write_text(json.dumps(profiles, indent=2) + "\n")
@@ -70,20 +72,20 @@ def main(
 
 
 def _profiles(
-    server: Server, model: str | None, seconds: float, num_streams: int, words: int
+    server: ApiServer, model: str | None, seconds: float, num_streams: int, words: int
 ) -> list[Profile]:
     """The profiles before and after `seconds`."""
     name = model or _only_model(server)
     with streams(server, name, num_streams, words) if num_streams else nullcontext():
-        before, begin_s = server.profile(name), time.monotonic()
+        before, begin_s = profile_of(server, name), time.monotonic()
         time.sleep(seconds)
-        return [before, server.profile(name, time.monotonic() - begin_s)]
+        return [before, profile_of(server, name, time.monotonic() - begin_s)]
 
 
-def _only_model(server: Server) -> str:
-    names = server.models()
+def _only_model(server: ApiServer) -> str:
+    names = server.model_names()
     if len(names) != 1:
-        raise RequestRefused(f"--model is required; models that are ready: {', '.join(names) or 'none'}")
+        raise RequestFailed(f"--model is required; models that are ready: {', '.join(names) or 'none'}")
     return names[0]
 
 
