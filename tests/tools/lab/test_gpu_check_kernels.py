@@ -7,7 +7,8 @@ from host_device import HostDevice
 from ops.cuda.sampling import CudaSamplingOps
 from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.correctness import kernels
-from tools.lab.gpu_check.correctness.cases import CASES, Bench, benches
+from tools.lab.gpu_check.correctness.benches import Bench, benches
+from tools.lab.gpu_check.correctness.cases import CASES
 from tools.lab.gpu_check.correctness.sizes import SIZES, Size
 
 ODD = Size(rows=5, vocab=1031, sequences=6, context=200, block_tokens=16)

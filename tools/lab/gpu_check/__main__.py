@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, help="add the results to this file")
     parser.add_argument("--pack", type=Path, default=PACK, help="where `pack` wrote (%(default)s)")
     parser.add_argument(
-        "--work", type=Path, default=_weights_folder(), help="for weights, up to 17 GB (%(default)s)"
+        "--work", type=Path, default=Setting.work, help="for weights, up to 17 GB (%(default)s)"
     )
     parser.add_argument("--onnxruntime", type=Path, help="a folder with an unpacked onnxruntime-gpu wheel")
     commands = parser.add_subparsers(metavar="COMMAND")
@@ -160,12 +160,6 @@ def _parser() -> argparse.ArgumentParser:
     trimming.add_argument("--part-mib", type=int, help="in parts of at most N MiB")
     trimming.set_defaults(run=trim)
     return parser
-
-
-def _weights_folder() -> Path:
-    """A folder for weights, in a memory file system if there is one: they are written and read once."""
-    memory = Path("/dev/shm")
-    return (memory if os.access(memory, os.W_OK) else Path("/tmp")) / "braid-gpu-check"
 
 
 if __name__ == "__main__":

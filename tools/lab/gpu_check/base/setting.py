@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +25,11 @@ class Absent(Exception):
     """The check cannot run here for a reason outside Braid; the message says what is missing."""
 
 
+MEMORY = Path("/dev/shm")
+WEIGHTS = (MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())) / "braid-gpu-check"
+"""In a memory file system if there is one: weights are written and read once."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """What every check gets.  `quick` leaves out large shapes and repetitions.
@@ -32,7 +38,7 @@ class Setting:
     """
 
     pack: Path = Path("build/gpu_check")  # lowered graphs, made elsewhere where this machine cannot
-    work: Path = Path(tempfile.gettempdir()) / "braid-gpu-check"  # weights: gigabytes, removed after use
+    work: Path = WEIGHTS  # gigabytes, removed after use
     quick: bool = False
     figures_at: Path | None = None
     figures: Figures = field(default_factory=dict)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tools.lab.gpu_check.base.setting import Failed, Setting
-from tools.lab.gpu_check.correctness.cases import CASES, Bench, Case, benches
+from tools.lab.gpu_check.correctness.benches import Bench, benches
+from tools.lab.gpu_check.correctness.cases import CASES, Case
 from tools.lab.gpu_check.correctness.sizes import SIZES
 
 LOOK_AT = "ops/cuda/*.cu and their numpy references in ops/; run the check `sanitizer`"
