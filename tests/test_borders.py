@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "pipelines.nodes.text.markup": set(),
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
-    | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.model_json"}
+    | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.mended_json"}
     | {"pipelines.nodes.text.templates.chat_messages", "pipelines.requests", "pipelines.values"}
     | {"pipelines.wire"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},

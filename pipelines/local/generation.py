@@ -9,7 +9,7 @@ from pipelines.local.engine import LocalEngine, LocalRequest
 from pipelines.local.replies import ReplyPiece, RequestedCall, TextChoice, TextReply, TokenCounts
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.completion import CompletionRequest
-from pipelines.values.node_values import ReplyUpdate, TextUpdate, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate, ToolCallPiece
 from pipelines.wire.token_piece import PieceLogprobs
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.values.node_values import Segment, TextLogprob, ToolCallPiece
+from pipelines.values.reply_values import Segment, TextLogprob, ToolCallPiece
 
 
 @dataclass(frozen=True, slots=True)

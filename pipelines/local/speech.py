@@ -16,7 +16,7 @@ from pipelines.requests.speech.request import SpeechRequest
 from pipelines.transcription.transcriber import Transcriber, check_words
 from pipelines.transcription.window_text import WindowText
 from pipelines.transcription.windows import Sound
-from pipelines.values.node_values import Segment
+from pipelines.values.reply_values import Segment
 from pipelines.worker.model_choice import SPEECH
 
 Recording = str | PathLike[str] | bytes | Sound

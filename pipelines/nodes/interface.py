@@ -14,9 +14,11 @@ from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values.node_values import Held, Tensors, Tokens
+from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.text_images import TextImages
 from pipelines.wire.address import EngineAddress
+from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.transcription.window_calls import TranscribedRequest, WindowCalls
 from pipelines.transcription.window_text import LEAST_STEP_S, Transcription, WindowText
 from pipelines.transcription.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
-from pipelines.values.node_values import SpeechUpdate
+from pipelines.values.reply_values import SpeechUpdate
 from pipelines.values.tasks import SpeechInput
 from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient

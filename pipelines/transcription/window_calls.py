@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from pipelines.base.cancellation import ClientGone
 from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.transcription.windows import Window
-from pipelines.values.node_values import Deferred
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import SpeechInput
 from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from pipelines.nodes.speech.words import WITHOUT_SPACES
 from pipelines.transcription.windows import SAMPLES_PER_S, WINDOW_SAMPLES, Window
-from pipelines.values.node_values import Deferred, Segment, SpeechUpdate, SpokenWord
+from pipelines.values.reply_values import Segment, SpeechUpdate, SpokenWord
+from pipelines.values.stream_values import Deferred
 
 MAX_COMPRESSION = 2.4
 """Text that zlib makes smaller than this repeats itself."""

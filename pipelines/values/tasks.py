@@ -9,20 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphs.graph import TaskContract
-from pipelines.values.node_values import (
-    Classes,
-    Deferred,
-    PooledOutputs,
-    Prompt,
-    ReplyUpdate,
-    Scores,
-    Series,
-    SpeechUpdate,
-    SpokenSound,
-    Stream,
-    Tensors,
-    TextUpdate,
-)
+from pipelines.values.node_values import Classes, PooledOutputs, Prompt, Scores, SpokenSound, Tensors
+from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
+from pipelines.values.stream_values import Deferred, Series, Stream
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.values.node_values import Deferred, PlacedImage, PooledOutputs, Tokens
+from pipelines.values.node_values import PlacedImage, PooledOutputs, Tokens
+from pipelines.values.stream_values import Deferred
 
 
 class TextImages(NamedTuple):

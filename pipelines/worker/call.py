@@ -12,9 +12,11 @@ from pipelines.telemetry.deferred import defer
 from pipelines.telemetry.node_work import count_nodes
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.request_trace import CallTrace, RequestTrace
-from pipelines.values.node_values import Deferred, Held, Series, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values.node_values import Held, Tensors, Tokens
+from pipelines.values.stream_values import Deferred, Series, Stream
 from pipelines.values.text_images import TextImages
 from pipelines.wire.address import EngineAddress
+from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.requests import Origin, Submit, SubmitTensors, TokenRequest
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import UpdateQueue

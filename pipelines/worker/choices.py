@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.request_trace import CallTrace, Sampling
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values.node_values import TokenUpdate
+from pipelines.wire.messages import TokenUpdate
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.submissions import TokenSubmission
 

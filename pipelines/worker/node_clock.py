@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from pipelines.telemetry.node_work import NodeWork
-from pipelines.values.node_values import Deferred, Series, Stream, StreamChoice
+from pipelines.values.stream_values import Deferred, Series, Stream, StreamChoice
 
 
 class NodeClock:

@@ -10,7 +10,8 @@ from typing import Any
 
 from pipelines.base.element_types import num_bytes
 from pipelines.telemetry.request_trace import CallTrace, EngineTime
-from pipelines.values.node_values import Deferred, Stream, Tensors
+from pipelines.values.node_values import Tensors
+from pipelines.values.stream_values import Deferred, Stream
 from pipelines.worker.choices import Choices
 from pipelines.worker.node_clock import NodeClock
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission

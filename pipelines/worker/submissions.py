@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pipelines.values.node_values import StreamChoice, Tensors, Tokens
+from pipelines.values.node_values import Tensors, Tokens
+from pipelines.values.stream_values import StreamChoice
 from pipelines.values.text_images import TextImages
 from pipelines.wire.requests import ImageEmbeds, Submit, SubmitTensors
 from pipelines.wire.sampling_params import SamplingParams

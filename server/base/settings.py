@@ -6,16 +6,13 @@ Names, types, ranges and descriptions are here and nowhere else; docs/settings.m
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -23,13 +20,10 @@ from pydantic import (
     field_validator,
 )
 
-from pipelines.host.backends.registry import devices_of_all
-from pipelines.wire.lora_modules import parse_module
 from server.base.replica_ids import NAME
+from server.base.setting_types import Device, Engines, Folder, Kernels, LoraModules, ValueList
 
 PREFIX = "BRAID_"
-MAX_ENGINES = 64
-DEVICE = "|".join(devices_of_all())
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds the packages: the checkout, or site-packages."""
 
@@ -41,51 +35,6 @@ class SettingsError(Exception):
 def _default_models() -> Path:
     here = Path("model_repo")
     return here if here.is_dir() else ROOT / "model_repo"
-
-
-def _split(value: object) -> object:
-    return re.findall(r"[^,\s]+", value) if isinstance(value, str) else value
-
-
-def _split_modules(value: object) -> object:
-    return re.findall(r"\{[^{}]*\}|[^\s{]+", value) if isinstance(value, str) else value
-
-
-def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
-    for module in modules:
-        parse_module(module)
-    return modules
-
-
-def _check_device(device: str) -> str:
-    if not re.fullmatch(DEVICE, device):
-        raise ValueError("expected cpu, cuda (the first GPU) or cuda:N")
-    return device
-
-
-def _check_kernels(kernels: str) -> str:
-    if kernels not in ("auto", "off") and not Path(kernels).expanduser().is_dir():
-        raise ValueError("expected auto, off or a folder")
-    return kernels
-
-
-def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
-    if len(engines) == 1 and engines[0].isdecimal() and 1 <= int(engines[0]) <= MAX_ENGINES:
-        return engines
-    if wrong := [device for device in engines if not re.fullmatch(DEVICE, device)]:
-        raise ValueError(f"{wrong[0]}: expected devices, as cuda:0, or one number from 1 to {MAX_ENGINES}")
-    if len({*engines}) < len(engines):
-        raise ValueError("a device may be named once")
-    return engines
-
-
-ValueList = Annotated[tuple[str, ...], BeforeValidator(_split)]
-"""Several values, separated by commas, spaces or line ends."""
-LoraModules = Annotated[tuple[str, ...], BeforeValidator(_split_modules), AfterValidator(_check_modules)]
-"""Adapters, each in a form that `parse_module` reads."""
-Engines = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_engines)]
-"""Devices, or one number."""
-Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
 
 
 class Settings(BaseModel):
@@ -120,7 +69,7 @@ class Settings(BaseModel):
         description="MB of the cache that graphs which OpenVINO prepared may take, about 5 for a model, so "
         "that its next load is faster; those used least recently are removed first; 0: none are stored",
     )
-    kernels: Annotated[str, AfterValidator(_check_kernels)] = Field(
+    kernels: Kernels = Field(
         default="auto",
         description="auto: Braid's own CPU kernels are used from the wheel `braid-kernels` or from `cache`, "
         "into which `braid serve` compiles them in the background where it finds a C++ compiler; off: they "
@@ -143,7 +92,7 @@ class Settings(BaseModel):
         description="model of requests that name none, where several can do what the path does; default: the "
         "first one that generates text, by name",
     )
-    device: Annotated[str, AfterValidator(_check_device)] | None = Field(
+    device: Device | None = Field(
         default=None,
         description="cpu or cuda:0: runs every model on this device instead of the one in its graph",
     )

@@ -12,7 +12,9 @@ from pydantic import BaseModel
 from server.base.version import VERSION
 from server.dialects import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS, Dialect, dialect_of
 from server.http.auth import is_open
-from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
+from server.openapi.operation import ERRORS, Operation
+from server.openapi.operations import OPERATIONS
+from server.openapi.root_operations import ROOT_OPERATIONS
 from server.openapi.schemas import Model, Schema, Schemas
 
 DIALECTS = (OPENAI, OVMS, ANTHROPIC, COHERE, KSERVE)

@@ -19,7 +19,7 @@ from server.apis.generation.requests.batch import ONE_ONLY
 from server.apis.kserve import parameters as kserve
 from server.apis.messages import unsupported_fields as messages
 from server.apis.responses import unsupported_fields as responses
-from server.openapi.operations import (
+from server.openapi.operation import (
     CHAT,
     CLASSIFICATION,
     COHERE_EMBED,

@@ -16,7 +16,7 @@ from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
-from pipelines.values.node_values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.values.reply_values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import Inspected, Profiled
 from pipelines.wire.sampling_params import SamplingParams

@@ -13,7 +13,7 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens
 from pipelines.nodes.speech.word_times import WordTimes
-from pipelines.values.node_values import Segment, SpeechUpdate
+from pipelines.values.reply_values import Segment, SpeechUpdate
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
 BOUNDARY = "----7MA4YWxkTrZu0gW"

@@ -10,7 +10,7 @@ from scripted import ScriptedPipeline, said
 from pipelines.nodes.text.parsers.tables import TOOLS
 from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.replies.parse_reply import ReplyParser
-from pipelines.values.node_values import TextUpdate
+from pipelines.values.reply_values import TextUpdate
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.token_piece import TokenPiece
 

@@ -27,9 +27,11 @@ from pipelines.nodes.generation.sampling_rules import SamplingRules
 from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.values.node_values import Deferred, PooledOutputs, Stream, Tokens, TokenUpdate
+from pipelines.values.node_values import PooledOutputs, Tokens
+from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.tasks import GenerationInput
 from pipelines.values.text_images import shown_in
+from pipelines.wire.messages import TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.host.contracts.decoder_contract import DecoderSession

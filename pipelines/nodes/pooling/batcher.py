@@ -21,7 +21,8 @@ from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
+from pipelines.values.node_values import Features, Held, Images, PooledOutputs, Tensors, Tokens
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput
 from pipelines.values.text_images import shown_in
 

@@ -12,7 +12,8 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.values.node_values import Classes, Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import Classes, PooledOutputs, Tensors
+from pipelines.values.stream_values import Deferred
 
 NUM_UNNAMED = 2
 """Number of classes where a config.json sets none (transformers omits its default)."""

@@ -13,7 +13,8 @@ from ops.activations import unit_length
 from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import Deferred, PooledOutputs
+from pipelines.values.node_values import PooledOutputs
+from pipelines.values.stream_values import Deferred
 
 
 class Matryoshka(Node, Planning):

@@ -8,7 +8,8 @@ from graphs.node import Node
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Running
 from pipelines.nodes.pooling.texts import shows_image
-from pipelines.values.node_values import Deferred, PooledOutputs
+from pipelines.values.node_values import PooledOutputs
+from pipelines.values.stream_values import Deferred
 
 
 class Merge(Node):

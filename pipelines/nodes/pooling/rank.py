@@ -7,7 +7,8 @@ import numpy as np
 from graphs.node import Node
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Running
-from pipelines.values.node_values import Deferred, PooledOutputs, Scores, Tokens
+from pipelines.values.node_values import PooledOutputs, Scores, Tokens
+from pipelines.values.stream_values import Deferred
 
 
 class Rank(Node):

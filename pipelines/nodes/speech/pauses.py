@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.values.node_values import Segment
+from pipelines.values.reply_values import Segment
 
 SENTENCE_ENDS = (".", "。", "!", "！", "?", "？")
 MOST_USUAL_S = 0.7

@@ -9,7 +9,8 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
-from pipelines.values.node_values import Segment, SpeechUpdate, Stream, StreamChoice, TextLogprob, TextUpdate
+from pipelines.values.reply_values import Segment, SpeechUpdate, TextLogprob, TextUpdate
+from pipelines.values.stream_values import Stream, StreamChoice
 
 SAMPLES_PER_S = 16_000
 

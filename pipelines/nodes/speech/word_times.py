@@ -21,16 +21,9 @@ from pipelines.nodes.speech.segments import SAMPLES_PER_S
 from pipelines.nodes.speech.whisper_tokens import SECONDS_PER_ID, WhisperTokens, read_whisper_tokens
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.values.node_values import (
-    Deferred,
-    PooledOutputs,
-    Segment,
-    SpeechUpdate,
-    SpokenWord,
-    Stream,
-    StreamChoice,
-    Tensors,
-)
+from pipelines.values.node_values import PooledOutputs, Tensors
+from pipelines.values.reply_values import Segment, SpeechUpdate, SpokenWord
+from pipelines.values.stream_values import Deferred, Stream, StreamChoice
 from pipelines.values.tasks import SpeechInput
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from pipelines.host.contracts.tensor_contract import TensorPort
 from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.body.tensor_model import TensorModel, misfit
-from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import PooledOutputs, Tensors
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import TensorInput
 
 if TYPE_CHECKING:

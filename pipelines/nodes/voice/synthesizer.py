@@ -16,7 +16,8 @@ from pipelines.host.engine.batching.tensor_engine import TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.infer import Infer, start_engine
 from pipelines.nodes.voice.voice_settings import VoiceSettings, read_voice_settings
-from pipelines.values.node_values import Series, Tensors, Tokens
+from pipelines.values.node_values import Tensors, Tokens
+from pipelines.values.stream_values import Series
 from pipelines.values.tasks import SpeakInput
 
 if TYPE_CHECKING:

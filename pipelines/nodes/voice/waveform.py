@@ -9,7 +9,8 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.voice.voice_settings import VoiceSettings, read_voice_settings
-from pipelines.values.node_values import Series, SpokenSound, Tensors
+from pipelines.values.node_values import SpokenSound, Tensors
+from pipelines.values.stream_values import Series
 
 FULL_SCALE = 32_767
 SILENT = 1e-8

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from pipelines.values.node_values import ReplyUpdate, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.messages.reply_models import (

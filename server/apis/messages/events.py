@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from pipelines.base.errors import BraidError
-from pipelines.values.node_values import ReplyUpdate
+from pipelines.values.reply_values import ReplyUpdate
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.messages.content_builder import ContentBuilder, MessageContext, OpenBlock, usage
 from server.apis.messages.reply_models import (

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.base.errors import BraidError, EngineError
-from pipelines.values.node_values import ReplyUpdate, TextLogprob, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.apis.generation.replies.update_stages import outside
 from server.apis.responses.output_items import (
     Event,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
-from pipelines.values.node_values import TextLogprob
+from pipelines.values.reply_values import TextLogprob
 from server.apis.generation.replies.logprobs import chat_logprobs
 
 Event = dict[str, Any]

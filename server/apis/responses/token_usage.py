@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.values.node_values import ReplyUpdate
+from pipelines.values.reply_values import ReplyUpdate
 from server.apis.responses.reply_models import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 

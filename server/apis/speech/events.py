@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pipelines.base.errors import BraidError
 from pipelines.transcription.window_text import WindowText, joiner
-from pipelines.values.node_values import SpeechUpdate
+from pipelines.values.reply_values import SpeechUpdate
 from server.schema.reply_models import Reply, Usage
 from server.schema.sse import DONE, error_events, event
 

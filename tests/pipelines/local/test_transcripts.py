@@ -14,7 +14,7 @@ from pipelines.base.errors import RequestError
 from pipelines.local.bodies import speech_body
 from pipelines.transcription.window_text import Transcription, WindowText
 from pipelines.transcription.windows import Window
-from pipelines.values.node_values import Segment, SpokenWord
+from pipelines.values.reply_values import Segment, SpokenWord
 
 
 class TwoWindows:

@@ -13,7 +13,8 @@ from graphs.graph import Source
 from graphs.node import Node
 from pipelines.base.errors import BraidError, EngineError, RequestError, Unavailable
 from pipelines.nodes.line import Line
-from pipelines.values.node_values import Deferred, Stream, Tensors, Tokens
+from pipelines.values.node_values import Tensors, Tokens
+from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.tasks import GenerationInput, TensorInput
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient

@@ -12,7 +12,7 @@ from pipelines.base.errors import RequestError
 from pipelines.telemetry import deferred
 from pipelines.telemetry.node_work import NodeWork, count_nodes
 from pipelines.telemetry.registry import labelled
-from pipelines.values.node_values import Deferred, Series, Stream
+from pipelines.values.stream_values import Deferred, Series, Stream
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.node_clock import NodeClock
 

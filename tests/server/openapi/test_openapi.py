@@ -16,7 +16,8 @@ from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
 from server.openapi.endpoint import OpenAPIEndpoint, written
 from server.openapi.fields_page import page
-from server.openapi.operations import OPERATIONS, ROOT_OPERATIONS
+from server.openapi.operations import OPERATIONS
+from server.openapi.root_operations import ROOT_OPERATIONS
 from server.services.paths import PREFIXES
 
 TABLES = [

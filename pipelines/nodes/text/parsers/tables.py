@@ -17,7 +17,7 @@ from pipelines.nodes.text.parsers.reasoning.harmony import span as harmony_span
 from pipelines.nodes.text.parsers.reasoning.think import Span, Think, Unopened, span
 from pipelines.nodes.text.parsers.tools import families as tools
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 
 class ReasoningParser(Protocol):

@@ -16,16 +16,10 @@ from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import DescribePrompt, PromptTexts
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.values.node_values import (
-    Alternative,
-    Stream,
-    StreamChoice,
-    TextLogprob,
-    TextPiece,
-    TextUpdate,
-    TokenLogprobs,
-    TokenUpdate,
-)
+from pipelines.values.reply_values import Alternative, TextLogprob, TextPiece, TextUpdate
+from pipelines.values.stream_values import Stream, StreamChoice
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 REPETITION = "repetition_detected"

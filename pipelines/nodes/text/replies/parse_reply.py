@@ -17,7 +17,8 @@ from pipelines.nodes.text.parsers.reasoning.think import Unopened
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
 from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule, names_tool
-from pipelines.values.node_values import ReplyUpdate, Stream, StreamChoice, TextUpdate
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate
+from pipelines.values.stream_values import Stream, StreamChoice
 from pipelines.values.tasks import GenerationInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.values.node_values import StreamChoice, TextLogprob, TokenLogprobs
+from pipelines.values.reply_values import TextLogprob
+from pipelines.values.stream_values import StreamChoice
+from pipelines.wire.logprobs import TokenLogprobs
 
 Describe = Callable[[int, TokenLogprobs], TextLogprob]
 DescribePrompt = Callable[[list[TokenLogprobs], Describe], list[TextLogprob]]

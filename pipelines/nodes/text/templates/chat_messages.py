@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.model_json import arguments_in, as_json
+from pipelines.nodes.text.parsers.tools.json_values import as_json
+from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
 from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms, conform_calls
 
 STRING, OPENAI, BOTH = "string", "openai", "both"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 from server.apis.generation.replies.choice_builder import ChoiceBuilder, best_choices, prompt_scores
 from server.apis.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext

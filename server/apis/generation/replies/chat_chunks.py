@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.base.errors import BraidError
-from pipelines.values.node_values import ReplyUpdate, TextPiece, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, TextPiece, ToolCallPiece
 from pipelines.wire.token_piece import PieceLogprobs
 from server.apis.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pipelines.values.node_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate, ToolCallPiece
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from server.apis.generation.replies.logprobs import prompt_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.base.errors import BraidError
-from pipelines.values.node_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.token_piece import PieceLogprobs
 from server.apis.generation.replies.choice_builder import text_of
 from server.apis.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt

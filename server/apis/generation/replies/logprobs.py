@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipelines.values.node_values import Alternative, TextLogprob
+from pipelines.values.reply_values import Alternative, TextLogprob
 from server.schema.reply_models import (
     ChatLogprobs,
     ChosenLogprob,

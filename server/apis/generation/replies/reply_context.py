@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from pipelines.values.node_values import ReplyUpdate, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from server.apis.generation.replies.logprobs import AS_TEXT, TokenFormat
 from server.apis.generation.replies.prompt_echo import PromptEcho
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.values.node_values import ReplyUpdate, TextUpdate
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 from pipelines.wire.token_piece import Speculation
 from server.schema.reply_models import CachedTokens, CompletionDetails, Usage
 

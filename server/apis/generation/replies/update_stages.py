@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from pipelines.values.node_values import ReplyUpdate, TextUpdate
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 
 Update = ReplyUpdate | TextUpdate
 Batch = list[tuple[int, Any]]

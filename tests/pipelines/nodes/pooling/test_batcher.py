@@ -15,7 +15,8 @@ from pipelines.loading.load import BuildError
 from pipelines.nodes.pooling.batcher import Batcher, pooled
 from pipelines.nodes.request_plan import NOTHING
 from pipelines.repository.model_folders import scan
-from pipelines.values.node_values import Deferred, Images, Tensors, Tokens
+from pipelines.values.node_values import Images, Tensors, Tokens
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import GenerationInput, PoolingInput
 from pipelines.wire.address import EngineAddress
 

@@ -8,7 +8,8 @@ from prompt_nodes import call_of, loaded
 
 from pipelines.base.errors import EngineError
 from pipelines.nodes.pooling.label import Label
-from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import PooledOutputs, Tensors
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput
 
 HALVES = np.full((2, 2), 0.5, np.float32)

@@ -6,7 +6,8 @@ from prompt_nodes import call_of
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.pooling.matryoshka import Matryoshka
-from pipelines.values.node_values import Deferred, PooledOutputs
+from pipelines.values.node_values import PooledOutputs
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput
 
 VECTORS = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)

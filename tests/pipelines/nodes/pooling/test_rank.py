@@ -5,7 +5,8 @@ import pytest
 
 from pipelines.base.errors import EngineError
 from pipelines.nodes.pooling.rank import Rank
-from pipelines.values.node_values import Deferred, PooledOutputs, Tokens
+from pipelines.values.node_values import PooledOutputs, Tokens
+from pipelines.values.stream_values import Deferred
 
 
 def ranked(rows, of):

@@ -11,7 +11,7 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.speech.segments import Segmenter
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
-from pipelines.values.node_values import Alternative, TextLogprob, TextUpdate
+from pipelines.values.reply_values import Alternative, TextLogprob, TextUpdate
 from pipelines.values.tasks import SpeechInput
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 

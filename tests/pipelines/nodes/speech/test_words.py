@@ -15,7 +15,7 @@ from transformers.models.whisper import generation_whisper, tokenization_whisper
 from pipelines.nodes.speech.alignment import cheapest_path, first_frames, median_filtered
 from pipelines.nodes.speech.word_times import with_times
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
-from pipelines.values.node_values import Segment
+from pipelines.values.reply_values import Segment
 
 TOKENIZER = Tokenizer.from_str(json.dumps(whisper_tokenizer()))
 

@@ -7,7 +7,8 @@ import pytest
 
 from pipelines.base.errors import EngineError
 from pipelines.nodes.tensors.infer import Infer
-from pipelines.values.node_values import Deferred, PooledOutputs, Tensors
+from pipelines.values.node_values import PooledOutputs, Tensors
+from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import TensorInput
 
 ROWS = np.ones((2, 3), np.float32)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scripted import logprob, said
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 from server.schema.reply_models import ChatCompletion
 
 CALL = ToolCallPiece(0, '{"city": "Rome"}', "chatcmpl-tool-1", "get_weather")

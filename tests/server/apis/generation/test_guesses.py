@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 from scripted import logprob, said
 
-from pipelines.values.node_values import TextUpdate
+from pipelines.values.reply_values import TextUpdate
 from pipelines.wire.token_piece import Speculation
 from server.schema.reply_models import ChatCompletion, Completion
 

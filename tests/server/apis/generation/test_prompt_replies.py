@@ -7,7 +7,7 @@ import json
 import pytest
 from scripted import ABC, ScriptedPipeline, logprob, said, text
 
-from pipelines.values.node_values import Alternative, TextLogprob
+from pipelines.values.reply_values import Alternative, TextLogprob
 
 PROMPT = [logprob("b", -1.0, ("x", -0.5)), logprob("c", -2.0)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripted import ScriptedPipeline, logprob, said, text
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 from server.schema.reply_models import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scripted import said
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 USER = {"role": "user", "content": "hi"}
 FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}}

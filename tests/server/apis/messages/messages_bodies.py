@@ -6,7 +6,7 @@ from typing import Any
 
 from scripted import said
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 WEATHER = {
     "name": "get_weather",

@@ -11,7 +11,7 @@ import numpy as np
 from patience import PATIENCE_S
 from speech_rig import heard, segment
 
-from pipelines.values.node_values import SpeechUpdate
+from pipelines.values.reply_values import SpeechUpdate
 
 RATE = 16_000
 WORDS = [f" w{i}" for i in range(1, 700)]

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from responses_bodies import PATH, TOOL, called, events
 from scripted import said
 
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 KNOWN = TypeAdapter(ResponseStreamEvent)
 RECORDED = Path(__file__).parents[2] / "recorded"

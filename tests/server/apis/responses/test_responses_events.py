@@ -11,7 +11,7 @@ from responses_bodies import PATH, TOOL, ask, called, events, thought, types
 from scripted import logprob, said
 
 from pipelines.base.errors import EngineError
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 KNOWN = TypeAdapter(ResponseStreamEvent)
 BEGIN = ["created", "in_progress"]

@@ -9,7 +9,7 @@ from scripted import said as piece
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.known_fields import IGNORED as IGNORED_IN_CHAT
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 from server.apis.responses import unsupported_fields
 from server.apis.responses.input_items import read_items
 from server.apis.responses.request import ResponseRequest

@@ -6,7 +6,7 @@ import pytest
 from speech_rig import TRANSCRIPTIONS, TRANSLATIONS, SpeechPipeline, decoded, form, heard, recording, segment
 
 import server.apis.speech.endpoint as endpoint
-from pipelines.values.node_values import SpokenWord
+from pipelines.values.reply_values import SpokenWord
 
 VTT = "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nGuten Tag\n\n"
 SRT = "1\n00:00:00,000 --> 00:00:01,000\nGuten Tag\n\n"

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.declared import Declared
-from pipelines.nodes.text.parsers.tools.model_json import ModelJson, whole_characters
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.nodes.text.parsers.tools.json_values import whole_characters
+from pipelines.nodes.text.parsers.tools.model_json import ModelJson
+from pipelines.values.reply_values import ToolCallPiece
 
 
 def new_id() -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.model_json import as_json, read_json
+from pipelines.nodes.text.parsers.tools.json_values import as_json, read_json
 
 TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
 UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.nodes.text.parsers.tools.calls import CallBlock, CallSink, Family
 from pipelines.nodes.text.parsers.tools.json_calls import objects
-from pipelines.values.node_values import ToolCallPiece
+from pipelines.values.reply_values import ToolCallPiece
 
 PLAIN = Family((CallBlock("[", objects(needs_arguments=True), bare=True),))
 """A list of objects with name and parameters."""

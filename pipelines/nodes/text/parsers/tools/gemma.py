@@ -13,8 +13,9 @@ from typing import Any
 from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tools.json_values import as_json
 from pipelines.nodes.text.parsers.tools.literals import Literals
-from pipelines.nodes.text.parsers.tools.model_json import as_json, mended
+from pipelines.nodes.text.parsers.tools.mended_json import mended
 
 HEAD = re.compile(r"\s*call:([^{\s]+)")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)

@@ -24,7 +24,7 @@ from pipelines.nodes.text.parsers.tools.json_text import (
     says_arguments,
     value_of,
 )
-from pipelines.nodes.text.parsers.tools.model_json import as_json
+from pipelines.nodes.text.parsers.tools.json_values import as_json
 
 MAX_NAME_CHARS = 300
 """Most characters before the arguments of a call."""

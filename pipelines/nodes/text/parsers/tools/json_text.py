@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.model_json import mended, read_json
+from pipelines.nodes.text.parsers.tools.json_values import read_json
+from pipelines.nodes.text.parsers.tools.mended_json import mended
 
 ARGUMENTS = ("arguments", "parameters")
 NAMES = ("name", "tool_name")

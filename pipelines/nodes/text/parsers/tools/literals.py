@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from pipelines.nodes.text.parsers.tools.model_json import DEEPEST
+from pipelines.nodes.text.parsers.tools.json_values import DEEPEST
 
 Item = TypeVar("Item")
 

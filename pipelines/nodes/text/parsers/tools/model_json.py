@@ -9,13 +9,11 @@ a string, so that the text is valid UTF-8 and one value wherever it ends.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable
-from typing import Any
 
-DEEPEST = 100
-"""Most levels of nested values: fewer than the readers of any client take."""
+from pipelines.nodes.text.parsers.tools.json_values import DEEPEST, as_json, read_json, whole_characters
+
 CLOSES = {"{": "}", "[": "]"}
 WORDS = {"True": "true", "False": "false", "None": "null"}
 LITERALS = ("true", "false", "null", *WORDS)
@@ -27,47 +25,6 @@ LARGEST = "1.7976931348623157e308"
 """The largest number: readers make infinity of larger ones, or refuse their digits."""
 LOST = "\\ufffd"
 """Stands for half of a surrogate pair."""
-
-
-def read_json(text: str) -> Any:
-    """The JSON value in `text`; ValueError where there is none that every client reads.
-
-    That is a value with a number that is not finite, or with more than DEEPEST levels.
-    """
-    try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if text.count("[") + text.count("{") > DEEPEST:
-        _check_depth(value, 0)
-    return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is no number of JSON")
-    return value
-
-
-def _check_depth(value: Any, depth: int) -> None:
-    if depth > DEEPEST:
-        raise ValueError("nested too deeply")
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for each in inner:
-        _check_depth(each, depth + 1)
-
-
-def whole_characters(text: str) -> str:
-    """The text with halves of surrogate pairs joined, and U+FFFD for those that stand alone."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def as_json(value: Any) -> str:
-    """A value as JSON text of whole characters."""
-    return whole_characters(json.dumps(value, ensure_ascii=False))
 
 
 class ModelJson:
@@ -338,33 +295,3 @@ def _written(word: str) -> str:
         number = NUMBER.fullmatch(word)
         return f"{number[1]}{LARGEST}" if number else WORDS.get(word) or as_json(word)
     return word
-
-
-def arguments_in(text: str) -> dict[str, Any] | str:
-    """The object in the arguments of an earlier call, or else the text itself; of whole characters.
-
-    A client that left a stream early has the beginning of one.
-    """
-    try:
-        value = _read_or_mend(text or "{}")
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text
-
-
-def _read_or_mend(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return mended(text)
-    return json.loads(as_json(value)) if "\\ud" in text.lower() else value
-
-
-def mended(text: str) -> Any:
-    """The value in `text`, which is nearly JSON; ValueError where it is not."""
-    writer = ModelJson()
-    rest = writer.push(text) or ""
-    writer.finish()
-    if rest.strip():
-        raise ValueError("no JSON")
-    return read_json(writer.take())

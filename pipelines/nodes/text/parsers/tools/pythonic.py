@@ -15,8 +15,8 @@ from typing import Any
 from pipelines.nodes.text.parsers.tools.calls import CallSink
 from pipelines.nodes.text.parsers.tools.characters import CharacterReader
 from pipelines.nodes.text.parsers.tools.declared import UNREADABLE, Declared
+from pipelines.nodes.text.parsers.tools.json_values import as_json
 from pipelines.nodes.text.parsers.tools.literals import Literals
-from pipelines.nodes.text.parsers.tools.model_json import as_json
 
 WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 NAME = re.compile(r"[^\W\d][\w-]*+(?:\.[^\W\d][\w-]*+)*+")

@@ -16,7 +16,7 @@ from typing import Any
 from pipelines.nodes.text.markup.tags import TagScanner
 from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
-from pipelines.nodes.text.parsers.tools.model_json import as_json
+from pipelines.nodes.text.parsers.tools.json_values import as_json
 
 MAX_HEAD_CHARS = 1_000
 """Most characters of a name or a key, with the white space and the markers around it."""

@@ -6,7 +6,9 @@ from tokenizers import Tokenizer, decoders, models
 from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
-from pipelines.values.node_values import StreamChoice, TokenLogprobs, Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.stream_values import StreamChoice
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece

@@ -13,7 +13,9 @@ from pipelines.nodes.generation.output_guide import check_guidable, grammar_writ
 from pipelines.nodes.text.parsers.tools.forms import NO_PARAMETERS
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
-from pipelines.values.node_values import Stream, StreamChoice, TextUpdate, Tokens
+from pipelines.values.node_values import Tokens
+from pipelines.values.reply_values import TextUpdate
+from pipelines.values.stream_values import Stream, StreamChoice
 from pipelines.values.tasks import Constraint, GenerationInput
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 from pipelines.wire.token_piece import TokenPiece

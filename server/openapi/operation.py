@@ -1,0 +1,125 @@
+"""What the OpenAPI document says of one method of a path, and the bodies and queries that several have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from pipelines.requests.fields import known_fields as generation
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.requests.pooling.base_request import BasePoolingRequest
+from pipelines.requests.pooling.classification import ClassificationRequest
+from pipelines.requests.pooling.cohere import CohereEmbedRequest
+from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
+from pipelines.requests.pooling.reranking import RerankRequest
+from pipelines.requests.pooling.scoring import ScoreRequest
+from pipelines.requests.speech.request import TranscriptionRequest, TranslationRequest
+from server.apis.batches.files.upload import UploadRequest
+from server.apis.generation.requests.batch import BatchRequest
+from server.apis.kserve.generate_body import GenerateRequest
+from server.apis.kserve.messages import (
+    InferRequest,
+)
+from server.apis.messages import unsupported_fields as messages
+from server.apis.messages.request import CountRequest, MessagesRequest
+from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
+from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
+from server.apis.responses import unsupported_fields as responses
+from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
+from server.apis.tokenizing import unsupported_fields as tokenizing
+from server.apis.tokenizing.request import TokenizeChat, TokenizePrompt, TokenizeTexts
+from server.apis.voice.request import SpeakRequest
+from server.openapi.schemas import BodySchema, Model, Schema
+
+SOUND = "audio/*"
+TEXT, HTML = "text/plain", "text/html"
+JSON, JSONL, FORM = "application/json", "application/jsonl", "multipart/form-data"
+
+GUARDED = (401, 500)
+GETS = (*GUARDED, 404, 503)
+POSTS = (*GUARDED, 400, 404, 408, 413, 429, 503)
+ERRORS = (400, 401, 404, 408, 412, 413, 429, 500, 503)
+"""Every HTTP status of an error."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path.
+
+    `reply` holds the possible reply models, or is a media type; `event` is the data of a stream's events.
+    """
+
+    summary: str
+    tag: str
+    bodies: tuple[BodySchema, ...] = ()
+    reply: tuple[Model, ...] | str = ""
+    event: type[BaseModel] | None = None
+    streams: bool = False
+    query: Mapping[str, Schema] = field(default_factory=dict)
+    body_type: str = JSON
+    errors: tuple[int, ...] = POSTS
+
+
+MODEL_NAME = BodySchema(ModelName)
+NAMED_LOAD = BodySchema(NamedLoad)
+LOAD_LORA = BodySchema(LoadLoraRequest)
+UNLOAD_LORA = BodySchema(UnloadLoraRequest)
+INDEX = BodySchema(IndexRequest)
+CHAT = BodySchema(ChatRequest, generation.IGNORED, ChatRequest.refused)
+BATCH = BodySchema(BatchRequest, generation.IGNORED, BatchRequest.refused)
+COMPLETION = BodySchema(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
+RESPONSE = BodySchema(ResponseRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
+INPUT = BodySchema(
+    CountInputTokensRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest
+)
+MESSAGES = BodySchema(MessagesRequest, messages.IGNORED, messages.REFUSED)
+COUNT = BodySchema(CountRequest, messages.IGNORED, messages.REFUSED)
+TOKENIZE = (
+    BodySchema(TokenizePrompt),
+    BodySchema(TokenizeChat, tokenizing.IGNORED_CHAT, tokenizing.REFUSED_CHAT),
+    BodySchema(TokenizeTexts),
+)
+
+
+SPEECH = BodySchema(SpeakRequest, SpeakRequest.ignored, SpeakRequest.refused)
+TRANSCRIPTION, TRANSLATION = (
+    BodySchema(model, model.ignored, model.refused) for model in (TranscriptionRequest, TranslationRequest)
+)
+
+
+def _pooling(model: type[BasePoolingRequest]) -> BodySchema:
+    return BodySchema(model, model.ignored, model.refused)
+
+
+EMBEDDING = _pooling(EmbeddingRequest)
+POOLING = _pooling(PoolingRequest)
+CLASSIFICATION = _pooling(ClassificationRequest)
+SCORE = _pooling(ScoreRequest)
+RERANK = _pooling(RerankRequest)
+UPLOAD = BodySchema(UploadRequest)
+INFER = BodySchema(InferRequest)
+GENERATE_BODY = BodySchema(GenerateRequest)
+COHERE_EMBED = _pooling(CohereEmbedRequest)
+MODEL: dict[str, Schema] = {"model": {"type": "string"}}
+RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
+WATCH: dict[str, Schema] = {**MODEL, "stream": {"type": "boolean"}}
+EVENTS: dict[str, Schema] = {
+    "stream": {"type": "boolean"},
+    "starting_after": {"type": "integer", "minimum": 0},
+}
+PAGE: dict[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+    "order": {"enum": ["asc", "desc"]},
+    "after": {"type": "string"},
+}
+
+BATCH_PAGE = {name: PAGE[name] for name in ("limit", "after")}
+FILE_PAGE: dict[str, Schema] = {
+    **PAGE,
+    "limit": {"type": "integer", "minimum": 1, "maximum": 10000},
+    "purpose": {"enum": ["batch", "batch_output"]},
+}

@@ -1,0 +1,166 @@
+"""The half of the table behind the OpenAPI document whose paths have no prefix."""
+
+from __future__ import annotations
+
+from server.apis.kserve.messages import (
+    InferReply,
+    ModelMetadata,
+    ModelNames,
+    ModelReadiness,
+    ServerMetadata,
+)
+from server.apis.kserve.predict import PredictRequest
+from server.apis.operations.health import Liveness, Readiness
+from server.apis.operations.load import ServerLoad
+from server.apis.operations.version import ServerVersion
+from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
+from server.apis.pooling.replies.ranking import Ranking, ScoreList
+from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.openapi.operation import (
+    CHAT,
+    CLASSIFICATION,
+    COHERE_EMBED,
+    COMPLETION,
+    EMBEDDING,
+    GENERATE_BODY,
+    GETS,
+    GUARDED,
+    HTML,
+    INDEX,
+    INFER,
+    JSON,
+    MODEL_NAME,
+    NAMED_LOAD,
+    POOLING,
+    RERANK,
+    SCORE,
+    TEXT,
+    Operation,
+)
+from server.openapi.operations import (
+    CLASSIFY_POST,
+    DETOKENIZE_POST,
+    POOLING_POST,
+    RERANK_POST,
+    SCORE_POST,
+    TOKENIZE_POST,
+    TOKENIZER_GET,
+)
+from server.openapi.schemas import BodySchema
+from server.schema.reply_models import ChatCompletion, Completion, ModelList, Success
+
+KSERVE_MODEL = Operation(
+    "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS
+)
+KSERVE_READY = Operation("Whether a model takes requests", "tensors", reply=(ModelReadiness,), errors=GETS)
+TRITON_CONFIG = Operation("Triton's description of a model", "tensors", reply=JSON, errors=GETS)
+TRITON_STATS = Operation("What a loaded model did, for Triton's clients", "tensors", reply=JSON, errors=GETS)
+KSERVE_INFER = Operation("Run a model on tensors", "tensors", (INFER,), (InferReply,))
+GENERATE = Operation("Triton's generate: a text, vectors, classes or scores", "text", (GENERATE_BODY,), JSON)
+GENERATE_STREAM = Operation("The same text as events", "text", (GENERATE_BODY,), streams=True)
+VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply=JSON, errors=GETS)
+SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
+PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
+PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
+
+ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
+    "/tokenize": {"POST": TOKENIZE_POST},
+    "/detokenize": {"POST": DETOKENIZE_POST},
+    "/tokenizer_info": {"GET": TOKENIZER_GET},
+    "/pooling": {"POST": POOLING_POST},
+    "/classify": {"POST": CLASSIFY_POST},
+    "/score": {"POST": SCORE_POST},
+    "/rerank": {"POST": RERANK_POST},
+    "/v2/rerank": {"POST": RERANK_POST},
+    "/v1/embed": {
+        "POST": Operation(
+            "Embeddings in the format of Cohere's API version 1",
+            "pooling",
+            (COHERE_EMBED,),
+            (EmbedFloatsReply, EmbedByTypeReply),
+        )
+    },
+    "/v2/embed": {
+        "POST": Operation(
+            "Embeddings in the format of Cohere's API version 2",
+            "pooling",
+            (COHERE_EMBED,),
+            (EmbedByTypeReply,),
+        )
+    },
+    "/invocations": {
+        "POST": Operation(
+            "Chat, completion, embeddings, classes, scores or ranking, depending on the model and the body",
+            "text",
+            (CHAT, COMPLETION, EMBEDDING, POOLING, CLASSIFICATION, SCORE, RERANK),
+            (ChatCompletion, Completion, EmbeddingList, PoolingList, ClassificationList, ScoreList, Ranking),
+            streams=True,
+        )
+    },
+    "/reset_prefix_cache": {
+        "POST": Operation("Empty the prefix caches of all models", "server", reply=(Success,), errors=GETS)
+    },
+    "/models": dict.fromkeys(
+        ("GET", "HEAD"), Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)
+    ),
+    "/models/load": {
+        "POST": Operation("Load a model; ends when it is loaded", "models", (NAMED_LOAD,), (Success,))
+    },
+    "/models/unload": {
+        "POST": Operation("Unload a model until it is loaded", "models", (MODEL_NAME,), (Success,))
+    },
+    "/v2/repository/index": {"POST": Operation("Triton's list of models", "models", (INDEX,), JSON)},
+    "/v2/repository/models/{name:path}": {
+        "POST": Operation("{name}/load and {name}/unload, as Triton has them", "models", reply=JSON)
+    },
+    "/v1/config": {
+        "GET": Operation("OpenVINO Model Server's status of all models", "models", reply=JSON, errors=GETS)
+    },
+    "/v1/config/reload": {"POST": Operation("Look at the model repository again", "models", reply=JSON)},
+    "/health": {"GET": PING, "HEAD": PING},
+    "/ping": {"GET": PING, "HEAD": PING, "POST": PING},
+    "/load": {
+        "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())
+    },
+    "/v1/models/{name:path}/versions/{version}": {"GET": VERSION_STATUS},
+    "/v1/models/{name:path}/metadata": {"GET": SIGNATURE},
+    "/v1/models/{name:path}/versions/{version}/metadata": {"GET": SIGNATURE},
+    "/v1/models/{name:path}:predict": {"POST": PREDICT},
+    "/v1/models/{name:path}/versions/{version}:predict": {"POST": PREDICT},
+    "/v2": {"GET": Operation("Which server this is", "tensors", reply=(ServerMetadata,), errors=GUARDED)},
+    "/v2/models": {
+        "GET": Operation("The names of all models", "tensors", reply=(ModelNames,), errors=GUARDED)
+    },
+    "/v2/models/{name:path}": {"GET": KSERVE_MODEL},
+    "/v2/models/{name:path}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/config": {"GET": TRITON_CONFIG},
+    "/v2/models/{name:path}/stats": {"GET": TRITON_STATS},
+    "/v2/models/{name:path}/infer": {"POST": KSERVE_INFER},
+    "/v2/models/{name:path}/generate": {"POST": GENERATE},
+    "/v2/models/{name:path}/generate_stream": {"POST": GENERATE_STREAM},
+    "/v2/models/{name:path}/versions/{version}/generate": {"POST": GENERATE},
+    "/v2/models/{name:path}/versions/{version}/generate_stream": {"POST": GENERATE_STREAM},
+    "/v2/models/{name:path}/versions/{version}": {"GET": KSERVE_MODEL},
+    "/v2/models/{name:path}/versions/{version}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/versions/{version}/config": {"GET": TRITON_CONFIG},
+    "/v2/models/{name:path}/versions/{version}/stats": {"GET": TRITON_STATS},
+    "/v2/models/{name:path}/versions/{version}/infer": {"POST": KSERVE_INFER},
+    "/v2/health/live": {
+        method: Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())
+        for method in ("GET", "HEAD")
+    },
+    "/v2/health/ready": {
+        method: Operation(
+            "Whether every model that can be loaded is loaded", "server", reply=(Readiness,), errors=(503,)
+        )
+        for method in ("GET", "HEAD")
+    },
+    "/version": {"GET": Operation("The server's version", "server", reply=(ServerVersion,), errors=())},
+    "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
+    "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
+    "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
+    "/": dict.fromkeys(("GET", "HEAD"), Operation("Leads to the status page", "server", errors=())),
+    "/status": {"GET": Operation("The status page", "server", reply=HTML, errors=())},
+    "/status/{file}": {"GET": Operation("A file of the status page", "server", reply=TEXT, errors=(404,))},
+}
+"""Path without a prefix → method → what it does."""
