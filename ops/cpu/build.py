@@ -30,7 +30,7 @@ Engine = Literal["openvino", "onnxruntime"]
 HERE = Path(__file__).parent
 SUFFIXES = {".cpp", ".h", ".hpp"}
 COMPILERS = ("g++", "clang++", "c++")
-FLAGS = ("-O3", "-std=c++17", "-fPIC", "-fvisibility-inlines-hidden", "-Wall")
+FLAGS = ("-O3", "-std=c++17", "-fPIC", "-fvisibility-inlines-hidden", "-Wall", "-ffp-contract=off")
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", *AVX2)
 INSTRUCTIONS = {"avx512": AVX512, "avx512vnni": AVX512, "avxvnni": (*AVX2, "-mavxvnni"), "avx2": AVX2}

@@ -1,0 +1,30 @@
+// What each instruction set gives: rounding of activations, and the product.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "block_linear.h"
+
+namespace braid {
+
+// A whole product; `rounded`, `packed` and `y` begin with the first row and the first channel.
+struct Product {
+    const bl_format& format;
+    int levels, type;
+    size_t m, n, k;
+    const uint8_t *rounded, *packed;
+    uint8_t* y;
+    size_t stride;
+};
+
+struct Kernels {
+    const char* name;
+    size_t row_bytes[2];  // of a row's segment, rounded to one and to two levels
+    void (*round[2])(int type, size_t rows, size_t k, const uint8_t* x, size_t stride, uint8_t* tile);
+    void (*multiply)(const Product& product, size_t begin, size_t end);
+};
+
+extern const Kernels AVX512VNNI_KERNELS, AVXVNNI_KERNELS, AVX2_KERNELS;
+
+}  // namespace braid

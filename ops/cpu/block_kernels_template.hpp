@@ -1,0 +1,370 @@
+// The kernels, for vectors V of an instruction set; each source that includes this gives one.
+//
+// V has LANES of float32 and int32, MOST_ROWS of a panel, CODE_BYTES<levels> of a rounded segment, ONE_LEVEL,
+// the levels with which the products of one are computed, and
+//     Float, Int          vectors; load, store, add_product, broadcast, and so on
+//     Codes, codes(at)    a line of LANES channels by 4 unsigned bytes
+//     Sums<levels>        int32 sums of codes times activations
+//     put<levels>(..)     activations as the sums want them
+#pragma once
+
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in the compiler's own header
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "block_kernels.hpp"
+#include "block_layout.hpp"
+
+namespace braid {
+namespace {  // not shared between sources: a linker must not give one source the instructions of another
+
+constexpr size_t PREFETCHED = 4096;            // bytes ahead of what is read
+constexpr size_t ACTIVATION_BYTES = 3 << 17;   // of the rows that are multiplied together, for the second cache
+constexpr size_t MOST_TOGETHER = 128;          // rows
+constexpr int32_t LEAST = (127 - 100) << 23;   // bits of the least number that does not count as 0: 2^-100
+constexpr int32_t INFINITE = 255 << 23;        // bits of infinity; those of NaN are above
+
+template <class T>
+inline T read(const void* at) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    return value;
+}
+
+inline void halves_to_floats(const uint8_t* halves, size_t count, float* out) {
+    for (size_t i = 0; i < count; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(read<__m128i>(halves + 2 * i)));
+}
+
+// ---- Activations ------------------------------------------------------------------------------------------
+
+// A panel is up to MOST_ROWS rows, a power of two.  For each segment it has the codes of its rows, then for
+// each row: the scale, the sum of the codes, that of the first half of them, and scale * sum as float32.
+enum Number { SCALE, SUM, FIRST_SUM, VALUE, NUMBERS };
+
+template <class V, int LEVELS>
+constexpr size_t ROW_BYTES = V::template CODE_BYTES<LEVELS> + 4 * NUMBERS;
+
+inline size_t panel_rows(size_t left, size_t most) {
+    while (most > left) most /= 2;
+    return most;
+}
+
+// `count` numbers as float32, and zeros up to 32.
+inline void read_segment(int type, const uint8_t* x, size_t count, float (&out)[SEGMENT]) {
+    std::memset(out, 0, sizeof(out));
+    if (type == BL_F32) return void(std::memcpy(out, x, 4 * count));
+    alignas(64) uint16_t halves[SEGMENT] = {};
+    std::memcpy(halves, x, 2 * count);
+    if (type == BL_F16) return halves_to_floats(reinterpret_cast<const uint8_t*>(halves), SEGMENT, out);
+    uint32_t bits[SEGMENT];
+    for (size_t i = 0; i < SEGMENT; i++) bits[i] = uint32_t(halves[i]) << 16;
+    std::memcpy(out, bits, sizeof(out));
+}
+
+// Rounds a segment to `codes` and returns its scale.
+inline float round_segment(const float (&x)[SEGMENT], float largest_code, int32_t (&codes)[SEGMENT]) {
+    int32_t bits[SEGMENT], most = 0;
+    std::memcpy(bits, x, sizeof(bits));
+    for (size_t i = 0; i < SEGMENT; i++) {
+        const int32_t size = bits[i] & 0x7fffffff;
+        most = size > most ? size : most;
+    }
+    std::memset(codes, 0, sizeof(codes));
+    if (most < LEAST) return 0.0f;
+    if (most >= INFINITE) return read<float>(&most) - read<float>(&most);  // NaN
+    const float largest = read<float>(&most), inverse = largest_code / largest;
+    constexpr float MAGIC = 12582912.0f;  // 1.5 * 2^23: its last bits are the nearest integer of what is added
+    float moved[SEGMENT];
+    for (size_t i = 0; i < SEGMENT; i++) moved[i] = x[i] * inverse + MAGIC;
+    std::memcpy(codes, moved, sizeof(moved));
+    for (size_t i = 0; i < SEGMENT; i++) codes[i] -= 0x4b400000;
+    return largest / largest_code;
+}
+
+template <class V, int LEVELS>
+void round_tile(int type, size_t rows, size_t k, const uint8_t* x, size_t stride, uint8_t* out) {
+    const size_t size = type == BL_F32 ? 4 : 2, segments = segments_of(k);
+    for (size_t first = 0, panel; first < rows; first += panel) {
+        panel = panel_rows(rows - first, V::MOST_ROWS);
+        for (size_t s = 0; s < segments; s++, out += panel * ROW_BYTES<V, LEVELS>)
+            for (size_t r = 0; r < panel; r++) {
+                const size_t count = k - s * SEGMENT < SEGMENT ? k - s * SEGMENT : SEGMENT;
+                alignas(64) float values[SEGMENT];
+                alignas(64) int32_t codes[SEGMENT];
+                read_segment(type, x + ((first + r) * stride + s * SEGMENT) * size, count, values);
+                const float scale = round_segment(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
+                int32_t half = 0, sum = 0;
+                for (size_t i = 0; i < SEGMENT / 2; i++) half += codes[i], sum += codes[SEGMENT / 2 + i];
+                sum += half;
+                V::template put<LEVELS>(codes, out + r * V::template CODE_BYTES<LEVELS>);
+                const float value = scale * static_cast<float>(sum);
+                uint8_t* numbers = out + panel * V::template CODE_BYTES<LEVELS> + 4 * r;
+                std::memcpy(numbers + 4 * panel * SCALE, &scale, 4);
+                std::memcpy(numbers + 4 * panel * SUM, &sum, 4);
+                std::memcpy(numbers + 4 * panel * FIRST_SUM, &half, 4);
+                std::memcpy(numbers + 4 * panel * VALUE, &value, 4);
+            }
+    }
+}
+
+// ---- Weights ----------------------------------------------------------------------------------------------
+
+// A unit as the products read it: a byte for each code, scales and minimums as float32.
+struct Unit {
+    alignas(64) uint8_t codes[UNIT_SEGMENTS][LINES * LINE_BYTES];
+    alignas(64) float scales[2 * UNIT_SEGMENTS * CHANNELS];
+    alignas(64) float minimums[2 * UNIT_SEGMENTS * CHANNELS];
+};
+
+inline void unpack_upper(const uint8_t* at, int up, uint8_t* out) {
+    for (size_t i = 0; i < 2; i++)
+        for (int q = 0; q < 4; q++)
+            for (size_t j = 0; j < LINE_BYTES; j++)
+                out[LINE_BYTES * (4 * i + q) + j] |= (at[LINE_BYTES * i + j] >> 2 * q & 3) << up;
+}
+
+inline void unpack_lower(const uint8_t* at, uint8_t* out) {
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < LINE_BYTES; j++) {
+            out[LINE_BYTES * 2 * i + j] = at[LINE_BYTES * i + j] & 15;
+            out[LINE_BYTES * (2 * i + 1) + j] = at[LINE_BYTES * i + j] >> 4;
+        }
+}
+
+// Twice the numbers of E2M1, plus 12.
+inline void look_up(uint8_t* codes) {
+    const __m128i numbers = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
+    const __m256i table = _mm256_broadcastsi128_si256(numbers);
+    for (size_t i = 0; i < LINES * LINE_BYTES; i += 32) {
+        __m256i* at = reinterpret_cast<__m256i*>(codes + i);
+        _mm256_store_si256(at, _mm256_shuffle_epi8(table, _mm256_load_si256(at)));
+    }
+}
+
+inline void unpack_segment(const bl_format& format, const uint8_t* at, uint8_t* out) {
+    if (format.bits == 8) return void(std::memcpy(out, at, LINES * LINE_BYTES));
+    if (format.bits == 2) {
+        std::memset(out, 0, LINES * LINE_BYTES);
+        return unpack_upper(at, 0, out);
+    }
+    unpack_lower(at, out);
+    if (format.bits == 6) unpack_upper(at + 4 * LINE_BYTES, 4, out);
+    if (format.table == BL_E2M1) look_up(out);
+}
+
+// Bits of 2^(exponent - 127), or of half of it, which is below the normal numbers for the first exponents.
+inline float power(int exponent, bool is_half) {
+    exponent -= is_half;
+    const int32_t bits = exponent > 0 ? exponent << 23 : exponent == 0 ? 0x400000 : 0x200000;
+    return read<float>(&bits);
+}
+
+// Scales, or minimums, of `groups` groups; halves of the scales of E2M1, whose codes are twice the numbers.
+inline void unpack_scales(const bl_format& format, const uint8_t* at, size_t groups, float* out) {
+    const size_t count = groups * CHANNELS;
+    if (format.scales == BL_F32) std::memcpy(out, at, 4 * count);
+    if (format.scales == BL_F16) halves_to_floats(at, count, out);
+    if (format.scales == BL_E8M0)
+        for (size_t i = 0; i < count; i++) out[i] = power(at[i], format.table == BL_E2M1);
+    else if (format.table == BL_E2M1)
+        for (size_t i = 0; i < count; i++) out[i] *= 0.5f;
+    if (format.scales != BL_TWO_LEVEL) return;
+    float upper[CHANNELS];
+    halves_to_floats(at + count, CHANNELS, upper);
+    for (size_t i = 0; i < count; i++)
+        out[i] = static_cast<float>(static_cast<int8_t>(at[i])) * upper[i % CHANNELS];
+}
+
+inline void unpack_groups(const bl_format& format, const uint8_t* at, size_t groups, Unit& unit) {
+    unpack_scales(format, at, groups, unit.scales);
+    at += scale_bytes(format, groups);
+    if (format.zeros == BL_MINIMUM) unpack_scales(format, at, groups, unit.minimums);
+    if (format.zeros != BL_INTEGER) return;
+    const int middle = middle_of(format);
+    for (size_t i = 0; i < groups * CHANNELS; i++)
+        unit.minimums[i] = -(unit.scales[i] * static_cast<float>(at[i] - middle));
+}
+
+inline void unpack_unit(const bl_format& format, const uint8_t* at, size_t segments, Unit& unit) {
+    const size_t step = code_bytes(format), ahead = ratio_up(unit_bytes(format, segments), segments);
+    for (size_t s = 0; s < segments; s++) {
+        for (size_t line = 0; line < ahead; line += 64)
+            _mm_prefetch(reinterpret_cast<const char*>(at + s * ahead + line + PREFETCHED), _MM_HINT_T0);
+        unpack_segment(format, at + s * step, unit.codes[s]);
+    }
+    if (format.group) unpack_groups(format, at + segments * step, groups_of(format, segments), unit);
+}
+
+// ---- Products ---------------------------------------------------------------------------------------------
+
+// Codes around a middle, codes from 0 with a minimum, or codes around a middle with a minimum.
+enum Zeros { MIDDLE, MINIMUM, BOTH };
+
+struct Segments {
+    const Unit& unit;
+    size_t count;
+    int shift;   // segment >> shift is its group
+    int middle;
+    const uint8_t* activations;
+    float (*totals)[CHANNELS];  // of the rows of the panel
+};
+
+// Adds a unit's products to the totals of a panel of R rows.
+template <class V, int LEVELS, bool IN_HALVES, int ZEROS, int R>
+void add_products(const Segments& given) {
+    using Float = typename V::Float;
+    constexpr size_t CODES = V::template CODE_BYTES<LEVELS>;
+    constexpr int PARTS = IN_HALVES ? 2 : 1, PART_LINES = LINES / PARTS;
+    for (size_t lane = 0; lane < CHANNELS; lane += V::LANES) {
+        Float totals[R];
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) totals[r] = V::load(given.totals[r] + lane);
+        const uint8_t* acts = given.activations;
+        for (size_t s = 0; s < given.count; s++, acts += R * ROW_BYTES<V, LEVELS>) {
+            const uint8_t* codes = given.unit.codes[s] + 4 * lane;
+            const auto number = [&](Number which, int r) { return acts + R * (CODES + 4 * which) + 4 * r; };
+            const auto sum_of = [&](int part, int r) {
+                if (!IN_HALVES) return read<int32_t>(number(SUM, r));
+                const int32_t first = read<int32_t>(number(FIRST_SUM, r));
+                return part ? read<int32_t>(number(SUM, r)) - first : first;
+            };
+#pragma GCC unroll 2
+            for (int part = 0; part < PARTS; part++) {
+                typename V::template Sums<LEVELS> sums[R];
+#pragma GCC unroll 8
+                for (int r = 0; r < R; r++)
+                    sums[r].begin(ZEROS == MINIMUM ? 0 : -given.middle * sum_of(part, r));
+#pragma GCC unroll 8
+                for (int i = part * PART_LINES; i < (part + 1) * PART_LINES; i++) {
+                    const typename V::Codes line = V::codes(codes + LINE_BYTES * i);
+#pragma GCC unroll 8
+                    for (int r = 0; r < R; r++) sums[r].add(line, acts + r * CODES, i);
+                }
+                const size_t group = IN_HALVES ? 2 * s + part : s >> given.shift;
+                const Float scale = V::load(given.unit.scales + CHANNELS * group + lane);
+                const Float minimum = ZEROS == MIDDLE ? scale : V::load(given.unit.minimums + CHANNELS * group + lane);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; r++) {
+                    const Float scaled = V::multiply(scale, V::broadcast(read<float>(number(SCALE, r))));
+                    totals[r] = V::add_product(sums[r].value(), scaled, totals[r]);
+                    if (ZEROS == MIDDLE) continue;
+                    const float value = !IN_HALVES ? read<float>(number(VALUE, r))
+                                                   : read<float>(number(SCALE, r)) *
+                                                         static_cast<float>(sum_of(part, r));
+                    totals[r] = V::add_product(minimum, V::broadcast(value), totals[r]);
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) V::store(given.totals[r] + lane, totals[r]);
+    }
+}
+
+using AddProducts = void (*)(const Segments&);
+
+// Of panels of 1, 2, 4 and 8 rows.
+template <class V, int LEVELS, bool IN_HALVES, int ZEROS>
+AddProducts for_rows(size_t rows) {
+    if (rows == 1) return add_products<V, LEVELS, IN_HALVES, ZEROS, 1>;
+    if (rows == 2) return add_products<V, LEVELS, IN_HALVES, ZEROS, 2>;
+    if constexpr (V::MOST_ROWS == 8)
+        if (rows == 8) return add_products<V, LEVELS, IN_HALVES, ZEROS, 8>;
+    return add_products<V, LEVELS, IN_HALVES, ZEROS, 4>;
+}
+
+template <class V, int LEVELS>
+AddProducts for_format(const bl_format& format, size_t rows) {
+    if (format.group == 16)
+        return format.zeros == BL_MIDDLE ? for_rows<V, LEVELS, true, MIDDLE>(rows)
+                                         : for_rows<V, LEVELS, true, BOTH>(rows);
+    if (format.zeros == BL_MIDDLE) return for_rows<V, LEVELS, false, MIDDLE>(rows);
+    if (format.zeros == BL_MINIMUM) return for_rows<V, LEVELS, false, MINIMUM>(rows);
+    return for_rows<V, LEVELS, false, BOTH>(rows);
+}
+
+inline void write_row(int type, const float (&totals)[CHANNELS], size_t count, uint8_t* y) {
+    if (type == BL_F32) return void(std::memcpy(y, totals, 4 * count));
+    uint16_t halves[CHANNELS];
+    if (type == BL_F16)
+        for (size_t i = 0; i < CHANNELS; i += 8) {
+            const __m128i eight = _mm256_cvtps_ph(_mm256_loadu_ps(totals + i), _MM_FROUND_TO_NEAREST_INT);
+            std::memcpy(halves + i, &eight, 16);
+        }
+    else
+        for (size_t i = 0; i < CHANNELS; i++) {
+            const uint32_t bits = read<uint32_t>(totals + i);
+            const bool is_nan = (bits & 0x7fffffff) > uint32_t(INFINITE);
+            halves[i] = is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        }
+    std::memcpy(y, halves, 2 * count);
+}
+
+inline int shift_of(const bl_format& format) {
+    return format.group == 0 ? 31 : format.group == 128 ? 2 : format.group == 64 ? 1 : 0;
+}
+
+// Adds a unit to the totals of `rows` rows, whose activations of it begin `offset` segments into the panels.
+template <class V, int LEVELS>
+void add_unit(const Product& product, const Unit& unit, size_t first, size_t count, size_t from, size_t rows,
+              float (*totals)[CHANNELS]) {
+    const size_t row_bytes = ROW_BYTES<V, LEVELS>, segments = segments_of(product.k);
+    for (size_t row = from, panel; row < from + rows; row += panel) {
+        const size_t in_tile = TILE_ROWS - row % TILE_ROWS, left = from + rows - row;
+        panel = panel_rows(left < in_tile ? left : in_tile, V::MOST_ROWS);
+        for_format<V, LEVELS>(product.format, panel)(
+            {unit, count, shift_of(product.format), middle_of(product.format),
+             product.rounded + (row * segments + first * panel) * row_bytes, totals + (row - from)});
+    }
+}
+
+template <class V, int LEVELS>
+void multiply_block(const Product& product, size_t block, size_t from, size_t rows) {
+    const bl_format& format = product.format;
+    const size_t segments = segments_of(product.k), left = product.n - block * CHANNELS;
+    const uint8_t* at = product.packed + block * record_bytes(format, product.k);
+    alignas(64) float totals[MOST_TOGETHER][CHANNELS];
+    std::memset(totals, 0, rows * sizeof(totals[0]));
+    Unit unit;
+    if (!format.group) unpack_groups(format, at, 1, unit);
+    at += header_bytes(format);
+    for (size_t first = 0, count; first < segments; first += count) {
+        count = segments - first < UNIT_SEGMENTS ? segments - first : UNIT_SEGMENTS;
+        unpack_unit(format, at, count, unit);
+        add_unit<V, LEVELS>(product, unit, first, count, from, rows, totals);
+        at += unit_bytes(format, count);
+    }
+    const size_t size = product.type == BL_F32 ? 4 : 2;
+    for (size_t r = 0; r < rows; r++)
+        write_row(product.type, totals[r], left < CHANNELS ? left : CHANNELS,
+                  product.y + ((from + r) * product.stride + block * CHANNELS) * size);
+}
+
+template <class V, int LEVELS>
+void multiply_blocks(const Product& product, size_t begin, size_t end) {
+    const size_t row_bytes = segments_of(product.k) * ROW_BYTES<V, LEVELS>;
+    size_t together = ACTIVATION_BYTES / row_bytes / TILE_ROWS * TILE_ROWS;
+    together = together > MOST_TOGETHER ? MOST_TOGETHER : together < TILE_ROWS ? TILE_ROWS : together;
+    for (size_t from = 0; from < product.m; from += together) {
+        const size_t rows = product.m - from < together ? product.m - from : together;
+        for (size_t block = begin; block < end; block++)
+            multiply_block<V, LEVELS>(product, block, from, rows);
+    }
+}
+
+template <class V>
+void multiply(const Product& product, size_t begin, size_t end) {
+    product.levels == 1 ? multiply_blocks<V, V::ONE_LEVEL>(product, begin, end)
+                        : multiply_blocks<V, 2>(product, begin, end);
+}
+
+template <class V>
+constexpr Kernels KERNELS = {V::NAME,
+                             {ROW_BYTES<V, 1>, ROW_BYTES<V, 2>},
+                             {round_tile<V, 1>, round_tile<V, 2>},
+                             multiply<V>};
+
+}  // namespace
+}  // namespace braid

@@ -1,0 +1,221 @@
+// Checks, packing, and the choice of an instruction set.
+#include "block_linear.h"
+
+#include <cstring>
+
+#include "block_kernels.hpp"
+#include "block_layout.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace braid {
+namespace {
+
+#if defined(__x86_64__)
+
+struct Cpuid {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    Cpuid(unsigned leaf, unsigned part) { __get_cpuid_count(leaf, part, &a, &b, &c, &d); }
+};
+
+bool has_bits(unsigned value, unsigned bits) { return (value & bits) == bits; }
+
+// The registers that the system saves.
+unsigned saved_registers() {
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+// By cpuid itself, since __builtin_cpu_supports is always 0 in programs of some compilers.
+bool runs(const char* name) {
+    constexpr unsigned FMA = 1u << 12, OSXSAVE = 1u << 27, F16C = 1u << 29, AVX2 = 1u << 5;
+    constexpr unsigned AVX512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+    constexpr unsigned AVX512_VNNI = 1u << 11, AVX_VNNI = 1u << 4, YMM = 6, ZMM = 0xe6;
+    if (!has_bits(Cpuid(1, 0).c, FMA | OSXSAVE | F16C)) return false;
+    const Cpuid seven(7, 0);
+    if (!has_bits(seven.b, AVX2) || !has_bits(saved_registers(), YMM)) return false;
+    if (!std::strcmp(name, "avx2")) return true;
+    if (!std::strcmp(name, "avxvnni")) return has_bits(Cpuid(7, 1).a, AVX_VNNI);
+    return has_bits(seven.b, AVX512) && has_bits(seven.c, AVX512_VNNI) && has_bits(saved_registers(), ZMM);
+}
+
+const Kernels* const ALL[] = {&AVX512VNNI_KERNELS, &AVXVNNI_KERNELS, &AVX2_KERNELS};
+
+const Kernels* find(const char* name) {
+    for (const Kernels* kernels : ALL)
+        if ((!name || !std::strcmp(kernels->name, name)) && runs(kernels->name)) return kernels;
+    return nullptr;
+}
+
+#else
+
+const Kernels* find(const char*) { return nullptr; }
+
+#endif
+
+const Kernels* in_use = find(nullptr);
+
+size_t codes_in_byte(const bl_format& format) { return format.bits == 4 ? 2 : format.bits == 2 ? 4 : 1; }
+
+// The weight as its file has it.
+struct Source {
+    const bl_format& format;
+    size_t n, k;
+    const uint8_t *codes, *scales, *zeros;
+
+    size_t groups() const { return format.group ? k / format.group : 1; }
+
+    // The codes of a segment, a byte each; those beyond k are 0.
+    void read(size_t channel, size_t segment, uint8_t (&out)[SEGMENT]) const {
+        const size_t in_byte = codes_in_byte(format), first = segment * SEGMENT;
+        const size_t count = k - first < SEGMENT ? k - first : SEGMENT;
+        const uint8_t* from = codes + (channel * k + first) / in_byte;
+        std::memset(out, 0, SEGMENT);
+        const int bits = format.bits, mask = (1 << bits) - 1;
+        for (size_t i = 0; i < count; i++)
+            out[i] = from[i / in_byte] >> (in_byte == 1 ? 0 : i % in_byte * bits) & mask;
+    }
+};
+
+// The lines of a channel's codes, in groups of 8 bits.
+void write_codes(int bits, const uint8_t (&codes)[SEGMENT], uint8_t* out) {
+    uint32_t lines[LINES];
+    std::memcpy(lines, codes, SEGMENT);
+    const auto put = [&](size_t line, uint32_t four) { std::memcpy(out + LINE_BYTES * line, &four, 4); };
+    for (size_t i = 0; i < 8 && bits == 8; i++) put(i, lines[i]);
+    const uint32_t lower = bits == 6 ? 0x0f0f0f0f : ~0u;
+    for (size_t i = 0; i < 4 && (bits == 4 || bits == 6); i++)
+        put(i, (lines[2 * i] & lower) | (lines[2 * i + 1] & lower) << 4);
+    const int down = bits == 6 ? 4 : 0;
+    const auto upper = [&](size_t i) { return lines[i] >> down & 0x03030303; };
+    for (size_t i = 0; i < 2 && (bits == 2 || bits == 6); i++)
+        put((bits == 6 ? 4 : 0) + i,
+            upper(4 * i) | upper(4 * i + 1) << 2 | upper(4 * i + 2) << 4 | upper(4 * i + 3) << 6);
+}
+
+// Scales, or minimums, of groups [first, first + count) of a channel; those beyond the last stay 0.
+void write_scales(const Source& from, const uint8_t* given, size_t channel, size_t first, size_t count,
+                  uint8_t* out) {
+    const size_t size = scale_size(from.format.scales), groups = from.groups(), lane = channel % CHANNELS;
+    for (size_t g = 0; g < count && first + g < groups; g++)
+        std::memcpy(out + (CHANNELS * g + lane) * size, given + (channel * groups + first + g) * size, size);
+    if (from.format.scales != BL_TWO_LEVEL) return;
+    const size_t half = channel * (from.k / UNIT) + first * from.format.group / UNIT;
+    std::memcpy(out + CHANNELS * count + 2 * lane, given + from.n * groups + 2 * half, 2);
+}
+
+void write_group_values(const Source& from, size_t channel, size_t first, size_t count, uint8_t* out) {
+    write_scales(from, from.scales, channel, first, count, out);
+    out += scale_bytes(from.format, count);
+    if (from.format.zeros == BL_MINIMUM) write_scales(from, from.zeros, channel, first, count, out);
+    if (from.format.zeros != BL_INTEGER) return;
+    for (size_t g = 0; g < count && first + g < from.groups(); g++)
+        out[CHANNELS * g + channel % CHANNELS] = from.zeros[channel * from.groups() + first + g];
+}
+
+void pack_channel(const Source& from, size_t channel, uint8_t* out) {
+    const bl_format& format = from.format;
+    const size_t segments = segments_of(from.k);
+    if (!format.group) write_group_values(from, channel, 0, 1, out);
+    out += header_bytes(format);
+    uint8_t codes[SEGMENT];
+    for (size_t first = 0; first < segments; first += UNIT_SEGMENTS) {
+        const size_t count = segments - first < UNIT_SEGMENTS ? segments - first : UNIT_SEGMENTS;
+        for (size_t s = 0; s < count; s++) {
+            from.read(channel, first + s, codes);
+            write_codes(format.bits, codes, out + s * code_bytes(format) + 4 * (channel % CHANNELS));
+        }
+        if (format.group)
+            write_group_values(from, channel, first * SEGMENT / format.group, groups_of(format, count),
+                               out + count * code_bytes(format));
+        out += unit_bytes(format, count);
+    }
+}
+
+const char* problem_of(const bl_format& format) {
+    const int bits = format.bits, group = format.group;
+    if (bits != 2 && bits != 4 && bits != 6 && bits != 8) return "codes have 2, 4, 6 or 8 bits";
+    if (group && group != 16 && group != 32 && group != 64 && group != 128)
+        return "groups have 16, 32, 64 or 128 weights, or all of a channel";
+    if (format.scales != BL_F32 && format.scales != BL_F16 && format.scales != BL_E8M0 &&
+        format.scales != BL_TWO_LEVEL)
+        return "scales have no such type";
+    if (format.zeros < BL_MIDDLE || format.zeros > BL_MINIMUM) return "no such zeros";
+    if (format.table != BL_LINEAR && format.table != BL_E2M1) return "no such table";
+    if (format.table == BL_E2M1 && (bits != 4 || format.zeros != BL_MIDDLE))
+        return "E2M1 has 4 bits and no zeros";
+    if (format.scales == BL_TWO_LEVEL && (!group || format.zeros == BL_INTEGER || format.table))
+        return "scales of two levels need groups, and no integer zeros";
+    if (format.scales == BL_E8M0 && format.zeros == BL_MINIMUM) return "minimums are no powers of two";
+    return nullptr;
+}
+
+}  // namespace
+}  // namespace braid
+
+extern "C" {
+
+using namespace braid;
+
+const char* bl_isa(void) { return in_use ? in_use->name : "none"; }
+
+int bl_set_isa(const char* name) {
+    const Kernels* found = name ? find(name) : nullptr;
+    if (found) in_use = found;
+    return found != nullptr;
+}
+
+const char* bl_check(const bl_format* format, size_t n, size_t k) {
+    constexpr size_t MOST = size_t(1) << 28;
+    if (const char* problem = problem_of(*format)) return problem;
+    if (!n || !k || n > MOST || k > MOST) return "n and k are from 1 to 2^28";
+    if (format->group && k % format->group) return "k is not a multiple of the group";
+    if (k % codes_in_byte(*format)) return "the codes of a channel are not whole bytes";
+    if (format->scales == BL_TWO_LEVEL && k % UNIT) return "k is not a multiple of 256";
+    return nullptr;
+}
+
+size_t bl_packed_bytes(const bl_format* format, size_t n, size_t k) {
+    return ratio_up(n, CHANNELS) * record_bytes(*format, k);
+}
+
+void bl_pack(const bl_format* format, size_t n, size_t k, const void* codes, const void* scales,
+             const void* zeros, size_t begin, size_t end, void* packed) {
+    const Source from{*format,
+                      n,
+                      k,
+                      static_cast<const uint8_t*>(codes),
+                      static_cast<const uint8_t*>(scales),
+                      static_cast<const uint8_t*>(zeros)};
+    for (size_t block = begin; block < end; block++) {
+        uint8_t* record = static_cast<uint8_t*>(packed) + block * record_bytes(*format, k);
+        std::memset(record, 0, record_bytes(*format, k));
+        for (size_t c = block * CHANNELS; c < n && c < (block + 1) * CHANNELS; c++)
+            pack_channel(from, c, record);
+    }
+}
+
+size_t bl_rounded_bytes(int levels, size_t m, size_t k) {
+    return in_use ? m * segments_of(k) * in_use->row_bytes[levels - 1] : 0;
+}
+
+void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t stride, size_t begin, size_t end,
+              void* rounded) {
+    const size_t size = type == BL_F32 ? 4 : 2, row_bytes = bl_rounded_bytes(levels, 1, k);
+    for (size_t row = begin * TILE_ROWS; row < m && row < end * TILE_ROWS; row += TILE_ROWS) {
+        const size_t rows = m - row < TILE_ROWS ? m - row : TILE_ROWS;
+        in_use->round[levels - 1](type, rows, k, static_cast<const uint8_t*>(x) + row * stride * size, stride,
+                                  static_cast<uint8_t*>(rounded) + row * row_bytes);
+    }
+}
+
+void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
+                 const void* rounded, const void* packed, size_t begin, size_t end, void* y, size_t stride) {
+    const Product product{*format, levels, type, m, n, k, static_cast<const uint8_t*>(rounded),
+                          static_cast<const uint8_t*>(packed), static_cast<uint8_t*>(y), stride};
+    in_use->multiply(product, begin, end);
+}
+}
