@@ -44,6 +44,7 @@ FACTS = (
     "device",
     "precision",
     "activation_group",
+    "linear_layers",
     "sparse_prefill",
     "kv_cache",
     "block_tokens",

@@ -23,7 +23,9 @@ from pipelines.gguf.convert import convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.open_decoder import settings_of
 from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from tools.lab.kv_precision import Distance, distance
 from tools.lab.lm_eval import hf_folder
 from tools.paged_steps import Prompt, prompt_logits
@@ -38,9 +40,18 @@ def _openvino(**settings: Any) -> Callable[[Path], DecoderSession]:
     return lambda path: OpenVINOSession(path, OpenVINOSettings(**settings))
 
 
+def _as_served(**line: Any) -> Callable[[Path], DecoderSession]:
+    """With Braid's own kernels, if there are any for such a line."""
+    return lambda path: OpenVINOSession(path, settings_of(DecoderSettings(**line)))
+
+
 WAYS: dict[str, Callable[[Path], DecoderSession]] = {
     "f32": _openvino(precision="f32", kv_cache="f32"),
-    DEFAULT: _openvino(precision="f32"),
+    "f32-u8": _openvino(precision="f32"),
+    "kernels": _as_served(kv_cache="f32"),
+    DEFAULT: _as_served(),
+    "one-level": _as_served(activation_group=32, kv_cache="f32"),
+    "one-level-u8": _as_served(activation_group=32),
     "int8": _openvino(activation_group=32, kv_cache="f32"),
     "int8-u8": _openvino(activation_group=32),
     "bf16": _openvino(precision="bf16", activation_group=0, kv_cache="f32"),
@@ -48,7 +59,9 @@ WAYS: dict[str, Callable[[Path], DecoderSession]] = {
     "bf16-int8-u8": _openvino(precision="bf16", activation_group=32),
     "onnxruntime": OnnxCpuSession,
 }
-"""The default has float32 activations and OpenVINO's choice of a cache, u8; int8: sums of int8 products."""
+"""The default has OpenVINO's choice of a cache, u8, and activations in float32, or in two levels of int8
+where there are kernels; int8: OpenVINO's sums of int8 products, one-level: those of the kernels.
+"""
 
 
 def conversations() -> Iterator[list[dict[str, str]]]:

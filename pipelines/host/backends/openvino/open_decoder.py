@@ -6,9 +6,14 @@ from pathlib import Path
 
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels, find_kernels
 from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
 from pipelines.host.backends.openvino.prepared.prepared_decoder import open_prepared
 from pipelines.host.contracts.decoder_settings import DecoderSettings
+
+KERNEL_GROUP = 32
+"""Activations that share a scale in Braid's own kernels."""
 
 
 def open_decoder(path: Path, given: DecoderSettings) -> OpenVINOSession:
@@ -33,4 +38,17 @@ def settings_of(given: DecoderSettings) -> OpenVINOSettings:
         given.targets,
         retained=None if given.sparse_prefill is None else RetainedContext(*given.sparse_prefill),
         activation_group=given.activation_group,
+        kernels=_kernels(given),
     )
+
+
+def _kernels(given: DecoderSettings) -> LinearKernels | None:
+    """Braid's own kernels, where they fit the line.
+
+    Two levels of int8 stand in for float32 where the line asks for nothing; one where OpenVINO would round
+    activations in groups of 32 too.  Who asks for f32 or other groups gets OpenVINO's own sums.
+    """
+    if given.precision == "f32" or given.activation_group not in (None, KERNEL_GROUP):
+        return None
+    rounds = given.activation_group is not None or (given.precision is not None and has_int8_sums())
+    return find_kernels(levels=1 if rounds else 2)

@@ -7,11 +7,23 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from pipelines.host.backends.openvino.model.operator_library import LinearKernels
+
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
+
+
+@pytest.fixture
+def kernels(kernel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], LinearKernels | None]:
+    """`kernels(levels)` → Braid's own kernels of this checkout, for OpenVINO's linear layers."""
+    from pipelines.host.backends.openvino.model.operator_library import find_kernels
+
+    monkeypatch.setenv("BRAID_KERNELS", str(kernel_folder))
+    return find_kernels
 
 
 @pytest.fixture(scope="session")

@@ -32,8 +32,11 @@ def weights(request) -> str:
     return request.param
 
 
+@pytest.mark.parametrize("levels", [None, 2])
 @pytest.mark.parametrize("recording", ["layers", "qwen3", "phi3"])
-def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, recording, weights):
+def test_logits_are_those_of_merged_dequantized_weights(
+    exported, tmp_path, recording, weights, levels, kernels
+):
     from tools.export.encoders.whole_openvino import compressed
 
     source, folder = exported(FAMILIES[recording])
@@ -46,6 +49,8 @@ def test_logits_are_those_of_merged_dequantized_weights(exported, tmp_path, reco
     floats, folders = dequantized(file), adapter_folders(ROOT / recording)
     assert len(floats) >= 10  # all products and both ends
     settings = OpenVINOSettings(precision="f32", kv_cache="f32", targets=adapter_targets(folders))
+    if levels is not None:
+        settings = replace(settings, kernels=kernels(levels))
     session = OpenVINOSession(file, settings)
     session.reserve(128, 1)
     session.allocate(16)

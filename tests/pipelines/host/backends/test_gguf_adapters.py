@@ -5,13 +5,14 @@ transformers on dequantized weights into which the adapter is merged.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 from lone_steps import step
-from test_gguf_logits import NUM_IDS, SIZES, TOLERANCE, expected, ids
+from test_gguf_logits import KERNEL_TOLERANCE, NUM_IDS, SIZES, TOLERANCE, expected, ids
 from transformers import LlamaConfig
 
 from pipelines.adapters.linear_names import ENDS
@@ -44,9 +45,18 @@ def module_of(linear):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["F32", "Q4_1"])
 def test_adapters_change_a_gguf_file_as_they_change_its_checkpoint(tmp_path, kind, engine):
+    check_adapters(ENGINES[engine], kind, tmp_path, 5 * TOLERANCE)
+
+
+def test_adapters_change_linear_layers_of_the_kernels(tmp_path, kernels):
+    settings = OpenVINOSettings("cpu", "f32", "f32", 1, TARGETS, kernels=kernels(2))
+    check_adapters(partial(OpenVINOSession, settings=settings), "Q4_1", tmp_path, 5 * KERNEL_TOLERANCE)
+
+
+def check_adapters(open_session, kind, tmp_path, tolerance):
     state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind])
     convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
-    session = ENGINES[engine](tmp_path / "model" / "model.onnx")
+    session = open_session(tmp_path / "model" / "model.onnx")
     assert {each.rpartition(".")[2] for each in session.linears} == TARGETS
     session.reserve(NUM_IDS, 1)
     session.allocate(8)
@@ -61,5 +71,5 @@ def test_adapters_change_a_gguf_file_as_they_change_its_checkpoint(tmp_path, kin
     session.put_adapter(1, AdapterWeights(RANK, linears))
     for adapter, weights in ((0, state), (1, merged), (0, state)):
         wanted = expected(LlamaConfig(**SIZES), weights)
-        np.testing.assert_allclose(logits(session, adapter), wanted, atol=5 * TOLERANCE, rtol=0)
+        np.testing.assert_allclose(logits(session, adapter), wanted, atol=tolerance, rtol=0)
     session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -70,6 +71,8 @@ def openvino(path):
 
 
 ENGINES = {"openvino": openvino, "onnxruntime": OnnxCpuSession}
+KERNEL_TOLERANCE, LARGE_WEIGHTS = 4e-4, {"Q6_K": 5}
+"""Of logits where activations of linear layers have 15 bits; more for types whose random weights are larger."""
 
 
 def ids():
@@ -86,10 +89,10 @@ def expected(config, state):
         return model(torch.tensor(ids())[None]).logits[0].numpy()
 
 
-def given(engine, source, folder):
+def given(open_session, source, folder):
     """Logits of every token of the prompt, in two steps."""
     convert(source, folder, FLOAT_SUMS)
-    session = ENGINES[engine](folder / "model.onnx")
+    session = open_session(folder / "model.onnx")
     try:
         session.reserve(NUM_IDS, 1)
         session.allocate(8)
@@ -106,8 +109,19 @@ def given(engine, source, folder):
 def test_every_type_is_its_dequantized_weights(tmp_path, kind, engine):
     source = tmp_path / "tiny.gguf"
     state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
-    logits = given(engine, source, tmp_path / "model")
+    logits = given(ENGINES[engine], source, tmp_path / "model")
     np.testing.assert_allclose(logits, expected(LlamaConfig(**SIZES), state), atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_K", "Q8_0", "Q4_K", "Q6_K"])
+def test_the_kernels_compute_every_type_of_few_bits(tmp_path, kind, kernels):
+    source = tmp_path / "tiny.gguf"
+    state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
+    settings = OpenVINOSettings("cpu", "f32", "f32", 1, kernels=kernels(2))
+    logits = given(partial(OpenVINOSession, settings=settings), source, tmp_path / "model")
+    wanted = expected(LlamaConfig(**SIZES), state)
+    tolerance = KERNEL_TOLERANCE * LARGE_WEIGHTS.get(kind, 1)
+    np.testing.assert_allclose(logits, wanted, atol=tolerance, rtol=0)
 
 
 def _linear(model):
@@ -261,5 +275,5 @@ def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
     if family == "llama-bias":
         state |= {f"model.layers.{layer}.self_attn.o_proj.bias": np.zeros(WIDTH) for layer in range(LAYERS)}
     wanted = expected(config, state)
-    logits = given(engine, source, tmp_path / "model")
+    logits = given(ENGINES[engine], source, tmp_path / "model")
     np.testing.assert_allclose(logits, wanted, atol=TOLERANCE, rtol=0)

@@ -69,9 +69,9 @@ class OpenVINOSession:
     one more block than requested, which no sequence uses: only warm-up steps and padding write to it.
     `first_step` is the digest of the logits of the first warm-up step.
 
-    With the precision f32 no matrix multiplication has one row only: OpenVINO sums one row in another order
-    than
-    two or more, which all have the same sums.  So a token's logits do not depend on the rest of its step.
+    With the precision f32 no matrix multiplication of OpenVINO has one row only: it sums one row in another
+    order than two or more, which all have the same sums.  Braid's own kernels sum each row alike.  So a
+    token's logits do not depend on the rest of its step.
     """
 
     ops: SamplingOps = numpy_ops
@@ -89,10 +89,11 @@ class OpenVINOSession:
         """
         settings = settings or OpenVINOSettings()
         properties = {**checked_properties(settings), **more_properties}
-        self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
         self._retained = settings.retained
         read = read or read_decoder(path, settings)
+        sums_alike = read.block_linears.sums_rows_alike and not read.linears
+        self._min_rows = 2 if settings.precision == "f32" and not sums_alike else 1
         self._files = read.files
         self._rows = RowInputs(read.embedded)
         if read.encoder_hidden_size or settings.headless:
@@ -104,6 +105,7 @@ class OpenVINOSession:
             self._state_layout = TableLayout(compiled, STATE_INPUT)
             self.shape = self._shape_of(compiled, read)
             self._facts = self._read_facts(compiled, settings.device)
+            self._facts["linear_layers"] = read.block_linears.title
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._inputs: RequestInputs | None = RequestInputs(self._request, ports)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.host.backends.openvino.model.activation_groups import ROUNDING
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
 
 
@@ -28,6 +29,8 @@ class OpenVINOSettings:
     activation_group: int | None = None
     """Activations that share a scale where linear layers round them to eight bits; 0: they are not rounded.
     """
+    kernels: LinearKernels | None = None
+    """What computes linear layers with weights of few bits; None: OpenVINO itself."""
 
     def properties(self) -> dict[str, Any]:
         """The settings as OpenVINO's properties.

@@ -18,11 +18,13 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.openvino.model.activation_groups import check_group
+from pipelines.host.backends.openvino.model.block_linears import BlockLinears, use_block_linears
 from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.model.lm_head import (
     compute_logits_in_float32,
     gather_logits,
     leave_out_head,
+    nodes_for_logits,
 )
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
@@ -39,7 +41,7 @@ class ReadDecoder(NamedTuple):
     `encoder_hidden_size`, `max_frames`: of the frames that it attends to; `embedded`: how it reads images;
     `frames`:
     what it computes of frames; `linears`: which linear layers adapters may change, `adapter_dtype`: the type
-    of their inputs.
+    of their inputs; `block_linears`: which of them Braid's own kernels compute.
     """
 
     model: ov.Model
@@ -51,6 +53,7 @@ class ReadDecoder(NamedTuple):
     frames: CrossAttentionModel | None = None
     linears: Mapping[str, LinearShape] = NO_PRODUCTS
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
+    block_linears: BlockLinears = BlockLinears()
 
 
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
@@ -58,7 +61,7 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     targets = settings.targets
     rounds = settings.precision != "f32" and settings.activation_group != 0
     if path.suffix == ".onnx":
-        read = _of_onnx(path, targets, rounds and has_int8_sums())
+        read = _of_onnx(path, targets, rounds and settings.kernels is None and has_int8_sums())
     else:
         read = _of_openvino(path, targets, settings.headless)
     if targets is not None:
@@ -67,6 +70,9 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_retained(read.model, settings.retained)
     if settings.activation_group:
         check_group(read.model, settings.activation_group)
+    if settings.kernels is not None:
+        found = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
+        read = read._replace(block_linears=found)
     compute_logits_in_float32(read.model, rounds)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 

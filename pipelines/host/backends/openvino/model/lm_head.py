@@ -54,7 +54,12 @@ def compute_logits_in_float32(model: ov.Model, rounds: bool) -> None:
     """Let a device that computes in half precision, or that `rounds` activations to eight bits, do neither
     with the rows that are gathered for logits.  `model` has the input `logit_indices`.
     """
-    use_float32(nodes_behind(_gather(model).output(0)), rounds)
+    use_float32(nodes_for_logits(model), rounds)
+
+
+def nodes_for_logits(model: ov.Model) -> list[ov.Node]:
+    """All that is computed of the rows that are gathered for logits."""
+    return nodes_behind(_gather(model).output(0))
 
 
 def compute_output_in_float32(model: ov.Model, rounds: bool) -> None:

@@ -12,6 +12,7 @@ import glob
 import logging
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -27,7 +28,9 @@ from pipelines.base.prepared_models import Entry, PreparedModels
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
+from pipelines.host.backends.openvino.model.block_linears import BlockLinears
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.prepared.graph_export import GraphExport, NotStored
 from pipelines.host.backends.openvino.prepared.stored_constants import IN_FILE, StoredConstants
 from pipelines.host.backends.openvino.prepared.stored_graph import Notes, numbers_of_nodes, read_stored
@@ -96,6 +99,7 @@ def _name(path: Path, settings: OpenVINOSettings) -> str:
         sorted(settings.properties().items()),
         *(settings.headless, settings.targets is not None, sorted(settings.targets or ())),
         settings.retained,
+        settings.kernels and settings.kernels.title,
         code_digest(*MAKES_GRAPHS),
     ]
     return f"{path.parent.name}-{digest(repr(sources).encode())}"
@@ -135,7 +139,7 @@ def _is_looked_up(node: ov.Node) -> bool:
 def _from_entry(entry: Entry, path: Path, settings: OpenVINOSettings) -> OpenVINOSession | None:
     """None where the entry cannot be read or computes something else."""
     try:
-        session = OpenVINOSession(path, settings, _read(entry, path))
+        session = OpenVINOSession(path, settings, _read(entry, path, settings.kernels))
     except (ModelError, RuntimeError, OSError, LookupError) as error:
         log.warning("%s cannot be read: %s", entry.folder, error)
         return None
@@ -145,17 +149,18 @@ def _from_entry(entry: Entry, path: Path, settings: OpenVINOSettings) -> OpenVIN
     return None
 
 
-def _read(entry: Entry, path: Path) -> ReadDecoder:
+def _read(entry: Entry, path: Path, kernels: LinearKernels | None) -> ReadDecoder:
     """Raises RuntimeError for what OpenVINO refuses, and OSError."""
     facts = entry.facts
     weights = MappedFile(path.parent / facts["weights"], entry.folder / CONSTANTS)
-    model = read_stored((entry.folder / GRAPH).read_bytes(), weights, facts["notes"])
+    model = read_stored((entry.folder / GRAPH).read_bytes(), weights, facts["notes"], kernels)
     return ReadDecoder(
         model,
         facts["max_context"],
         [weights],
         linears={name: LinearShape(*sizes) for name, sizes in facts["products"].items()},
         adapter_dtype=DTYPES[facts["adapter_dtype"]],
+        block_linears=BlockLinears(**facts["block_linears"]),
     )
 
 
@@ -183,6 +188,7 @@ def _stored(
         "max_context": read.max_context,
         "products": {name: [shape.size_in, shape.size_out] for name, shape in read.linears.items()},
         "adapter_dtype": read.adapter_dtype.name,
+        "block_linears": asdict(read.block_linears),
         "notes": notes,
         "first_step": session.first_step,
     }

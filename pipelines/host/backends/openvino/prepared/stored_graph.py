@@ -8,21 +8,30 @@ from contextlib import suppress
 import openvino as ov
 from openvino import opset13 as ops
 
+from pipelines.host.backends.openvino.model.block_linears import NOT_WIDENED
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.paged_attention import CACHE_INPUT
 
 Notes = Mapping[str, Mapping[str, int]]
 """The numbers in the runtime information of nodes, by the nodes' names."""
-NOT_WIDENED, NARROW = "keep_const_precision_0", ("u4", "i4", "f16", "bf16")
-"""Runtime attribute of constants that stay in their type: four bits are not widened to eight, a table of
-halves not to f32.  OpenVINO finds them by the nodes around them, which are others in an exported graph.
+NARROW = ("u4", "i4", "f16", "bf16")
+"""Types of constants that stay as they are: four bits are not widened to eight, a table of halves not to f32.
+OpenVINO finds them by the nodes around them, which are others in an exported graph.
 """
 ROTARY, ROTARY_SIZE = "RoPE", "config.rotary_ndims"
 
 
-def read_stored(graph: bytes, weights: MappedFile, notes: Notes) -> ov.Model:
-    """The model of an exported graph, whose constants are in `weights`.  Raises RuntimeError."""
+def read_stored(
+    graph: bytes, weights: MappedFile, notes: Notes, kernels: LinearKernels | None = None
+) -> ov.Model:
+    """The model of an exported graph, whose constants are in `weights` and nodes perhaps of `kernels`.
+
+    Raises RuntimeError.
+    """
     core = ov.Core()
+    if kernels is not None:
+        kernels.library.add_to(core)
     core.get_property("CPU", "FULL_DEVICE_NAME")  # loads the device, and with it the operators of its own
     model = core.read_model(graph, ov.Tensor(weights.bytes, shared_memory=True))
     for node in model.get_ops():

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import openvino as ov
@@ -134,6 +135,37 @@ def test_weights_of_a_gguf_file_stay_in_its_converted_form(tmp_path, store, read
     assert reads == [path]
     (entry,) = store.folder.iterdir()
     assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 8
+
+
+@pytest.mark.parametrize("kind", ["Q4_1", "Q4_K", "Q6_K"])
+def test_a_stored_graph_has_the_kernels_that_it_was_made_with(tmp_path, store, reads, kernels, kind):
+    path, settings = of_gguf(tmp_path, Type[kind]), OpenVINOSettings(precision="f32", kernels=kernels(2))
+    expected = OpenVINOSession(path, settings)
+    check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
+    assert expected.describe()["linear_layers"].startswith("9 of 9 by braid kernels")
+    assert reads == [path]
+    (entry,) = store.folder.iterdir()
+    assert (entry / CONSTANTS).stat().st_size < weights_of(path).stat().st_size / 8
+    for other in (OpenVINOSettings(precision="f32"), replace(settings, kernels=kernels(1))):
+        check_sessions([open_prepared(path, other, store)], OpenVINOSession(path, other))
+    assert reads == [path] * 3
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+@pytest.mark.parametrize("form", ["openvino", "onnx"])
+def test_kernels_compute_exports_of_few_bits(store, reads, exported, tmp_path, kernels, form, weights):
+    from tools.export.decoders.decoder import export_decoder
+
+    export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
+    path = tmp_path / "model" / ("openvino_model.xml" if form == "openvino" else "model.onnx")
+    exact = OpenVINOSettings(precision="f32", kv_cache="f32")
+    settings = replace(exact, kernels=kernels(2))
+    session = OpenVINOSession(path, settings)
+    count, _, linears, _ = session.describe()["linear_layers"].split(maxsplit=3)
+    assert count == linears
+    check_sessions([open_prepared(path, settings, store) for _ in range(2)], session)
+    assert reads == [path]
+    np.testing.assert_allclose(logits(session), logits(OpenVINOSession(path, exact)), atol=3e-3)
 
 
 def test_sums_of_blocks_are_stored(tmp_path, store, reads, monkeypatch):

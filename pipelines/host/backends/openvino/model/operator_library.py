@@ -1,0 +1,83 @@
+"""Braid's own operators for OpenVINO, from the library that was compiled for this release of it."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import openvino as ov
+from openvino.utils.node_factory import NodeFactory
+
+from pipelines.host.backends.cpu_kernels import kernel_library
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OperatorLibrary:
+    """A library that OpenVINO has loaded.
+
+    `digest`: of its bytes.  `instructions`: the set that its kernels use on this processor, as avx512vnni.
+    """
+
+    path: Path
+    digest: str
+    instructions: str
+
+    @property
+    def title(self) -> str:
+        return f"braid kernels {self.instructions} {self.digest}"
+
+    def node(self, kind: str, inputs: Sequence[ov.Output], attributes: Mapping[str, Any]) -> ov.Node:
+        """A node of an operator of the library.  Raises RuntimeError where it refuses the inputs."""
+        return _factory(self.path).create(kind, list(inputs), dict(attributes))
+
+    def add_to(self, core: ov.Core) -> None:
+        """Let `core` read models that have such nodes; to compile them, it needs nothing."""
+        core.add_extension(str(self.path))
+
+
+@dataclass(frozen=True)
+class LinearKernels:
+    """What computes linear layers, and how many int8 numbers stand for an activation: 1 or 2 `levels`."""
+
+    library: OperatorLibrary
+    levels: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.library.title}, {'one level' if self.levels == 1 else 'two levels'}"
+
+
+def find_kernels(levels: int) -> LinearKernels | None:
+    """The kernels of this process; None without a library that loads and a processor that it is for."""
+    path = kernel_library("openvino")
+    library = None if path is None else _loaded(path)
+    return None if library is None else LinearKernels(library, levels)
+
+
+@cache
+def _loaded(path: Path) -> OperatorLibrary | None:
+    try:
+        ov.Core().add_extension(str(path))
+        read = ctypes.CDLL(str(path)).bl_isa
+        digest = hashlib.blake2b(path.read_bytes(), digest_size=4).hexdigest()
+    except (RuntimeError, OSError, AttributeError) as error:
+        log.warning("%s cannot be loaded, linear layers are OpenVINO's: %s", path, error)
+        return None
+    read.restype = ctypes.c_char_p
+    instructions = read().decode()
+    return None if instructions == "none" else OperatorLibrary(path, digest, instructions)
+
+
+@cache
+def _factory(path: Path) -> NodeFactory:
+    factory = NodeFactory()
+    factory.add_extension(str(path))
+    return factory

@@ -1,0 +1,95 @@
+"""What an engine generates with Braid's own kernels does not depend on how its steps are packed.
+
+The weights are those of GGUF files, the cache is f32.  transformers computes the same weights in float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Type
+from gguf_files import write_llama_like
+from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
+from lone_steps import step, together
+from test_gguf_logits import SIZES
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.engine.interface.engine_contract import GenerationRequest
+from pipelines.wire.sampling_params import SamplingParams
+
+NUM_ROWS = 64
+
+
+@pytest.fixture
+def opened(tmp_path, kernels):
+    """`opened(type, levels)` → a session, and the weights of its file."""
+
+    def make(kind, levels=2):
+        state = write_llama_like(tmp_path / "tiny.gguf", kind=kind)
+        convert(tmp_path / "tiny.gguf", tmp_path / "model")
+        settings = OpenVINOSettings(precision="f32", kv_cache="f32", kernels=kernels(levels))
+        return OpenVINOSession(tmp_path / "model" / "model.onnx", settings), state
+
+    return make
+
+
+def prompts():
+    """Of 3 to 90 tokens; the last two begin alike."""
+    rng = np.random.default_rng(3)
+    lone = [rng.integers(5, SIZES["vocab_size"], size).tolist() for size in (3, 90, 40, 17, 64)]
+    return [*lone, lone[1][:64] + lone[0], lone[1][:64] + lone[3]]
+
+
+@torch.no_grad()
+def behind_the_best(state, texts):
+    """How far the logit of each token is below the largest one that transformers gives there."""
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES)).float().eval()
+    model.load_state_dict({name: torch.tensor(each) for name, each in state.items()}, strict=False)
+    for prompt, text in zip(prompts(), texts, strict=True):
+        logits = model(torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
+        yield from (logits.max(1).values - logits[range(NUM_TOKENS), text]).tolist()
+
+
+@pytest.mark.parametrize("kind", [Type.Q4_1, Type.Q8_0])
+def test_chunks_and_reused_prefixes_give_the_tokens_of_transformers(opened, kind):
+    """But for those that are as likely, to the digits that 15 bits have."""
+    session, state = opened(kind)
+    texts, num_cached = generate_together(greedy_engine(session, num_blocks=64), prompts())
+    assert num_cached >= 64
+    behind = list(behind_the_best(state, texts))
+    assert max(behind) < 2e-3
+    assert np.mean(np.array(behind) == 0) > 0.98
+    assert all(len(set(text)) > 3 for text in texts), "degenerate text proves nothing"
+
+
+def test_preempted_and_repeated_prompts_give_the_same_tokens(opened):
+    session, _ = opened(Type.Q4_1)
+    alone = [generate_together(greedy_engine(session, num_blocks=64), [each])[0][0] for each in prompts()]
+    texts, _ = generate_together(greedy_engine(session, num_blocks=9), prompts())  # of 14 that all would take
+    assert texts == alone
+    engine = greedy_engine(session, num_blocks=64)
+    params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
+    engine.submit(0, GenerationRequest([prompts()[1]], params, n=3))
+    choices = [[], [], []]
+    while engine.has_work:
+        for output in engine.step():
+            choices[output.choice].extend(output.piece.token_ids)
+    assert choices == [alone[1]] * 3
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_logits_of_a_token_are_those_among_64_sequences_to_the_last_bit(opened, levels):
+    """Each behind one token: so attention is computed alike as well."""
+    session, _ = opened(Type.Q4_K, levels)
+    session.reserve(NUM_ROWS, NUM_ROWS)
+    session.allocate(NUM_ROWS)
+    ids = np.random.default_rng(4).integers(5, SIZES["vocab_size"], NUM_ROWS)
+    steps = [step([token], 0, [number], [0]) for number, token in enumerate(ids)]
+    all_at_once = session.run(together(steps)).copy()
+    for number in (0, 1, 31, 63):
+        np.testing.assert_array_equal(session.run(steps[number])[0], all_at_once[number])
+    np.testing.assert_array_equal(session.run(together(steps[:5])), all_at_once[:5])

@@ -1,0 +1,121 @@
+"""`python -m tools.lab.bench.linear_kernels FILE.gguf`: steps with Braid's own kernels and without, in turns.
+
+Each way is a session of its own over the same converted file, all in one process; single steps take turns.
+Prints for each size of a step the least and the median time of each way, and the medians of the ratios of
+neighbours; before that how long each took to open, and the anonymous memory that it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.open_decoder import settings_of
+from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.step import Step
+from pipelines.host.engine.packed_parts import PromptPart, packed_step
+
+WAYS: dict[str, Callable[[], OpenVINOSettings]] = {
+    "f32": lambda: settings_of(DecoderSettings(precision="f32")),
+    "two levels": lambda: settings_of(DecoderSettings()),
+    "group 32": lambda: OpenVINOSettings(activation_group=32),
+    "one level": lambda: settings_of(DecoderSettings(activation_group=32)),
+}
+PAIRS = (("f32", "two levels"), ("group 32", "one level"))
+"""What is compared: OpenVINO's own linear layers, and the kernels that stand in for them."""
+SIZES = (*((rows, 1) for rows in (1, 2, 4, 8, 32)), (1, 64), (1, 512))
+"""(sequences, tokens of each)."""
+PAST, CACHE_BLOCKS = 64, 256
+
+
+def anonymous_mb() -> float:
+    found = re.search(r"^Anonymous: +(\d+)", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def opened(name: str, path: Path) -> OpenVINOSession | None:
+    before_mb, began_s = anonymous_mb(), time.perf_counter()
+    try:
+        session = OpenVINOSession(path, WAYS[name]())
+    except ModelError as error:  # OpenVINO does not round in groups of 32 where a scale is of 16 weights
+        print(f"- {name}: {error}")
+        return None
+    took_s, grown_mb = time.perf_counter() - began_s, anonymous_mb() - before_mb
+    print(f"- {name}: opened in {took_s:.1f} s, {grown_mb:.0f} MB; {session.describe()['linear_layers']}")
+    session.reserve(512, 32)
+    session.allocate(CACHE_BLOCKS)
+    return session
+
+
+def step_of(session: OpenVINOSession, sequences: int, tokens: int) -> Step:
+    """A step of decoding behind PAST tokens, or of a new prompt."""
+    past, size, rng = PAST if tokens == 1 else 0, session.shape.block_tokens, np.random.default_rng(0)
+    count = -(-(past + tokens) // size)
+    parts = [
+        PromptPart(
+            rng.integers(0, 200, tokens),
+            past,
+            np.arange(number * count, (number + 1) * count, dtype=np.int32),
+            np.array([tokens - 1]),
+        )
+        for number in range(sequences)
+    ]
+    return packed_step(parts, size)
+
+
+def timed_ms(
+    sessions: dict[str, OpenVINOSession], size: tuple[int, int], rounds: int
+) -> dict[str, list[float]]:
+    """Milliseconds of each round of each way; the first steps, which prepare the shape, do not count."""
+    steps = {name: step_of(session, *size) for name, session in sessions.items()}
+    found: dict[str, list[float]] = {name: [] for name in sessions}
+    for turn in range(rounds + 2):
+        for name, session in sessions.items():
+            began_s = time.perf_counter()
+            session.run(steps[name])
+            if turn >= 2:
+                found[name].append(1e3 * (time.perf_counter() - began_s))
+    return found
+
+
+def row(size: tuple[int, int], found: dict[str, list[float]]) -> str:
+    title = f"{size[0]} x 1" if size[1] == 1 else f"prompt {size[1]}"
+    times = [f"{min(each):.1f}, {np.median(each):.1f}" for each in found.values()]
+    ratios = [
+        f"{np.median(np.array(found[own]) / np.array(found[kernels])):.2f}"
+        for own, kernels in PAIRS
+        if own in found and kernels in found
+    ]
+    return f"| {title} | {' | '.join([*times, *ratios])} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.lab.bench.linear_kernels", description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS), help="default: all")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        convert(asked.file, Path(scratch) / "model")
+        path = Path(scratch) / "model" / "model.onnx"
+        sessions = {name: session for name in asked.ways if (session := opened(name, path)) is not None}
+        pairs = [f"{own} / {kernels}" for own, kernels in PAIRS if {own, kernels} <= {*sessions}]
+        print(f"\n| ms: least, median | {' | '.join([*sessions, *pairs])} |")
+        print("|---" * (1 + len(sessions) + len(pairs)) + "|")
+        for size in SIZES:
+            rounds = asked.rounds if size[1] == 1 else max(3, asked.rounds // 4)
+            print(row(size, timed_ms(sessions, size, rounds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
