@@ -45,6 +45,17 @@ class RowSampling(NamedTuple):
     counters: Words
     """uint64[n]."""
 
+    def rows(self, places: NDArray[np.int32], counters: Words) -> RowSampling:
+        """The entries at these places, each with a counter of its own."""
+        return RowSampling(
+            self.temperature[places],
+            self.min_p[places],
+            self.top_k[places],
+            self.top_p[places],
+            self.keys[places],
+            counters,
+        )
+
 
 class SamplingOps(Protocol):
     """The arithmetic of the sampling stages: `ops.numpy_ops` with numpy, `ops.cuda` on a GPU.

@@ -21,6 +21,7 @@ class SamplingSlots:
     """Parameters and state of the running sequences, by slot.
 
     Arrays are indexed by slot; a free slot is greedy and has no edits.
+    `draws` says how each slot's token is chosen; its counters are those of a step (`counters_of`).
     `num_outputs[slot]` counts the output tokens so far: with the slot's key it is all that a random number
     depends on, so a sequence draws the same tokens in any batch, in any slot, and after a preemption.
     `edits[slot]` is None, or what changes single logits of the slot before a token is chosen; `guides[slot]`
@@ -34,11 +35,14 @@ class SamplingSlots:
     def __init__(self, num_slots: int, vocab_size: int) -> None:
         self.num_slots = num_slots
         self.vocab_size = vocab_size
-        self.temperature = np.zeros(num_slots, np.float32)
-        self.min_p = np.zeros(num_slots, np.float32)
-        self.top_k = np.full(num_slots, NO_LIMIT, np.int64)
-        self.top_p = np.ones(num_slots, np.float32)
-        self.keys = np.zeros(num_slots, np.uint64)
+        self.draws = RowSampling(
+            temperature=np.zeros(num_slots, np.float32),
+            min_p=np.zeros(num_slots, np.float32),
+            top_k=np.full(num_slots, NO_LIMIT, np.int64),
+            top_p=np.ones(num_slots, np.float32),
+            keys=np.zeros(num_slots, np.uint64),
+            counters=np.zeros(num_slots, np.uint64),
+        )
         self.num_outputs = np.zeros(num_slots, np.int64)
         self.num_logprobs = np.full(num_slots, -1, np.int64)  # -1: none
         self.logprob_ids: list[NDArray[np.int64]] = [NO_IDS] * num_slots
@@ -48,12 +52,6 @@ class SamplingSlots:
         self.edited = np.zeros(num_slots, np.bool_)
         self.plain = np.ones(num_slots, np.bool_)
         self.guides: list[Guide | None] = [None] * num_slots
-
-    def rows(self, at: NDArray[np.int32], counters: NDArray[np.uint64]) -> RowSampling:
-        """How a token is chosen from logit rows of the slots `at`; `counters` are their output positions."""
-        return RowSampling(
-            self.temperature[at], self.min_p[at], self.top_k[at], self.top_p[at], self.keys[at], counters
-        )
 
     def set(
         self,
@@ -69,11 +67,11 @@ class SamplingSlots:
 
         Ids must lie in the vocabulary (`check_ids`).  `end_token_ids` are impossible before `min_tokens`.
         """
-        self.temperature[slot] = params.temperature
-        self.min_p[slot] = params.min_p
-        self.top_k[slot] = params.top_k if params.top_k > 0 else NO_LIMIT
-        self.top_p[slot] = params.top_p
-        self.keys[slot] = random_key(params.seed, choice)
+        self.draws.temperature[slot] = params.temperature
+        self.draws.min_p[slot] = params.min_p
+        self.draws.top_k[slot] = params.top_k if params.top_k > 0 else NO_LIMIT
+        self.draws.top_p[slot] = params.top_p
+        self.draws.keys[slot] = random_key(params.seed, choice)
         self.num_outputs[slot] = len(output_ids)
         self._set_logprobs(slot, params)
         needed = has_edits(params)
@@ -100,7 +98,7 @@ class SamplingSlots:
 
     def clear(self, slot: int) -> None:
         """The slot is free."""
-        self.temperature[slot] = 0
+        self.draws.temperature[slot] = 0
         self.num_logprobs[slot] = -1
         self.edited[slot] = False
         self.edits[slot] = None

@@ -134,7 +134,7 @@ def sample(logits: Logits) -> Sampled:
     _edit(ops, values, edited, frozenset() if masks is None else frozenset(masks.rows.tolist()))
     if masks is not None:
         ops.apply_bitmask(values, masks.rows, narrow(masks, dict(edited)))
-    rows = sampling.rows(at, counters_of(step, sampling))
+    rows = sampling.draws.rows(at, counters_of(step, sampling))
     token_ids = ops.choose(values, rows, None if step.draft is None else step.draft.token_ids)
     if step.draft is None:
         return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, logits.context), scores)

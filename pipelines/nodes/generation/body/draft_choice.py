@@ -59,7 +59,7 @@ class DraftTokens:
         sampling, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)
         counters = (sampling.num_outputs[at] + ahead).astype(np.uint64)
-        ids = self._ops.choose(values, sampling.rows(at, counters))
+        ids = self._ops.choose(values, sampling.draws.rows(at, counters))
         continues = (ids < self._vocab_size) & self._sure(values, ids, at)
         logprobs = self._report(values, ids, at)
         for j, seq in enumerate(seqs.tolist()):

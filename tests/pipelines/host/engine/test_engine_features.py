@@ -226,7 +226,7 @@ def test_a_row_that_nobody_holds_is_neutral_for_the_sampler():
     slot = rig.engine.scheduler.running[0].slot
     rig.run()
     slots = rig.engine.scheduler.tables.sampling
-    assert (slots.temperature[slot], slots.num_logprobs[slot], slots.edits[slot]) == (0.0, -1, None)
+    assert (slots.draws.temperature[slot], slots.num_logprobs[slot], slots.edits[slot]) == (0.0, -1, None)
 
 
 def test_a_prompt_that_fills_its_blocks_is_shared_without_copies():

@@ -188,7 +188,7 @@ def test_a_step_that_has_guesses_already_is_left_alone(sampling):
 def test_rows_that_draw_are_guessed_with_their_own_random_numbers(sampling):
     node, text = draft(1), [5, 6, 7]
     node._largest = 8
-    sampling.temperature[0], sampling.keys[0], sampling.num_outputs[0] = 1.0, 1234, 2
+    sampling.draws.temperature[0], sampling.draws.keys[0], sampling.num_outputs[0] = 1.0, 1234, 2
     [said] = draft_tokens(node.run(step_of(rows_of([text]), sampling, [0], 4)))
     values = [fake_logits([np.array(text + said[:k], np.int64)], VOCAB_SIZE) for k in range(4)]
     one = [np.array([number]) for number in (1.0, 0.0)]
