@@ -44,22 +44,24 @@ def append_token(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> 
 
 def _add(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Ending:
     """One token more, unless that is an end token, which nothing is computed from."""
-    if token_id in sequence.eos_token_ids or token_id in sequence.stop_token_ids:
+    request = sequence.request
+    if token_id in request.eos_token_ids or token_id in request.stop_token_ids:
         return _stopped_by(sequence, token_id)
     sequence.token_ids.append(token_id)
     sampling.append(sequence.slot, token_id)
-    if len(sequence.token_ids) >= sequence.max_length:
+    if len(sequence.token_ids) >= request.max_length:
         return "length", None
     watch = sequence.repetition
     return ("repetition", None) if watch is not None and _repeats(sequence, watch) else CONTINUES
 
 
 def _stopped_by(sequence: Sequence, token_id: int) -> Ending:
-    named = token_id in sequence.stop_token_ids and token_id not in sequence.eos_token_ids
+    request = sequence.request
+    named = token_id in request.stop_token_ids and token_id not in request.eos_token_ids
     return "stop", token_id if named else None
 
 
 def _repeats(sequence: Sequence, watch: RepetitionWatch) -> bool:
     """Before `min_tokens` it may repeat itself, and is watched."""
     repeats = watch.append(sequence.token_ids, sequence.num_prompt)
-    return repeats and sequence.num_output >= sequence.params.min_tokens
+    return repeats and sequence.num_output >= sequence.request.params.min_tokens

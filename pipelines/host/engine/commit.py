@@ -116,7 +116,8 @@ class Commit:
         return ending._replace(piece=piece)
 
     def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Piece:
-        if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only the prompt is computed
+        most = sequence.request.max_length
+        if len(sequence.token_ids) >= most:  # max_tokens is 0: only the prompt is computed
             self._active.remove(sequence)
             return piece_of(sequence, [], [], "length")
         taken, finish, stop_token_id = append_token(sequence, self._sampling, token_id)

@@ -137,7 +137,9 @@ def _embeds(plan: Plan, starts: NDArray[np.int32]) -> InputsEmbeds | None:
     """The embeddings of all prompts, whose tokens are those of no decoding sequence."""
     begins = starts[plan.num_decoding : -1].tolist()
     prompts = zip(plan.slices[plan.num_decoding :], begins, strict=True)
-    return embeds_of(Chunk(slice.sequence.images, slice.start, slice.end, begin) for slice, begin in prompts)
+    return embeds_of(
+        Chunk(slice.sequence.request.images, slice.start, slice.end, begin) for slice, begin in prompts
+    )
 
 
 def embeds_of(chunks: Iterable[Chunk]) -> InputsEmbeds | None:
@@ -170,7 +172,7 @@ def _shifts(
     shifts = np.repeat(after_prompt, np.diff(starts))
     begins = starts[plan.num_decoding : -1].tolist()
     for slice, begin in zip(plan.slices[plan.num_decoding :], begins, strict=True):
-        images = slice.sequence.images
+        images = slice.sequence.request.images
         if images is not None and images.positions is not None:
             own = images.positions.shifts(slice.start, slice.end)
             shifts[begin : begin + slice.num_tokens] = own

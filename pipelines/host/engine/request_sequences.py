@@ -13,7 +13,7 @@ from pipelines.host.engine.kv_cache.prefix_digests import root
 from pipelines.host.engine.sequences.encoder_states import EncoderStates
 from pipelines.host.engine.sequences.prompt_scoring import PromptScores
 from pipelines.host.engine.sequences.repetition import watch_repetition
-from pipelines.host.engine.sequences.sequence import Sequence
+from pipelines.host.engine.sequences.sequence import PromptRequest, Sequence
 
 
 class Accepted(NamedTuple):
@@ -61,38 +61,44 @@ class _Prompt:
     """Makes the sequences of one prompt, which share its frames and its images."""
 
     def __init__(self, accepted: Accepted, place: int) -> None:
-        request = accepted.request
-        self._accepted = accepted
-        self._token_ids = request.prompts[place]
-        self._frames = EncoderStates(request.frames[place]) if request.frames else None
-        self._images = request.images[place] if request.images else None
-        digest = b"" if self._frames is None else self._frames.digest
-        self._root = root(request.cache_salt, digest, accepted.adapter_key)
+        self._key = accepted.key
+        self._token_ids = accepted.request.prompts[place]
+        self._request = _request(accepted, place)
+        # a guide that restricts beams was refused
+        self._guide = accepted.request.guide if accepted.request.params.beams is None else None
 
     def sequence(self, number: int, submit_order: int) -> Sequence:
         """Choice or beam `number` of the request."""
-        request, limits = self._accepted.request, self._accepted.limits
-        params, prompt = request.params, self._token_ids
-        guide = request.guide if params.beams is None else None  # a guide that restricts beams was refused
         return Sequence(
-            key=self._accepted.key,
+            key=self._key,
             choice=number,
-            token_ids=array("q", prompt),
-            num_prompt=len(prompt),
-            params=params,
-            eos_token_ids=frozenset() if params.ignore_eos else self._accepted.eos_token_ids,
-            stop_token_ids=frozenset(params.stop_token_ids),
-            max_length=min(len(prompt) + params.max_tokens, limits.max_context),
+            token_ids=array("q", self._token_ids),
+            num_prompt=len(self._token_ids),
+            request=self._request,
             submit_order=submit_order,
-            root=self._root,
-            tenant=request.origin.tenant,
-            frames=self._frames,
-            adapter=request.adapter,
-            images=self._images,
-            uncut=self._images if limits.max_uncut else None,
-            repetition=watch_repetition(params),
-            guide=None if guide is None else guide(),
+            repetition=watch_repetition(self._request.params),
+            guide=None if self._guide is None else self._guide(),
         )
+
+
+def _request(accepted: Accepted, place: int) -> PromptRequest:
+    """What is asked of the choices of a prompt."""
+    request, limits = accepted.request, accepted.limits
+    frames = EncoderStates(request.frames[place]) if request.frames else None
+    images = request.images[place] if request.images else None
+    params = request.params
+    return PromptRequest(
+        params=params,
+        eos_token_ids=frozenset() if params.ignore_eos else accepted.eos_token_ids,
+        stop_token_ids=frozenset(params.stop_token_ids),
+        max_length=min(len(request.prompts[place]) + params.max_tokens, limits.max_context),
+        root=root(request.cache_salt, b"" if frames is None else frames.digest, accepted.adapter_key),
+        tenant=request.origin.tenant,
+        frames=frames,
+        adapter=request.adapter,
+        images=images,
+        uncut=images if limits.max_uncut else None,
+    )
 
 
 def _join(group: list[Sequence]) -> None:
@@ -104,7 +110,7 @@ def _join(group: list[Sequence]) -> None:
 
 def _share_scores(group: list[Sequence], vocab_size: int) -> None:
     """One collection of scores for all choices of a prompt, when the request wants them."""
-    wanted = group[0].params.prompt_logprobs
+    wanted = group[0].request.params.prompt_logprobs
     if wanted is not None:
         scores = PromptScores(group[0].num_prompt - 1, min(wanted, vocab_size))
         for member in group:

@@ -28,7 +28,7 @@ def view_of(sequence: Sequence, identity: Identity) -> SequenceView:
         min(leader.num_cached, sequence.num_prompt),
         leader.num_reused or 0,
         sequence.num_output,
-        sequence.max_length - sequence.num_prompt,
+        sequence.request.max_length - sequence.num_prompt,
         len(sequence.blocks) + len(sequence.encoder_blocks),
         identity.age_s,
         identity.adapter,

@@ -124,7 +124,7 @@ class SimulatedEngine:
         ):
             return 1
         most = self._size.max_step_tokens // len(running)
-        length = min(most, *(sequence.max_length - len(sequence.token_ids) for sequence in running))
+        length = min(most, *(sequence.request.max_length - len(sequence.token_ids) for sequence in running))
         needed = sum(
             blocks_for(sequence.num_cached + length, self._size.block_tokens) - len(sequence.blocks)
             for sequence in running

@@ -54,21 +54,22 @@ class BeamSearch:
 
     def _ending(self, choice: int, place: int) -> Ending:
         found, leader = self.group.finished[place], self.beams[0]
-        named = found.end is not None and found.end not in leader.eos_token_ids
+        named = found.end is not None and found.end not in leader.request.eos_token_ids
         finish = "length" if found.end is None else "stop"
         return Ending(choice, found.token_ids.tolist(), found.logprobs, finish, found.end if named else None)
 
 
 def start_search(beams: list[Sequence], wanted: Beams, choices: Iterable[int]) -> None:
     """Make the sequences of one prompt, the leader first, the beams of a search; `choices` get its best."""
-    leader = beams[0]
-    ends = leader.eos_token_ids | leader.stop_token_ids
-    group = BeamGroup(wanted, ends, leader.max_length - leader.num_prompt, leader.params.logprobs)
+    leader, request = beams[0], beams[0].request
+    ends = request.eos_token_ids | request.stop_token_ids
+    group = BeamGroup(wanted, ends, request.max_length - leader.num_prompt, request.params.logprobs)
     search = BeamSearch(group, beams, {choice: place for place, choice in enumerate(choices)})
     num_logprobs = max(num_candidates(wanted.width, len(ends)), group.num_logprobs or 0)
-    params = replace(leader.params, temperature=0.0, logprobs=num_logprobs)
+    params = replace(request.params, temperature=0.0, logprobs=num_logprobs)
+    searching = replace(request, params=params)
     for beam in beams:
-        beam.search, beam.params = search, params
+        beam.search, beam.request = search, searching
 
 
 def grow_beams(search: Search, grown: list[Beam], scheduler: StepScheduler) -> None:

@@ -130,8 +130,8 @@ class Cache:
             if block is None:
                 break
             blocks.append(block)
-        if sequence.uncut is not None:
-            return blocks[: self._num_uncut(sequence.uncut, len(blocks))]
+        if sequence.request.uncut is not None:
+            return blocks[: self._num_uncut(sequence.request.uncut, len(blocks))]
         return blocks[: self.states.num_usable(sequence, len(blocks))] if self.states.used else blocks
 
     def begin_step(self) -> None:
@@ -161,8 +161,8 @@ class Cache:
         """The digests of its first blocks, up to the first image: that is named by its pixels, not by what
         another model made of them.
         """
-        if sequence.images is not None:
-            num_blocks = min(num_blocks, sequence.images.starts[0] // self.block_tokens)
+        if sequence.request.images is not None:
+            num_blocks = min(num_blocks, sequence.request.images.starts[0] // self.block_tokens)
         return sequence.digests[: min(num_blocks, sequence.num_reusable // self.block_tokens)]
 
     def _num_uncut(self, images: PromptEmbeds, num_blocks: int) -> int:
@@ -281,11 +281,11 @@ class Cache:
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
         prefix_digests.extend(
             sequence.digests,
-            sequence.root,
+            sequence.request.root,
             sequence.token_ids,
             num_blocks=num_blocks,
             block_tokens=self.block_tokens,
-            images=sequence.images,
+            images=sequence.request.images,
         )
 
     def _shared_column(self, slice: Slice) -> int | None:

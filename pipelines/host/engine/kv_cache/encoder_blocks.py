@@ -24,12 +24,12 @@ class EncoderBlocks:
 
     def num_needed(self, sequence: Sequence) -> int:
         """Free blocks that the frames of a waiting sequence would take."""
-        frames = sequence.frames
+        frames = sequence.request.frames
         return 0 if frames is None or frames.blocks else blocks_for(len(frames), self._block_tokens)
 
     def attach(self, sequence: Sequence) -> None:
         """Give a sequence that begins to run a share in the blocks of its frames."""
-        frames = sequence.frames
+        frames = sequence.request.frames
         if frames is None:
             return
         if frames.blocks:
@@ -43,7 +43,7 @@ class EncoderBlocks:
 
     def release(self, sequence: Sequence) -> None:
         """The sequence runs no longer; the last one frees the blocks."""
-        frames = sequence.frames
+        frames = sequence.request.frames
         if frames is None or not sequence.encoder_blocks:
             return
         sequence.encoder_blocks = []
@@ -56,5 +56,5 @@ class EncoderBlocks:
         """The frames that a step of these slices writes before anything else."""
         if not self._slots.encoder_hidden_size:
             return []
-        attended = {slice.sequence.frames: None for slice in slices}
+        attended = {slice.sequence.request.frames: None for slice in slices}
         return [frames for frames in attended if frames is not None and not frames.are_written]

@@ -182,7 +182,7 @@ class StepScheduler:
         if len(self.waiting.tenants) > 1:
             return True
         (tenant,) = self.waiting.tenants
-        return any(sequence.tenant != tenant for sequence in self.running)
+        return any(sequence.request.tenant != tenant for sequence in self.running)
 
     def _shares(self) -> TenantShares:
         return TenantShares(
@@ -203,7 +203,7 @@ class StepScheduler:
         if not shares.may_claim(sequence, self.cache.num_needed(sequence, [])):
             return 0
         while not self._fits(sequence):
-            victim = shares.last_beyond(self.running[1:], sequence.params.priority)
+            victim = shares.last_beyond(self.running[1:], sequence.request.params.priority)
             if victim is None:
                 return 0
             shares.add(victim, -1)

@@ -29,7 +29,7 @@ class SlotTables:
         """Give a sequence and its followers their slots; when one is refused, none has any."""
         try:
             for member in sequence.group:
-                member.slot = self.slots.take(member.token_ids[-1], member.shift, member.adapter)
+                member.slot = self.slots.take(member.token_ids[-1], member.shift, member.request.adapter)
                 self._set_sampling(member)
         except BaseException:
             for member in sequence.group:
@@ -48,10 +48,10 @@ class SlotTables:
     def _set_sampling(self, sequence: Sequence) -> None:
         prompt_ids = sequence.token_ids[: sequence.num_prompt]
         output_ids = sequence.token_ids[sequence.num_prompt :]
-        end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
+        end_token_ids = sorted(sequence.request.eos_token_ids | sequence.request.stop_token_ids)
         self.sampling.set(
             sequence.slot,
-            sequence.params,
+            sequence.request.params,
             prompt_ids,
             output_ids,
             sequence.choice,
@@ -59,4 +59,4 @@ class SlotTables:
             sequence.guide,
         )
         if self.speculation is not None:
-            self.speculation.set(sequence.slot, sequence.token_ids, sequence.params)
+            self.speculation.set(sequence.slot, sequence.token_ids, sequence.request.params)

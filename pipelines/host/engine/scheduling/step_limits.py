@@ -21,7 +21,7 @@ def most_tokens(tokens: Iterable[tuple[Sequence, int]], most: int, pieces: Promp
     """
     pairs = list(tokens)
     waits = any(count == 1 and not is_background(sequence) for sequence, count in pairs)
-    if not waits or any(count > 1 and sequence.uncut is not None for sequence, count in pairs):
+    if not waits or any(count > 1 and sequence.request.uncut is not None for sequence, count in pairs):
         return most
     num_decoding = sum(count == 1 for _, count in pairs)
     return num_decoding + pieces.limit(most - num_decoding)
@@ -53,6 +53,6 @@ def limit_background(running: Many[Sequence], pending: list[int], left: int) -> 
     """
     for place, sequence in enumerate(running):
         if is_background(sequence):
-            if left <= 0 or sequence.uncut is None:
+            if left <= 0 or sequence.request.uncut is None:
                 pending[place] = min(pending[place], max(0, left))
             left -= pending[place]

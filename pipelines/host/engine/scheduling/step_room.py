@@ -49,7 +49,7 @@ class StepRoom:
         pending = sequence.num_to_branch
         if num_rows is not None:
             pending = min(pending, sequence.num_scorable(num_rows))
-        if is_background(sequence) and sequence.uncut is None:
+        if is_background(sequence) and sequence.request.uncut is None:
             pending = min(pending, self.num_background)
         num_tokens = sequence.num_uncut(min(pending, self.num_tokens))
         self.num_tokens -= num_tokens

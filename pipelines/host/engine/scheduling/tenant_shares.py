@@ -11,12 +11,12 @@ from pipelines.host.engine.sequences.sequence import Sequence
 
 def by_turn(sequence: Sequence) -> tuple[int, int]:
     """The order of one tenant's sequences: smaller priority first, then the older."""
-    return sequence.params.priority, sequence.submit_order
+    return sequence.request.params.priority, sequence.submit_order
 
 
 def is_background(sequence: Sequence) -> bool:
     """Whether it gives way to every sequence that is not."""
-    return sequence.params.is_background
+    return sequence.request.params.is_background
 
 
 class TenantShares:
@@ -39,7 +39,7 @@ class TenantShares:
 
     def add(self, sequence: Sequence, sign: int = 1) -> None:
         """The sequence and its followers begin to run; with -1 they stop, before their blocks are free."""
-        tenant, slots, blocks = sequence.tenant, self._slots, self._blocks
+        tenant, slots, blocks = sequence.request.tenant, self._slots, self._blocks
         slots[tenant] = slots.get(tenant, 0) + sign * (1 + len(sequence.followers))
         blocks[tenant] = blocks.get(tenant, 0) + sign * len(sequence.blocks + sequence.encoder_blocks)
 
@@ -48,22 +48,24 @@ class TenantShares:
 
     def may_claim(self, sequence: Sequence, num_blocks: int) -> bool:
         """Whether a sequence that needs `num_blocks` is within its tenant's fair part of everything."""
-        slots = self._slots[sequence.tenant] + len(sequence.group)
-        blocks = self._blocks[sequence.tenant] + num_blocks
+        slots = self._slots[sequence.request.tenant] + len(sequence.group)
+        blocks = self._blocks[sequence.request.tenant] + num_blocks
         return slots <= self.fair * self._num_slots and blocks <= self.fair * self._num_blocks
 
     def last_in_turn(self, running: Iterable[Sequence]) -> Sequence | None:
         """The sequence that gives way first: among the least urgent, the youngest of who holds most."""
         return max(
             running,
-            key=lambda one: (one.params.priority, self.of(one.tenant), one.submit_order),
+            key=lambda one: (one.request.params.priority, self.of(one.request.tenant), one.submit_order),
             default=None,
         )
 
     def last_beyond(self, running: Iterable[Sequence], priority: int) -> Sequence | None:
         """The last in turn of the tenants that hold more than their fair part, and of no smaller priority."""
         return self.last_in_turn(
-            one for one in running if one.params.priority >= priority and self.of(one.tenant) > self.fair
+            one
+            for one in running
+            if one.request.params.priority >= priority and self.of(one.request.tenant) > self.fair
         )
 
 
@@ -89,15 +91,15 @@ class WaitingSequences:
         return (queue[0] for queue in self._queues.values())
 
     def add(self, sequence: Sequence) -> None:
-        insort(self._queues.setdefault(sequence.tenant, []), sequence, key=by_turn)
+        insort(self._queues.setdefault(sequence.request.tenant, []), sequence, key=by_turn)
 
     def remove(self, sequence: Sequence) -> None:
         """A sequence that does not wait, like a follower, is no error."""
-        queue = self._queues.get(sequence.tenant, [])
+        queue = self._queues.get(sequence.request.tenant, [])
         if sequence in queue:
             queue.remove(sequence)
             if not queue:
-                del self._queues[sequence.tenant]
+                del self._queues[sequence.request.tenant]
 
     def first(self, shares: TenantShares | None) -> Sequence:
         """The next to be admitted: of the smallest priority, of the tenant that holds the least, the oldest.
@@ -110,8 +112,8 @@ class WaitingSequences:
         return min(
             (queue[0] for queue in self._queues.values()),
             key=lambda sequence: (
-                sequence.params.priority,
-                shares.of(sequence.tenant),
+                sequence.request.params.priority,
+                shares.of(sequence.request.tenant),
                 sequence.submit_order,
             ),
         )

@@ -43,6 +43,28 @@ class Search(Protocol):
     def endings(self) -> list[Ending]: ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PromptRequest:
+    """What a request asks of all choices of one of its prompts, which share it; `max_length` tokens in all,
+    prompt included.
+
+    `root` starts the chain of block digests; tenants take turns.  The tokens attend to `frames` beside each
+    other, some of the prompt's stand for `images`; `uncut` are these where a step has all tokens of an image
+    or none.  `adapter` is the load number of what changes the model for it.
+    """
+
+    params: SamplingParams
+    eos_token_ids: frozenset[int]  # empty when the request ignores them
+    stop_token_ids: frozenset[int]
+    max_length: int
+    root: bytes
+    tenant: str = ""
+    frames: EncoderStates | None = None
+    adapter: int = BASE
+    images: PromptEmbeds | None = None
+    uncut: PromptEmbeds | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Sequence:
     """One choice of one request: waiting (no slot, no blocks) → running (a slot, blocks) → finished.
@@ -67,17 +89,8 @@ class Sequence:
     choice: int
     token_ids: array[int]
     num_prompt: int
-    params: SamplingParams
-    eos_token_ids: frozenset[int]  # empty when the request ignores them
-    stop_token_ids: frozenset[int]
-    max_length: int  # tokens, prompt included
+    request: PromptRequest
     submit_order: int  # unique; the smaller, the older
-    root: bytes  # start of its chain of block digests
-    tenant: str = ""  # whose it is: tenants take turns
-    frames: EncoderStates | None = None  # what it attends to beside its own tokens
-    adapter: int = BASE  # the load number of what changes the model for it
-    images: PromptEmbeds | None = None  # what some tokens of its prompt stand for
-    uncut: PromptEmbeds | None = None  # the same, where a step has all tokens of an image or none
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
@@ -85,7 +98,7 @@ class Sequence:
     admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
-    encoder_blocks: list[int] = field(default_factory=list)  # those of `frames` while it runs
+    encoder_blocks: list[int] = field(default_factory=list)  # those of its frames while it runs
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)
@@ -109,9 +122,8 @@ class Sequence:
 
     def num_uncut(self, num_tokens: int) -> int:
         """How many of the next `num_tokens` tokens end inside no image that must stay whole."""
-        if self.uncut is None:
-            return num_tokens
-        return self.uncut.uncut(self.num_cached + num_tokens) - self.num_cached
+        images = self.request.uncut
+        return num_tokens if images is None else images.uncut(self.num_cached + num_tokens) - self.num_cached
 
     @property
     def scoring(self) -> bool:
@@ -137,9 +149,9 @@ class Sequence:
         """How many tokens may be drafted: `most`, or fewer if its request limits them, up to its end."""
         if self.search is not None or (self.guide is not None and self.guide.is_slow):
             return 0
-        wanted = self.params.num_draft_tokens
+        wanted = self.request.params.num_draft_tokens
         most = most if wanted is None else min(most, wanted)
-        return max(0, min(most, self.max_length - len(self.token_ids) - 1))
+        return max(0, min(most, self.request.max_length - len(self.token_ids) - 1))
 
     @property
     def num_output(self) -> int:
@@ -148,7 +160,8 @@ class Sequence:
     @property
     def shift(self) -> int:
         """What is added to the places of its generated tokens for their positions."""
-        positions = None if self.images is None else self.images.positions
+        images = self.request.images
+        positions = None if images is None else images.positions
         return 0 if positions is None else positions.last_shift
 
     @property
@@ -195,4 +208,5 @@ class Slice(NamedTuple):
         sequence = self.sequence
         if sequence.num_pending > 1 or sequence.followers:
             return False
-        return sequence.images is None or sequence.images.end <= self.start
+        images = sequence.request.images
+        return images is None or images.end <= self.start

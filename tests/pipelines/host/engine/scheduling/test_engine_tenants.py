@@ -27,7 +27,7 @@ def steps_until(rig: Rig, key: object) -> int:
 
 
 def running(rig: Rig, tenant: str) -> int:
-    return sum(one.tenant == tenant for one in rig.engine.scheduler.running)
+    return sum(one.request.tenant == tenant for one in rig.engine.scheduler.running)
 
 
 def test_a_short_request_is_answered_at_once_while_another_tenant_has_all_places_and_waits_for_more():
