@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 from typing import Any
 from urllib.parse import quote
 
@@ -80,7 +81,7 @@ class DialectWriter:
         ):
             found = {**WIDEST.get(str(found.get("type")), {}), **found}
         said = self.draw.sample(sorted(SAY_NOTHING), self.draw.randint(0, 3))
-        found = {**{name: SAY_NOTHING[name] for name in said}, **found}
+        found = {**{name: deepcopy(SAY_NOTHING[name]) for name in said}, **found}  # a test may change it
         nulls = self.draw.sample(NULLS, self.draw.randint(0, 3))
         found = {**dict.fromkeys(nulls), **found}
         if found.get("type") == "string" and found.get("format") is None and self.draw.random() < 0.5:
