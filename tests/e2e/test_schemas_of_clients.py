@@ -11,9 +11,11 @@ import httpx
 import jsonschema
 import openai
 import pytest
-from anthropic import Anthropic
+from later import Later
 from openai import OpenAI
 from pydantic import BaseModel, Field, SecretStr
+
+anthropic = Later("anthropic")
 
 MODEL = "braid-demo"
 ASKED = [{"role": "user", "content": "Ada is 36 years old. Write name and age as JSON."}]
@@ -161,7 +163,7 @@ def test_a_forced_call_of_the_other_apis_too(demo):
         )
     assert reply.headers[HEADER] == "uniqueItems;tool=set_tags"
     valid(json.loads(reply.parse().output[-1].arguments))
-    with Anthropic(base_url=demo.url, api_key="none", max_retries=0) as client:
+    with anthropic.Anthropic(base_url=demo.url, api_key="none", max_retries=0) as client:
         tool = {"name": "set_tags", "input_schema": PARAMETERS}
         reply = client.messages.with_raw_response.create(
             model=MODEL, messages=CALL, max_tokens=200, tools=[tool], tool_choice={"type": "any"}

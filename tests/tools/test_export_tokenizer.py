@@ -78,8 +78,9 @@ def test_pieces_that_are_read_otherwise_are_refused_where_no_class_is_named(mist
     assert write_tokenizer(str(mistral), tmp_path / "made").is_fast
 
 
-@pytest.mark.skipif(is_transformers_5(), reason="transformers 5 leaves out the blank before a text")
 def test_pieces_as_llama_has_them_are_written(mistral, tmp_path):
+    if is_transformers_5():
+        pytest.skip("transformers 5 leaves out the blank before a text")
     options = {"normalization_rule_name": "identity", "remove_extra_whitespaces": False}
     (mistral / "tokenizer.model").write_bytes(pieces(**options))
     assert write_tokenizer(str(mistral), tmp_path / "made")("A graph")["input_ids"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 import pytest
+from later import missing
 
-pytest.importorskip("transformers", reason="needs the extra export")
+if missing("transformers"):
+    pytest.skip("needs the extra export", allow_module_level=True)
 
 from tiny_voxtral import write_tekken
 

@@ -13,8 +13,10 @@ from dataclasses import replace
 
 import pytest
 from breadth import after
+from later import missing
 
-pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+if missing("optimum.exporters.openvino"):
+    pytest.skip("needs the extra optimum", allow_module_level=True)
 
 import tiny_gemma3
 import tiny_idefics3

@@ -12,8 +12,10 @@ import warnings
 import numpy as np
 import pytest
 from breadth import after
+from later import missing
 
-pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+if missing("optimum.exporters.openvino"):
+    pytest.skip("needs the extra optimum", allow_module_level=True)
 
 from engine_invariants import snapshot, violations
 from images_by_name import with_names, with_names_alone

@@ -10,8 +10,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from later import missing
 
-pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+if missing("optimum.exporters.openvino"):
+    pytest.skip("needs the extra optimum", allow_module_level=True)
 pytest.importorskip("av", reason="needs the extra audio")
 
 import tiny_voxtral

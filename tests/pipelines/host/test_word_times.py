@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from ctranslate2_files import write_folder
+from later import Later
 from patience import PATIENCE_S
 from scripted_host import until
 from served_models import in_one_process
@@ -22,6 +22,8 @@ from tools.export.speech.whisper_folder import read_whisper
 from tools.export.whisper.alignment import default_heads, write_alignment
 from tools.export.whisper.decoder import write_decoder
 from tools.export.whisper.encoder import write_encoder
+
+torch = Later("torch")
 
 HEADS = [(1, 0), (0, 1)]
 SECONDS = FRAMES / 50

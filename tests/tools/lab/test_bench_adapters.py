@@ -6,8 +6,10 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from later import missing
 
-pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+if missing("optimum.exporters.openvino"):
+    pytest.skip("needs the extra optimum", allow_module_level=True)
 
 from tools.lab.bench import adapters
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from host_device import HostDevice
+from later import missing
 from traced_shapes import traced
 
 from pipelines.adapters.weights import LinearShape
@@ -26,8 +27,8 @@ from tools.lab.gpu_check.report import markdown
 from tools.lab.gpu_check.speed import adapters as measuring
 
 SHAPE, BLOCK_TOKENS = replace(SHAPES["tiny"], layers=2), 16
-pytest.importorskip("torch")
-pytest.importorskip("onnxscript")
+if missing("torch") or missing("onnxscript"):
+    pytest.skip("needs the extra export", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,15 +11,17 @@ from dataclasses import replace
 import numpy as np
 import openvino as ov
 import pytest
-import torch
 from adapter_batches import NUMBERS
 from compressed_weights import dequantized
+from later import Later
 from lone_steps import step
 from recorded_adapters import FAMILIES, ROOT, recorded_cases
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+
+torch = Later("torch")
 
 pytestmark = [pytest.mark.slow, pytest.mark.breadth]
 
@@ -70,14 +72,14 @@ def logits(session, adapter: int, prompt: list[int]) -> np.ndarray:
     return session.run(replace(alone, adapters=np.array([adapter], np.int32))).copy()
 
 
-@torch.no_grad()
 def merged(source, floats, linears, prompt) -> np.ndarray:
-    from transformers import AutoModelForCausalLM
+    with torch.no_grad():
+        from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
-    state = model.state_dict()
-    for name, values in floats.items():
-        state[name].copy_(torch.from_numpy(values.copy()))
-    for linear, own in linears:
-        state[f"model.{linear}.weight"].add_(torch.from_numpy(own.b @ own.a))
-    return model(torch.tensor([prompt])).logits[0].numpy()
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        state = model.state_dict()
+        for name, values in floats.items():
+            state[name].copy_(torch.from_numpy(values.copy()))
+        for linear, own in linears:
+            state[f"model.{linear}.weight"].add_(torch.from_numpy(own.b @ own.a))
+        return model(torch.tensor([prompt])).logits[0].numpy()

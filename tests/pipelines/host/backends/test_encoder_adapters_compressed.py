@@ -13,16 +13,18 @@ import numpy as np
 import onnx_ir as ir
 import openvino as ov
 import pytest
-import torch
 from compressed_weights import dequantized
+from later import Later
 from recorded_encoder_adapters import FOLDER, LONGEST, ORDER
 from test_encoder_adapters import NUMBERS, WAYS, rows
-from tiny_encoders import make_model, rows_alone, texts
 
 from pipelines.adapters.read_adapter import adapter_folders, adapter_targets, read_adapter
 from pipelines.gguf.convert import FLOAT_SUMS
 from pipelines.host.backends.open_model import open_encoder
 from pipelines.host.contracts.encoder_contract import EncoderSession
+
+torch = Later("torch")
+tiny = Later("tiny_encoders")
 
 pytestmark = pytest.mark.breadth
 
@@ -50,7 +52,7 @@ def write_compressed(source: Path, folder: Path, file: str, weights: str) -> Pat
 
 def merged(family: str, weights: dict[str, np.ndarray], adapter: Any) -> Any:
     """transformers' model of these weights, with an adapter of Braid's, or none, merged into them."""
-    model = make_model(family)
+    model = tiny.make_model(family)
     state = model.state_dict()
     with torch.no_grad():
         for name, values in weights.items():
@@ -77,9 +79,9 @@ def test_adapters_beside_weights_of_few_bits(encoders, tmp_path, family, weights
     adapters = {each.name: read_adapter(each, encoder.linears, max_rank=8) for each in folders}
     for name, adapter in adapters.items():
         encoder.put_adapter(NUMBERS[name], adapter)
-    floats, asked = dequantized(file), texts(len(ORDER), LONGEST)
+    floats, asked = dequantized(file), tiny.texts(len(ORDER), LONGEST)
     models = {name: merged(family, floats, adapters.get(name)) for name in {*ORDER}}
-    wanted = [rows_alone(models[name], text) for name, text in zip(ORDER, asked, strict=True)]
+    wanted = [tiny.rows_alone(models[name], text) for name, text in zip(ORDER, asked, strict=True)]
     for found, expected in zip(rows(encoder, asked, ORDER), wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR)
     base = rows(encoder, asked, [None] * len(ORDER))

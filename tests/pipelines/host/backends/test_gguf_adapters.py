@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
+from later import Later
 from lone_steps import step
 from test_gguf_logits import KERNEL_TOLERANCE, NUM_IDS, SIZES, TOLERANCE, expected, ids
-from transformers import LlamaConfig
 
 from pipelines.adapters.linear_names import ENDS
 from pipelines.adapters.weights import AdapterWeights, LoraFactors
@@ -21,6 +21,8 @@ from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+
+hf = Later("transformers")
 
 RANK = 3
 TARGETS = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "down_proj", *ENDS})
@@ -70,6 +72,6 @@ def check_adapters(open_session, kind, tmp_path, tolerance):
         )
     session.put_adapter(1, AdapterWeights(RANK, linears))
     for adapter, weights in ((0, state), (1, merged), (0, state)):
-        wanted = expected(LlamaConfig(**SIZES), weights)
+        wanted = expected(hf.LlamaConfig(**SIZES), weights)
         np.testing.assert_allclose(logits(session, adapter), wanted, atol=tolerance, rtol=0)
     session.close()

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from breadth import after
 from gguf import GGMLQuantizationType as Type
 from gguf_files import (
@@ -26,27 +25,16 @@ from gguf_files import (
     vocabulary,
     write_llama_like,
 )
+from later import Later
 from lone_steps import step
-from transformers import (
-    AutoModelForCausalLM,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GemmaConfig,
-    LlamaConfig,
-    MistralConfig,
-    MixtralConfig,
-    Phi3Config,
-    Qwen2Config,
-    Qwen2MoeConfig,
-    Qwen3Config,
-    Qwen3MoeConfig,
-    SmolLM3Config,
-)
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+
+torch = Later("torch")
+hf = Later("transformers")
 
 TOLERANCE = 1e-4
 NUM_IDS, CHUNK = 40, 23
@@ -80,7 +68,7 @@ def ids():
 
 
 def expected(config, state):
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     missing, unexpected = model.load_state_dict(
         {name: torch.tensor(each) for name, each in state.items()}, strict=False
     )
@@ -110,7 +98,7 @@ def test_every_type_is_its_dequantized_weights(tmp_path, kind, engine):
     source = tmp_path / "tiny.gguf"
     state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
     logits = given(ENGINES[engine], source, tmp_path / "model")
-    np.testing.assert_allclose(logits, expected(LlamaConfig(**SIZES), state), atol=TOLERANCE, rtol=0)
+    np.testing.assert_allclose(logits, expected(hf.LlamaConfig(**SIZES), state), atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_K", "Q8_0", "Q4_K", "Q6_K"])
@@ -119,7 +107,7 @@ def test_the_kernels_compute_every_type_of_few_bits(tmp_path, kind, kernels):
     state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
     settings = OpenVINOSettings("cpu", "f32", "f32", 1, kernels=kernels(2))
     logits = given(partial(OpenVINOSession, settings=settings), source, tmp_path / "model")
-    wanted = expected(LlamaConfig(**SIZES), state)
+    wanted = expected(hf.LlamaConfig(**SIZES), state)
     tolerance = KERNEL_TOLERANCE * LARGE_WEIGHTS.get(kind, 1)
     np.testing.assert_allclose(logits, wanted, atol=tolerance, rtol=0)
 
@@ -144,7 +132,7 @@ LLAMA3 = {
 def _llama3(model):
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](LlamaConfig(**SIZES, rope_scaling=LLAMA3), "cpu")
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](hf.LlamaConfig(**SIZES, rope_scaling=LLAMA3), "cpu")
     plain = 10000.0 ** -(np.arange(0, HEAD_SIZE, 2) / HEAD_SIZE)
     model.writer.add_tensor("rope_freqs.weight", (plain / scaled.numpy()).astype(np.float32))
 
@@ -198,7 +186,7 @@ def _longrope(original):
 
 def _phi3(original):
     scaling = {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}
-    return Phi3Config(
+    return hf.Phi3Config(
         **SIZES | {"pad_token_id": 0, "partial_rotary_factor": 0.5, "rope_scaling": scaling},
         original_max_position_embeddings=original,
     )
@@ -221,43 +209,43 @@ SCALED = {"rope_theta": 5e4, "rope_scaling": {"rope_type": "linear", "factor": 4
 GEMMA2 = GEMMA | {"attn_logit_softcapping": 20.0, "final_logit_softcapping": 5.0}
 GEMMA3 = GEMMA | SCALED | {"rope_local_base_freq": 1e4, "num_hidden_layers": 6}
 FAMILIES = {
-    "llama-linear": (LlamaConfig(**SIZES, rope_theta=5e4, rope_scaling={"rope_type": "linear", "factor": 4.0}), {"more": _linear}),
-    "llama-3": (LlamaConfig(**SIZES, rope_scaling=LLAMA3), {"more": _llama3}),
-    "llama-bias": (LlamaConfig(**SIZES, attention_bias=True), {"bias": True}),
-    "mistral": (MistralConfig(**SIZES, sliding_window=None), {}),
-    "qwen2": (Qwen2Config(**SIZES), {"architecture": "qwen2", "bias": True}),
+    "llama-linear": (lambda: hf.LlamaConfig(**SIZES, rope_theta=5e4, rope_scaling={"rope_type": "linear", "factor": 4.0}), {"more": _linear}),
+    "llama-3": (lambda: hf.LlamaConfig(**SIZES, rope_scaling=LLAMA3), {"more": _llama3}),
+    "llama-bias": (lambda: hf.LlamaConfig(**SIZES, attention_bias=True), {"bias": True}),
+    "mistral": (lambda: hf.MistralConfig(**SIZES, sliding_window=None), {}),
+    "qwen2": (lambda: hf.Qwen2Config(**SIZES), {"architecture": "qwen2", "bias": True}),
     "smollm3": (
-        SmolLM3Config(**SIZES | {"num_hidden_layers": 4}, pad_token_id=0, rope_theta=1e4),
+        lambda: hf.SmolLM3Config(**SIZES | {"num_hidden_layers": 4}, pad_token_id=0, rope_theta=1e4),
         {"architecture": "smollm3", "layers": 4},
     ),
-    "gemma": (GemmaConfig(**TIED), {"architecture": "gemma", "tied": True, "gemma": "plain"}),
+    "gemma": (lambda: hf.GemmaConfig(**TIED), {"architecture": "gemma", "tied": True, "gemma": "plain"}),
     "gemma2": (
-        Gemma2Config(**GEMMA2),
+        lambda: hf.Gemma2Config(**GEMMA2),
         {"architecture": "gemma2", "tied": True, "gemma": "norms after", "more": _capped},
     ),
     "gemma3": (
-        Gemma3TextConfig(**GEMMA3),
+        lambda: hf.Gemma3TextConfig(**GEMMA3),
         {"architecture": "gemma3", "tied": True, "gemma": "norms after", "norms": True, "layers": 6}
         | {"more": _gemma3},
     ),
-    "qwen3": (Qwen3Config(**SIZES), {"architecture": "qwen3", "norms": True}),
-    "llama-yarn": (LlamaConfig(**SIZES, rope_scaling=YARN), {"more": _yarn}),
+    "qwen3": (lambda: hf.Qwen3Config(**SIZES), {"architecture": "qwen3", "norms": True}),
+    "llama-yarn": (lambda: hf.LlamaConfig(**SIZES, rope_scaling=YARN), {"more": _yarn}),
     "phi3-window": (
-        Phi3Config(**SIZES | {"pad_token_id": 0, "sliding_window": 16}),
+        lambda: hf.Phi3Config(**SIZES | {"pad_token_id": 0, "sliding_window": 16}),
         FUSED | {"more": lambda model: model.writer.add_sliding_window(16)},
     ),
-    "phi3-long": (_phi3(ORIGINAL), FUSED | {"more": _longrope(ORIGINAL)}),
-    "phi3-short": (_phi3(CONTEXT), FUSED | {"more": _longrope(CONTEXT)}),
+    "phi3-long": (lambda: _phi3(ORIGINAL), FUSED | {"more": _longrope(ORIGINAL)}),
+    "phi3-short": (lambda: _phi3(CONTEXT), FUSED | {"more": _longrope(CONTEXT)}),
     "mixtral": (
-        MixtralConfig(**SIZES | MIXTRAL | {"intermediate_size": EXPERT_INNER}),
+        lambda: hf.MixtralConfig(**SIZES | MIXTRAL | {"intermediate_size": EXPERT_INNER}),
         {"feed": mixture("block_sparse_moe", ("w1", "w3", "w2")), "more": _mixed},
     ),
     "qwen2moe": (
-        Qwen2MoeConfig(**MIXED, shared_expert_intermediate_size=SHARED, norm_topk_prob=False),
+        lambda: hf.Qwen2MoeConfig(**MIXED, shared_expert_intermediate_size=SHARED, norm_topk_prob=False),
         {"architecture": "qwen2moe", "bias": True, "feed": mixture(shared=SHARED), "more": _mixed},
     ),
     "qwen3moe": (
-        Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
+        lambda: hf.Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
         {"architecture": "qwen3moe", "norms": True, "feed": mixture(), "more": _mixed},
     ),
 }  # fmt: skip
@@ -274,6 +262,6 @@ def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
     state = write_llama_like(source, kind=Type.Q4_1, **written)
     if family == "llama-bias":
         state |= {f"model.layers.{layer}.self_attn.o_proj.bias": np.zeros(WIDTH) for layer in range(LAYERS)}
-    wanted = expected(config, state)
+    wanted = expected(config(), state)
     logits = given(ENGINES[engine], source, tmp_path / "model")
     np.testing.assert_allclose(logits, wanted, atol=TOLERANCE, rtol=0)

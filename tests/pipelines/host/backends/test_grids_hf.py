@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from later import Later, missing
 
-pytest.importorskip("torch", reason="needs the extra export")
+if missing("torch"):
+    pytest.skip("needs the extra export", allow_module_level=True)
 
-import torch
 from tiny_qwen_vl import BEGIN_ID, END_ID, FAMILIES, IMAGE_ID, qwen_model
 
 from pipelines.host.backends.grid_inputs import (
@@ -21,6 +22,8 @@ from pipelines.host.backends.grid_inputs import (
     read_patches,
 )
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
+
+torch = Later("torch")
 
 GRIDS = [(2, 3), (1, 4), (5, 5), (1, 1), (3, 2)]
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from engine_invariants import snapshot, violations
+from later import missing
 from tiny_text_models import END, SIZES, START, WIDTH, fields_of, generated, tiny_text_model, weights_of
 
 from pipelines.host.backends.onnx.read_decoder import read_decoder
@@ -28,7 +29,8 @@ from tools.export.encoder_decoder.decoder import write_decoder
 from tools.export.encoder_decoder.families import read_text_model
 from tools.export.encoder_decoder.text_encoder import write_text_encoder
 
-pytest.importorskip("transformers", reason="needs the export extra")
+if missing("transformers"):
+    pytest.skip("needs the export extra", allow_module_level=True)
 
 NUM_TOKENS, PENALTY = 20, 2.0
 """Without a penalty of repetitions, texts of random weights repeat one token."""

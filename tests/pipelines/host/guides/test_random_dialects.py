@@ -77,8 +77,8 @@ def test_a_damaged_schema_leaves_the_next_one_as_it_is():
         return [DialectWriter(seed).root({"type": "null"}) for seed in range(50)]
 
     first = json.dumps(written())
-    for schema in written():
-        for value in schema.values():
+    for said in written():
+        for value in said.values():
             if isinstance(value, dict):
                 value["damaged"] = True
             elif isinstance(value, list):

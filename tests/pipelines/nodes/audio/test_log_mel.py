@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
+from later import Later
 from sound_files import RATE, tone
-from transformers import WhisperFeatureExtractor
-from transformers.models.whisper import feature_extraction_whisper
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.log_mel import LogMel, MelSettings, read_settings, write_log_mel
+
+whisper = Later("transformers.models.whisper")
 
 SILENCE = np.zeros(RATE, np.float32)
 NOISE = np.random.default_rng(0).standard_normal(31 * RATE).astype(np.float32) * 0.1
@@ -36,7 +37,7 @@ class Opened:
 @pytest.fixture
 def load(tmp_path):
     def make(**changes):
-        WhisperFeatureExtractor().save_pretrained(tmp_path)
+        whisper.WhisperFeatureExtractor().save_pretrained(tmp_path)
         path = tmp_path / "preprocessor_config.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
         node = LogMel(LogMel.Config(settings="preprocessor_config.json"), tmp_path)
@@ -50,9 +51,9 @@ def load(tmp_path):
 @pytest.mark.parametrize(("with_torch", "within"), [(False, 1e-6), (True, 1e-4)])
 def test_features_are_those_of_transformers(num_mels, with_torch, within, monkeypatch):
     """Without torch it computes in float64, as Braid does; with torch in float32, which is less exact."""
-    monkeypatch.setattr(feature_extraction_whisper, "is_torch_available", lambda: with_torch)
+    monkeypatch.setattr(whisper.feature_extraction_whisper, "is_torch_available", lambda: with_torch)
     settings = MelSettings(num_mels, RATE, 400, 160, 30 * RATE)
-    extractor = WhisperFeatureExtractor(feature_size=num_mels)
+    extractor = whisper.WhisperFeatureExtractor(feature_size=num_mels)
     for name, sound in SOUNDS.items():
         wanted = extractor(sound, sampling_rate=RATE, return_tensors="np").input_features[0]
         got = np.empty((num_mels, 3000), np.float32)

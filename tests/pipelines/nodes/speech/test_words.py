@@ -7,15 +7,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from ctranslate2_files import whisper_tokenizer
+from later import Later
 from tokenizers import Tokenizer
-from transformers.models.whisper import generation_whisper, tokenization_whisper
 
 from pipelines.nodes.speech.alignment import cheapest_path, first_frames, median_filtered
 from pipelines.nodes.speech.word_times import with_times
 from pipelines.nodes.speech.words import TokenWord, split_words, with_punctuation
 from pipelines.values.reply_values import Segment
+
+torch = Later("torch")
+whisper = Later("transformers.models.whisper")
 
 TOKENIZER = Tokenizer.from_str(json.dumps(whisper_tokenizer()))
 
@@ -38,7 +40,7 @@ def decode(token_ids):
 def test_words_are_those_of_transformers(language, name, text):
     ids = TOKENIZER.encode(text, add_special_tokens=False).ids
     shim = SimpleNamespace(decode=lambda tokens, decode_with_timestamps: decode(tokens), eos_token_id=50257)
-    wanted, _, _ = tokenization_whisper._combine_tokens_into_words(shim, ids, name)
+    wanted, _, _ = whisper.tokenization_whisper._combine_tokens_into_words(shim, ids, name)
     assert [word.text for word in with_punctuation(split_words(ids, decode, language))] == wanted
     assert [token for word in split_words(ids, decode, language) for token in word.token_ids] == ids
 
@@ -49,6 +51,8 @@ def test_a_character_that_is_cut_off_is_a_word():
 
 
 def test_the_filter_is_that_of_transformers():
+    from transformers.models.whisper import generation_whisper
+
     values = np.random.default_rng(0).standard_normal((2, 3, 40)).astype(np.float32)
     wanted = generation_whisper._median_filter(torch.tensor(values)[None], 7)[0].numpy()
     np.testing.assert_array_equal(median_filtered(values), wanted)
@@ -57,6 +61,8 @@ def test_the_filter_is_that_of_transformers():
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (7, 30), (12, 5)])
 def test_the_path_is_that_of_transformers(shape):
+    from transformers.models.whisper import generation_whisper
+
     costs = np.random.default_rng(1).standard_normal(shape)
     for found, wanted in zip(
         cheapest_path(costs), generation_whisper._dynamic_time_warping(costs), strict=True

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from asgi_client import AsgiClient
 from click.testing import CliRunner
+from later import missing
 from patience import PATIENCE_S
 from tiny_text_models import CONTEXT, END, generated, save_tiny, tiny_text_model
 from tokenizers import Tokenizer
@@ -16,7 +17,8 @@ from server.app import create_app
 from server.base.settings import Settings
 from server.connect import connect
 
-pytest.importorskip("transformers", reason="needs the export extra")
+if missing("transformers"):
+    pytest.skip("needs the export extra", allow_module_level=True)
 from tools.export.__main__ import main
 
 NUM_TOKENS = 10

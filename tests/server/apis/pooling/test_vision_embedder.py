@@ -9,11 +9,12 @@ import warnings
 
 import numpy as np
 import pytest
+from later import Later, missing
 
 pytest.importorskip("openvino", reason="needs the extra cpu")
-pytest.importorskip("torch", reason="needs the extra export")
+if missing("torch"):
+    pytest.skip("needs the extra export", allow_module_level=True)
 
-import torch
 from asking import asker
 from safetensors.numpy import load_file, save_file
 from test_dual_encoder import content, shown, url_of, user, written
@@ -21,6 +22,8 @@ from tiny_qwen_vl import IMAGE_ID, qwen_processor, write_qwen
 from tiny_vision import picture
 
 from pipelines.repository.new_graph import new_graph
+
+torch = Later("torch")
 
 MODEL = "seeing"
 INSTRUCTION = "Represent the user's input."
@@ -107,24 +110,26 @@ def wanted(served):
     return np.array([vector for vector, _ in found]), [length for _, length in found]
 
 
-@torch.no_grad()
 def _vector(model, processor, family, text, images):
     """(the vector of the last token, of length 1, the number of tokens)"""
-    system = [{"role": "system", "content": INSTRUCTION}] if family == "qwen3_vl" else []
-    parts = [{"type": "image"} for _ in images] + ([written(text)] if text else [])
-    prompt = processor.tokenizer.apply_chat_template(
-        [*system, *user(*parts)], tokenize=False, add_generation_prompt=True
-    )
-    read = (
-        processor.image_processor([picture(*each) for each in images], return_tensors="pt") if images else {}
-    )
-    before, *others = prompt.split("<|image_pad|>")
-    for grid, after in zip(read.get("image_grid_thw", ()), others, strict=True):
-        before += "<|image_pad|>" * (int(grid.prod()) // 4) + after
-    ids = torch.tensor([processor.tokenizer(before)["input_ids"]])
-    states = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), **read).last_hidden_state
-    vector = states[0, -1].numpy()
-    return vector / np.linalg.norm(vector), ids.shape[1]
+    with torch.no_grad():
+        system = [{"role": "system", "content": INSTRUCTION}] if family == "qwen3_vl" else []
+        parts = [{"type": "image"} for _ in images] + ([written(text)] if text else [])
+        prompt = processor.tokenizer.apply_chat_template(
+            [*system, *user(*parts)], tokenize=False, add_generation_prompt=True
+        )
+        read = (
+            processor.image_processor([picture(*each) for each in images], return_tensors="pt")
+            if images
+            else {}
+        )
+        before, *others = prompt.split("<|image_pad|>")
+        for grid, after in zip(read.get("image_grid_thw", ()), others, strict=True):
+            before += "<|image_pad|>" * (int(grid.prod()) // 4) + after
+        ids = torch.tensor([processor.tokenizer(before)["input_ids"]])
+        states = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), **read).last_hidden_state
+        vector = states[0, -1].numpy()
+        return vector / np.linalg.norm(vector), ids.shape[1]
 
 
 def conversation(text, images):

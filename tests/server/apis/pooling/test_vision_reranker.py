@@ -10,11 +10,12 @@ import warnings
 
 import numpy as np
 import pytest
+from later import Later, missing
 
 pytest.importorskip("openvino", reason="needs the extra cpu")
-pytest.importorskip("torch", reason="needs the extra export")
+if missing("torch"):
+    pytest.skip("needs the extra export", allow_module_level=True)
 
-import torch
 from asking import asker
 from test_dual_encoder import content, shown, url_of, written
 from tiny_qwen_vl import qwen_processor, write_qwen
@@ -25,6 +26,8 @@ from tools.export.base.options import Options
 from tools.export.base.sentence_files import write_dense
 from tools.export.choose_export import RERANKER_TEMPLATES, choose
 from tools.export.encoders.encoder import ONE_LABEL
+
+torch = Later("torch")
 
 MODEL = "reranker"
 NO, YES = "n", "y"

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from frame_requests import Case, engine_over, generated, run_together
+from later import missing
 from whisper_decoders import WIDTH, some_frames, tiny_whisper, write_tiny_whisper
 
 from pipelines.host.backends.onnx.read_decoder import read_decoder
@@ -19,7 +20,8 @@ from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError
 from tools.paged_steps import Prompt, prompt_logits
 
-pytest.importorskip("transformers", reason="needs the export extra")
+if missing("transformers"):
+    pytest.skip("needs the export extra", allow_module_level=True)
 
 CASES = [
     Case(some_frames(50, 0), [3, 7, 9]),

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import openvino as ov
 import pytest
-import torch
 from breadth import after
 from engine_invariants import snapshot, violations
+from later import Later, missing
 
-pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+if missing("optimum.exporters.openvino"):
+    pytest.skip("needs the extra optimum", allow_module_level=True)
 
 import tiny_gemma3
 import tiny_llava
@@ -40,6 +41,8 @@ from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
+
+torch = Later("torch")
 
 NUM_TOKENS = 16
 SMALL, WIDE = (1, 40, 30), (2, 90, 31)

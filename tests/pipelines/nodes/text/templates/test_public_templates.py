@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from transformers.utils.chat_template_utils import render_jinja_template
+from later import Later
 
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
+
+chat_templates = Later("transformers.utils.chat_template_utils")
 
 FOLDER = Path(__file__).parent / "public_templates"
 QUICK = (
@@ -162,7 +164,7 @@ def without_system(messages):
 
 def prompt_of_transformers(source, messages, tools, kwargs):
     try:
-        prompts, _ = render_jinja_template(
+        prompts, _ = chat_templates.render_jinja_template(
             [copy.deepcopy(messages)],
             tools=tools,
             chat_template=source,
