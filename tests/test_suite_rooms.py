@@ -11,6 +11,10 @@ from documents import ROOT
 from suite_schedule import FIRST, TOGETHER, unit_of
 from suite_times import BUDGETS_S, room_of
 
+LARGE = re.compile(
+    r"^(?:import|from) (?:torch|transformers|sentence_transformers|optimum|anthropic)\b", re.MULTILINE
+)
+"""Packages whose import takes seconds, where it is not in a function."""
 ROW = re.compile(r"^\| `(tests[\w/]*)` \|.*\| (\d+) \|$", re.MULTILINE)
 
 
@@ -41,6 +45,13 @@ def test_a_file_or_a_folder_runs_whole_in_one_process():
     assert unit_of("tests/e2e/test_abuse.py::test_x[1]") == "tests/e2e/"
     assert unit_of("tests/clients/test_clients.py::test_x") == "tests/e2e/"
     assert unit_of("tests/server/test_cli.py::test_x[a::b]") == "tests/server/test_cli.py"
+
+
+def test_no_file_of_tests_imports_a_large_package():
+    """Each process of a run reads every file: `Later` imports what a test needs when the test runs."""
+    files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "tests").rglob("conftest.py")]
+    assert len(files) > 500
+    assert [str(each.relative_to(ROOT)) for each in files if LARGE.search(each.read_text())] == []
 
 
 class Marked:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
 import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs.check import GraphError, Problem, check
+
+pytestmark = pytest.mark.slow
 
 WORDS = [
     "request",

@@ -15,6 +15,7 @@ from breadth import after
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
+from schemathesis.config import SchemathesisConfig
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
 
@@ -51,9 +52,13 @@ def of_breadth(path: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.breadth] if path.endswith(SAME_BODY) else of_alias(path)
 
 
+TWO_EVENTS = SchemathesisConfig.from_dict({"max-stream-events": 2})
+"""Of a stream: that of the status never ends, and has an event a second."""
 OPERATIONS = {
     f"{each.method.upper()} {each.path}": each
-    for result in schemathesis.openapi.from_dict(document(PREFIXES[:2])).get_all_operations()
+    for result in schemathesis.openapi.from_dict(
+        document(PREFIXES[:2]), config=TWO_EVENTS
+    ).get_all_operations()
     for each in [result.ok()]
     if each.path != "/metrics"
 }

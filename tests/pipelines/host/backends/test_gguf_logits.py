@@ -249,10 +249,16 @@ FAMILIES = {
         {"architecture": "qwen3moe", "norms": True, "feed": mixture(), "more": _mixed},
     ),
 }  # fmt: skip
+ALWAYS = [
+    *((family, "onnxruntime") for family in ("llama-3", "smollm3", "gemma3", "phi3-long", "qwen2moe")),
+    *((family, "openvino") for family in ("phi3-window", "mixtral")),
+]
+"""Each way of positions, norms, windows and experts in one family; `make breadth` has the others."""
 CASES = [
     *((family, "onnxruntime") for family in FAMILIES),
     *((family, "openvino") for family in ("llama-yarn", "phi3-window", "phi3-long", "mixtral", "qwen2moe")),
 ]
+CASES = after(len(ALWAYS), ALWAYS + [case for case in CASES if case not in ALWAYS])
 
 
 @pytest.mark.parametrize(("family", "engine"), CASES)

@@ -26,6 +26,8 @@ from pipelines.host.sampling.step_context import Logits, Masks, StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import BACKGROUND, Beams, RepetitionDetection, SamplingParams
 
+pytestmark = pytest.mark.slow
+
 EOS = frozenset({3, 5, 20, 21})
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 STOP = [11, 12, 13, 14]

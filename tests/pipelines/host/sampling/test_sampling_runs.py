@@ -18,6 +18,8 @@ from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
+pytestmark = pytest.mark.slow
+
 VOCAB = 40
 ENDS = [39, 38]
 IDS = st.integers(0, VOCAB - 1)

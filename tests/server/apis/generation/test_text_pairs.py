@@ -21,6 +21,8 @@ if missing("transformers"):
     pytest.skip("needs the export extra", allow_module_level=True)
 from tools.export.__main__ import main
 
+pytestmark = pytest.mark.slow
+
 NUM_TOKENS = 10
 TEXTS = ["A boat.", "The moon is far away from here", "x", "Bread needs an hour to rise, then two"]
 GREEDY = {"model": "pair", "max_tokens": NUM_TOKENS, "ignore_eos": True, "repetition_penalty": 2.0}

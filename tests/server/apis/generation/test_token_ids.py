@@ -15,6 +15,8 @@ from server.app import create_app
 from server.base.settings import Settings
 from server.connect import make_services
 
+pytestmark = pytest.mark.slow
+
 ENDS = [3, 50, 97, 98, 150, 180, 200, 257, 258]
 LETTERS = list(range(65, 91))
 FORMS = {

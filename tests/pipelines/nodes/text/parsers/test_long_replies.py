@@ -6,6 +6,8 @@ from patience import least_cpu_s
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson
 
+pytestmark = pytest.mark.slow
+
 CITY = {"properties": {"city": {"type": "string"}}}
 DECLARED = [{"type": "function", "function": {"name": "f", "parameters": CITY}}]
 FUNCTION = "<function=f>\n<parameter=city>\nx"

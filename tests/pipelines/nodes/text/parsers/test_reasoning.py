@@ -6,6 +6,8 @@ from patience import least_cpu_s
 
 from pipelines.nodes.text.parsers.tables import IN_SPECIAL_TOKENS, REASONING, SPANS
 
+pytestmark = pytest.mark.slow
+
 HI = "<|start|>assistant<|channel|>final<|message|>hi"
 BROKEN_HEADERS = [
     f"<|channel|>??<|end|><|start|>assistant<|channel|>analysis<|message|>think<|end|>{HI}",
