@@ -47,7 +47,7 @@ def texts_of(model: HostModel) -> tuple[list[list[int]], int]:
     """The tokens of each request, which run side by side, and how many draft tokens were accepted."""
     engine, texts = model.stepped["generated"], []
     for number, (prompt, sampling) in enumerate((p, s) for p in prompts() for s in SAMPLING):
-        params = SamplingParams(max_tokens=32, ignore_eos=True, **sampling)
+        params = SamplingParams(max_tokens=48, ignore_eos=True, **sampling)
         engine.submit(number, GenerationRequest([prompt], params))
         texts.append([])
         for _ in range(8):  # the next joins later
