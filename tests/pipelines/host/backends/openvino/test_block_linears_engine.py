@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
+from later import Later
 from lone_steps import step, together
 from test_gguf_logits import SIZES
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from pipelines.gguf.convert import convert
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
@@ -21,6 +20,7 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.wire.sampling_params import SamplingParams
 
+torch, hf = Later("torch"), Later("transformers")
 NUM_ROWS = 64
 
 
@@ -44,13 +44,13 @@ def prompts():
     return [*lone, lone[1][:64] + lone[0], lone[1][:64] + lone[3]]
 
 
-@torch.no_grad()
 def behind_the_best(state, texts):
     """How far the logit of each token is below the largest one that transformers gives there."""
-    model = AutoModelForCausalLM.from_config(LlamaConfig(**SIZES)).float().eval()
+    model = hf.AutoModelForCausalLM.from_config(hf.LlamaConfig(**SIZES)).float().eval()
     model.load_state_dict({name: torch.tensor(each) for name, each in state.items()}, strict=False)
     for prompt, text in zip(prompts(), texts, strict=True):
-        logits = model(torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + text])).logits[0, len(prompt) - 1 : -1]
         yield from (logits.max(1).values - logits[range(NUM_TOKENS), text]).tolist()
 
 
