@@ -43,8 +43,9 @@ def write_decoder(
     """
     facts = read_facts(metadata)
     with OnnxWriter(folder) as writer:
-        decoder = _Decoder(facts, metadata, LinearLayers(writer, tensors, accuracy_level), writer)
-        vocabulary = decoder.write()
+        linears = LinearLayers(writer, tensors, accuracy_level)
+        vocabulary = _Decoder(facts, metadata, linears, writer).write()
+        linears.write_weights()
     return facts, vocabulary
 
 

@@ -16,21 +16,13 @@ import onnx_ir as ir
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.weights import (
-    DTYPES,
-    BlockWeights,
-    Rows,
-    is_float,
-    joined,
-    read_blocks,
-    read_floats,
-    view_floats,
-)
+from pipelines.gguf.weight_writer import Blocks, WeightPart, WeightWriter
+from pipelines.gguf.weights import DTYPES, Rows, is_float, read_floats
 from pipelines.onnx_format.decoder_format import AND
 from pipelines.onnx_format.onnx_writer import CONTRIB, OnnxWriter
 
 F32 = ir.DataType.FLOAT
-HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
+HALVES = ("F16", "BF16")
 MIDDLE = 128.0
 """The zero point of 8 bits where blocks have none."""
 
@@ -51,6 +43,7 @@ class LinearLayers:
 
     def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
         self._writer, self._tensors, self._level = writer, tensors, accuracy_level
+        self._weights = WeightWriter(writer)
         self._used: set[str] = set()
 
     def has(self, name: str) -> bool:
@@ -80,9 +73,11 @@ class LinearLayers:
 
     def multiply(self, rows: ir.Value, tensor: GgufTensor, name: str, order: Rows | None = None) -> ir.Value:
         """`rows` · weightᵀ, the rows of the weight taken in `order`; `name` is that of the operand."""
+        part = WeightPart(tensor, order)
         if is_float(tensor):
-            return self._writer.op("MatMul", rows, self._columns(tensor, name, order))
-        return self._multiply_blocks(rows, read_blocks(tensor, order), name)
+            columns = self._widened(self._weights.columns(name, part), tensor)
+            return self._writer.op("MatMul", rows, columns)
+        return self._multiply_blocks(rows, self._weights.blocks(name, [part]), tensor.width)
 
     def linear(
         self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
@@ -107,9 +102,9 @@ class LinearLayers:
         if kind in DTYPES or len(operands) == 1:
             pairs = zip(tensors, operands, strict=True)
             return [self.multiply(rows, tensor, each.name, each.order) for tensor, each in pairs]
-        pairs = zip(tensors, operands, strict=True)
-        blocks = joined([read_blocks(tensor, each.order) for tensor, each in pairs])
-        linear = self._multiply_blocks(rows, blocks, f"{operands[0].name}{AND}")
+        parts = [WeightPart(tensor, each.order) for tensor, each in zip(tensors, operands, strict=True)]
+        blocks = self._weights.blocks(f"{operands[0].name}{AND}", parts)
+        linear = self._multiply_blocks(rows, blocks, inner)
         return self._writer.split(linear, *(each.rows for each in operands))
 
     def _biased(self, linear: ir.Value, operand: Operand) -> ir.Value:
@@ -121,51 +116,41 @@ class LinearLayers:
             "Add", linear, self._writer.store(name, bias if order is None else bias[order])
         )
 
-    def _multiply_blocks(self, rows: ir.Value, blocks: BlockWeights, name: str) -> ir.Value:
-        store = self._writer.store
-        zeros = () if blocks.zeros is None else (store(f"{name}.zeros{blocks.bits}", blocks.zeros),)
+    def _multiply_blocks(self, rows: ir.Value, weight: Blocks, inner: int) -> ir.Value:
+        assert weight.codes.shape is not None, "as it was written"
         return self._writer.op(
             "MatMulNBits",
             rows,
-            store(f"{name}.int{blocks.bits}", blocks.packed),
-            store(f"{name}.scales", blocks.scales),
-            *zeros,
+            weight.codes,
+            weight.scales,
+            *(() if weight.zeros is None else (weight.zeros,)),
             domain=CONTRIB,
-            K=blocks.scales.shape[1] * blocks.block,
-            N=len(blocks.scales),
-            bits=blocks.bits,
-            block_size=blocks.block,
+            K=inner,
+            N=weight.codes.shape[0],
+            bits=weight.bits,
+            block_size=weight.block,
             accuracy_level=self._level,
         )
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
         """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""
-        op, store, name = self._writer.op, self._writer.store, tensor.name
+        op = self._writer.op
         if is_float(tensor):
-            return self._widened(op("Gather", self._table(tensor), ids), tensor)
-        blocks = read_blocks(tensor, widen=True)
-        codes = op("Gather", store(f"{name}.int8", blocks.packed), ids)
-        zero = self._writer.number(MIDDLE)
-        if blocks.zeros is not None:
-            zero = self._of_blocks(f"{name}.zeros{blocks.bits}", blocks.zeros, ids)
-        found = op("Sub", op("Cast", codes, to=F32), zero)
-        found = op("Mul", found, self._of_blocks(f"{name}.scales", blocks.scales, ids))
+            table = self._weights.table(f"{tensor.name}.table", tensor)
+            return self._widened(op("Gather", table, ids), tensor)
+        weight = self._weights.blocks(tensor.name, [WeightPart(tensor)], widen=True)
+        zero = self._writer.number(MIDDLE) if weight.zeros is None else self._of_blocks(weight.zeros, ids)
+        codes = op("Cast", op("Gather", weight.codes, ids), to=F32)
+        found = op("Mul", op("Sub", codes, zero), self._of_blocks(weight.scales, ids))
         return op("Reshape", found, self._writer.ints(1, -1, tensor.width))
 
-    def _of_blocks(self, name: str, values: Floats, ids: ir.Value) -> ir.Value:
+    def write_weights(self) -> None:
+        """Write the weights of all operands to the data file.  Raises `GgufError` and OSError."""
+        self._weights.write()
+
+    def _of_blocks(self, values: ir.Value, ids: ir.Value) -> ir.Value:
         """The numbers [1, tokens, blocks, 1] of the rows `ids` of `values`."""
-        rows = self._writer.op("Gather", self._writer.store(name, values), ids)
-        return self._writer.op("Unsqueeze", rows, self._writer.ints(3))
-
-    def _columns(self, tensor: GgufTensor, name: str, order: Rows | None) -> ir.Value:
-        """The weight as float [width, rows], in the type that it has in the file."""
-        values = view_floats(tensor)
-        columns = (values if order is None else values[order]).T
-        return self._widened(self._writer.store(name, columns, HALVES.get(tensor.type.name)), tensor)
-
-    def _table(self, tensor: GgufTensor) -> ir.Value:
-        values = view_floats(tensor)
-        return self._writer.store(f"{tensor.name}.table", values, HALVES.get(tensor.type.name))
+        return self._writer.op("Unsqueeze", self._writer.op("Gather", values, ids), self._writer.ints(3))
 
     def _widened(self, value: ir.Value, tensor: GgufTensor) -> ir.Value:
         return self._writer.op("Cast", value, to=F32) if tensor.type.name in HALVES else value

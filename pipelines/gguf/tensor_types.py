@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,19 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
+Words = NDArray[np.uint64]
 SUPER = 256
 """Weights of a block of the K types, which holds smaller blocks."""
 
 
+def each_byte(value: int) -> np.uint64:
+    """A word whose eight bytes are `value`."""
+    return np.uint64(value * 0x0101010101010101)
+
+
 class Parts(NamedTuple):
-    """Codes uint8[rows, blocks, block], one in each byte; scales and zero points float32[rows, blocks].
+    """Codes uint8[rows, blocks, block · bits / 8], of 4 bits two in a byte, the first one in its low half;
+    scales and zero points float32[rows, blocks].
 
     Without zero points they are 2^(bits - 1).
     """
@@ -51,9 +59,34 @@ def _half(raw: Bytes, at: int) -> Floats:
     return np.ascontiguousarray(raw[..., at : at + 2]).view(np.float16).astype(np.float32)
 
 
+def _words(raw: Bytes, at: int, size: int) -> Words:
+    """The bytes [at, at + size) of each block as uint64[..., size / 8], in memory of their own.
+
+    Copied word by word of all blocks: numpy takes as long for the few bytes of one block as for many.
+    """
+    words = raw[..., at : at + size].view("<u8")
+    copied = np.empty(words.shape, np.uint64)
+    for column in range(words.shape[-1]):
+        copied[..., column] = words[..., column]
+    return copied
+
+
 def _nibbles(raw: Bytes) -> Bytes:
     """Low nibbles of a run of bytes, then their high ones."""
     return np.concatenate([raw & np.uint8(15), raw >> np.uint8(4)], -1)
+
+
+def _pairs(raw: Bytes, at: int, size: int, run: int) -> Bytes:
+    """Runs of bytes, whose codes are their low nibbles, then their high ones → two neighbours in a byte."""
+    pairs = _words(raw, at, size).view("<u2")  # two low nibbles, and their high ones
+    low = ((pairs & 15) | (pairs >> 4 & 240)).astype(np.uint8).view(np.uint64)
+    high = ((pairs >> 4 & 15) | (pairs >> 8 & 240)).astype(np.uint8).view(np.uint64)
+    words = np.empty((*raw.shape[:-1], size // 8), np.uint64)
+    half = run // 16
+    for column in range(size // 16):
+        to = column + column // half * half
+        words[..., to], words[..., to + half] = low[..., column], high[..., column]
+    return words.view(np.uint8)
 
 
 def _fifth_bits(raw: Bytes) -> Bytes:
@@ -63,7 +96,7 @@ def _fifth_bits(raw: Bytes) -> Bytes:
 
 
 def _with_least(codes: Bytes, scales: Floats, least: Floats, shift: int = 0) -> Parts:
-    """weight = code · scale + least, whose codes become larger by `shift`.
+    """weight = code · scale + least; `codes` are made larger by `shift`, in place.
 
     A block whose weights are all its least one has a scale of 0, and no zero point: there code is 0, zero is
     -1 and the weight is the scale.
@@ -71,17 +104,21 @@ def _with_least(codes: Bytes, scales: Floats, least: Floats, shift: int = 0) -> 
     is_constant = scales == 0
     divisors = np.where(is_constant, np.float32(1), scales)
     zeros = np.where(is_constant, np.float32(-1), np.float32(shift) - least / divisors)
-    codes = np.where(is_constant[..., None], np.uint8(0), codes + np.uint8(shift))
-    return Parts(codes, np.where(is_constant, least, scales), zeros)
+    if shift:
+        codes += np.uint8(shift)
+    if is_constant.any():
+        codes[is_constant] = 0
+        scales = np.where(is_constant, least, scales)
+    return Parts(codes, scales, zeros)
 
 
 def _q4_0(raw: Bytes) -> Parts:
-    return Parts(_nibbles(raw[..., 2:18]), _half(raw, 0)[..., 0])
+    return Parts(_pairs(raw, 2, 16, 16), _half(raw, 0)[..., 0])
 
 
 def _q4_1(raw: Bytes) -> Parts:
     scale, least = _half(raw, 0)[..., 0], _half(raw, 2)[..., 0]
-    return _with_least(_nibbles(raw[..., 4:20]), scale, least)
+    return _with_least(_pairs(raw, 4, 16, 16), scale, least)
 
 
 def _q5_0(raw: Bytes) -> Parts:
@@ -96,7 +133,7 @@ def _q5_1(raw: Bytes) -> Parts:
 
 
 def _q8_0(raw: Bytes) -> Parts:
-    return Parts(raw[..., 2:34] ^ np.uint8(128), _half(raw, 0)[..., 0])
+    return Parts((_words(raw, 2, 32) ^ each_byte(128)).view(np.uint8), _half(raw, 0)[..., 0])
 
 
 def _k_scales(raw: Bytes) -> tuple[Floats, Floats]:
@@ -107,38 +144,41 @@ def _k_scales(raw: Bytes) -> tuple[Floats, Floats]:
     return scales.astype(np.float32), minima.astype(np.float32)
 
 
-def _k_blocks(raw: Bytes, fifth: Bytes | None = None) -> Parts:
-    """Blocks of 256 → 8 of 32.  A float16 times 6 bits is exact in float32."""
+def _k_blocks(raw: Bytes, codes: Bytes, shift: int = 0) -> Parts:
+    """Blocks of 256, whose `codes` begin in blocks of 32.  A float16 times 6 bits is exact in float32."""
     rows, count, _ = raw.shape
     scales, minima = _k_scales(raw[..., 4:16])
     scales, least = _half(raw, 0) * scales, -(_half(raw, 2) * minima)
-    codes = _nibbles(raw[..., -128:].reshape(rows, count, 4, 32)).reshape(rows, count, 8, 32)
-    if fifth is not None:
-        bits = fifth[:, :, None] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
-        codes = codes | bits << np.uint8(4)
     flat = (rows, count * 8)
-    shift = 0 if fifth is None else 128 - 16
-    return _with_least(codes.reshape(*flat, 32), scales.reshape(flat), least.reshape(flat), shift)
+    return _with_least(codes.reshape(*flat, -1), scales.reshape(flat), least.reshape(flat), shift)
 
 
 def _q4_k(raw: Bytes) -> Parts:
-    return _k_blocks(raw)
+    return _k_blocks(raw, _pairs(raw, 16, 128, 32))
 
 
 def _q5_k(raw: Bytes) -> Parts:
-    return _k_blocks(raw, raw[..., 16:48])
+    rows, count, _ = raw.shape
+    codes = _nibbles(raw[..., 48:].reshape(rows, count, 4, 32)).reshape(rows, count, 8, 32)
+    bits = raw[..., None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
+    return _k_blocks(raw, codes | bits << np.uint8(4), 128 - 16)
 
 
 def _q6_k(raw: Bytes) -> Parts:
-    """Blocks of 256 → 16 of 16."""
-    rows, count, _ = raw.shape
-    low = raw[..., :128].reshape(rows, count, 2, 1, 64) >> np.array([0, 4], np.uint8)[:, None]
-    high = raw[..., 128:192].reshape(rows, count, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None]
-    low, high = low & np.uint8(15), high & np.uint8(3)
-    codes = low.reshape(rows, count, SUPER) | high.reshape(rows, count, SUPER) << np.uint8(4)
+    """Blocks of 256 → 16 of 16.  Each half of one: 64 bytes of low nibbles, of which the second ones are
+    codes too, and 32 bytes with two more bits of four codes each.
+    """
+    low, high = _words(raw, 0, 128), _words(raw, 128, 64)
+    codes = np.empty((*raw.shape[:-1], SUPER // 8), np.uint64)
+    for half, quarter, word in product(range(2), range(4), range(4)):
+        nibbles = low[..., 8 * half + 4 * (quarter % 2) + word] >> np.uint64(quarter // 2 * 4)
+        bits = high[..., 4 * half + word] >> np.uint64(2 * quarter) & each_byte(3)
+        codes[..., 16 * half + 4 * quarter + word] = (
+            (nibbles & each_byte(15)) | bits << np.uint64(4)
+        ) + each_byte(128 - 32)
     scales = _half(raw, 208) * np.ascontiguousarray(raw[..., 192:208]).view(np.int8)
-    flat = (rows, count * 16)
-    return Parts((codes + np.uint8(128 - 32)).reshape(*flat, 16), scales.reshape(flat))
+    flat = (len(raw), raw.shape[1] * 16)
+    return Parts(codes.view(np.uint8).reshape(*flat, 16), scales.reshape(flat))
 
 
 TENSOR_TYPES = {

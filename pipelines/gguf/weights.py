@@ -1,9 +1,8 @@
-"""Weights of a GGUF tensor as arrays: floats, or packed blocks with scales and offsets."""
+"""Weights of a GGUF tensor as arrays: floats, or codes of blocks with scales and zero points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.tensor_types import Bytes, Floats
+from pipelines.gguf.tensor_types import Bytes, Floats, Parts
 
-SLICE_WEIGHTS = 1 << 20
-"""Weights that are unpacked at once, so that memory is bounded however large a tensor is."""
 EXPONENT = np.uint16(0x7F80)
 """The exponent bits of a bfloat16: all of them set in what is not finite."""
 WIDER = 128 - 8
@@ -24,21 +21,10 @@ DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2
 
 Rows = NDArray[np.int64]
 """Which row of the tensor becomes each row of the weights."""
-
-
-@dataclass(frozen=True)
-class BlockWeights:
-    """weight[n, k] = (code[n, k] - zeros[n, block of k]) · scales[n, block of k].
-
-    `packed` is uint8[rows, blocks, block · bits / 8]; scales and zeros are float32[rows, blocks].  Without
-    zeros they are 2^(bits - 1).
-    """
-
-    packed: Bytes
-    bits: int
-    block: int
-    scales: Floats
-    zeros: Floats | None
+Place = tuple[slice, slice]
+"""Rows and columns."""
+EVERY = slice(None)
+WHOLE: Place = (EVERY, EVERY)
 
 
 def is_float(tensor: GgufTensor) -> bool:
@@ -53,48 +39,29 @@ def read_floats(tensor: GgufTensor) -> Floats:
     return values.astype(np.float32)
 
 
-def view_floats(tensor: GgufTensor) -> NDArray[Any]:
-    """[rows, width] of a tensor of float type, mapped; bfloat16 as uint16."""
-    values: NDArray[Any] = tensor.data.view(DTYPES[tensor.type.name])
+def view_floats(tensor: GgufTensor, place: Place = WHOLE) -> NDArray[Any]:
+    """[rows, columns] of a tensor of float type, mapped; bfloat16 as uint16."""
+    values: NDArray[Any] = tensor.data.view(DTYPES[tensor.type.name])[place]
     is_half = tensor.type.name == "BF16"
     _check_finite(tensor, (values & EXPONENT) != EXPONENT if is_half else np.isfinite(values))
     return values
 
 
-def read_blocks(tensor: GgufTensor, order: Rows | None = None, widen: bool = False) -> BlockWeights:
-    """The blocks of a quantized tensor; `widen` keeps codes of 4 bits in 8, with the same weights."""
+def read_blocks(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = None, bits: int = 0) -> Parts:
+    """Some rows of a quantized tensor whose rows are taken in `order`: weight[n, k] = (code[n, k] -
+    zero[n, block of k]) · scale[n, block of k].
+
+    `bits`: 8 keeps codes of 4 in 8, with the same weights.
+    """
     kind = tensor.type
     assert kind.read is not None, "a quantized type"
-    bits = 8 if widen else kind.bits
-    blocks = tensor.width // kind.block
-    packed = np.empty((tensor.rows, blocks, kind.block * bits // 8), np.uint8)
-    scales = np.empty((tensor.rows, blocks), np.float32)
-    zeros = np.empty_like(scales) if kind.has_zeros else None
-    step = max(SLICE_WEIGHTS // tensor.width, 1)
-    for begin in range(0, tensor.rows, step):
-        rows = slice(begin, begin + step)
-        raw = tensor.data[rows if order is None else order[rows]]
-        with np.errstate(all="ignore"):  # what is not finite is refused below
-            parts = kind.read(raw.reshape(len(raw), -1, kind.bytes))
-        packed[rows] = _pack(parts.codes, kind.bits, bits)
-        scales[rows] = parts.scales
-        if zeros is not None and parts.zeros is not None:
-            zeros[rows] = parts.zeros + np.float32(WIDER if bits > kind.bits else 0)
-    for values in (scales, zeros):
+    raw = tensor.data[rows if order is None else order[rows]]
+    with np.errstate(all="ignore"):  # what is not finite is refused below
+        parts = kind.read(raw.reshape(len(raw), -1, kind.bytes))
+    for values in (parts.scales, parts.zeros):
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
-    return BlockWeights(packed, bits, kind.block, scales, zeros)
-
-
-def joined(parts: Sequence[BlockWeights]) -> BlockWeights:
-    """The rows of weights of one type, one weight after the other."""
-    zeros = [each.zeros for each in parts if each.zeros is not None]
-    return replace(
-        parts[0],
-        packed=np.concatenate([each.packed for each in parts]),
-        scales=np.concatenate([each.scales for each in parts]),
-        zeros=np.concatenate(zeros) if zeros else None,
-    )
+    return _widened(parts) if bits > kind.bits else parts
 
 
 def side_by_side(tensor: GgufTensor, count: int) -> GgufTensor:
@@ -109,7 +76,11 @@ def _check_finite(tensor: GgufTensor, are_finite: NDArray[np.bool_]) -> None:
         raise GgufError(f"{tensor.name} holds weights that are not finite")
 
 
-def _pack(codes: Bytes, bits: int, into: int) -> Bytes:
-    if into == 4:
-        return codes[..., 0::2] | codes[..., 1::2] << np.uint8(4)
-    return codes if bits == 8 else codes + np.uint8(WIDER)
+def _widened(parts: Parts) -> Parts:
+    """Codes of 8 bits for codes of 4, which are two in a byte."""
+    pairs = parts.codes
+    codes: Bytes = np.empty((*pairs.shape[:-1], 2 * pairs.shape[-1]), np.uint8)
+    codes[..., 0::2] = (pairs & 15) + np.uint8(WIDER)
+    codes[..., 1::2] = (pairs >> 4) + np.uint8(WIDER)
+    zeros = None if parts.zeros is None else parts.zeros + np.float32(WIDER)
+    return Parts(codes, parts.scales, zeros)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -18,14 +19,28 @@ SMALL_BYTES = 1024
 """Arrays up to this size are in the graph itself."""
 
 
+class Room(NamedTuple):
+    """An initializer whose rows are written later, in any order, from any thread, until the writer closes."""
+
+    value: ir.Value
+    file: int
+    offset: int
+    row_bytes: int
+
+    def write(self, first: int, rows: np.ndarray) -> None:
+        """Write `rows` as the rows from `first` on.  Raises OSError."""
+        _write_at(self.file, self.offset + first * self.row_bytes, rows)
+
+
 class OnnxWriter:
     """Writes `name`.onnx and its data file.  Use it as a context: leaving it closes the data file."""
 
     def __init__(self, folder: Path, name: str = "model") -> None:
+        self.folder = folder
         self._path = folder / f"{name}.onnx"
         self._data_name = f"{name}.onnx.data"
         self._data = (folder / self._data_name).open("wb")
-        self._size = 0
+        self.num_bytes = 0
         self._nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
 
@@ -69,6 +84,16 @@ class OnnxWriter:
             self._initializers[name] = value
         return self._initializers[name]
 
+    def room(self, name: str, shape: tuple[int, ...], dtype: ir.DataType) -> Room:
+        """The initializer of this name, with the place of its bytes in the data file."""
+        if name not in self._initializers:
+            placed = self._place(name, shape, dtype)
+            self._initializers[name] = ir.val(name, dtype, list(shape), const_value=placed)
+        value = self._initializers[name]
+        tensor = value.const_value
+        assert isinstance(tensor, ir.ExternalTensor), f"{name} is in the data file"
+        return Room(value, self._data.fileno(), tensor.offset or 0, tensor.nbytes // shape[0])
+
     def save(self, inputs: list[ir.Value], outputs: list[ir.Value], name: str) -> None:
         graph = ir.Graph(
             inputs,
@@ -81,18 +106,28 @@ class OnnxWriter:
         ir.save(ir.Model(graph, ir_version=IR_VERSION, producer_name="braid"), self._path)
 
     def _write(self, name: str, array: np.ndarray, dtype: ir.DataType) -> ir.ExternalTensor:
-        padding = -self._size % PAGE_BYTES
-        offset = self._size + padding
-        self._data.write(b"\0" * padding)
-        self._data.write(np.ascontiguousarray(array).data)
-        self._size = offset + array.nbytes
-        shape = ir.Shape(array.shape)
-        return ir.ExternalTensor(
+        tensor = self._place(name, array.shape, dtype)
+        _write_at(self._data.fileno(), tensor.offset or 0, array)
+        return tensor
+
+    def _place(self, name: str, shape: tuple[int, ...], dtype: ir.DataType) -> ir.ExternalTensor:
+        offset = self.num_bytes + -self.num_bytes % PAGE_BYTES
+        tensor = ir.ExternalTensor(
             self._data_name,
             offset,
-            array.nbytes,
+            None,
             dtype,
-            shape=shape,
+            shape=ir.Shape(shape),
             name=name,
-            base_dir=self._path.parent,
+            base_dir=self.folder,
         )
+        self.num_bytes = offset + tensor.nbytes
+        return tensor
+
+
+def _write_at(file: int, offset: int, array: np.ndarray) -> None:
+    """One call writes 2 GB at most."""
+    left = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written

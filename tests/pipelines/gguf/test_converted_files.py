@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from gguf_files import write_llama_like
 
 from graphs.errors import GraphError
 from pipelines.gguf import convert as conversion
+from pipelines.gguf import weight_writer
+from pipelines.gguf.convert import convert
 from pipelines.gguf.converted_files import converted
 from pipelines.gguf.errors import GgufError
 from pipelines.repository.model_folders import scan
+from tools.lab.bench.random_gguf import SHAPES, write
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +115,6 @@ def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
 
 def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    convert = conversion.convert
 
     def slow(path, folder):
         convert(path, folder)
@@ -171,3 +176,34 @@ def test_a_file_that_is_refused_is_a_problem_of_its_model(source, tmp_path):
     with pytest.raises(GraphError) as raised:
         model.opened()
     assert "Tiny.F32.gguf is of GGUF version 0" in str(raised.value)
+
+
+def test_a_disk_without_room_is_named_before_a_weight_is_read(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(weight_writer.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    monkeypatch.setattr(weight_writer, "_write_columns", lambda *_: pytest.fail("weights were read"))
+    with pytest.raises(GgufError, match=r"it takes \d+ MB, of which 1 are free; BRAID_CACHE names another"):
+        converted(source, tmp_path / "cache")
+    assert entries(tmp_path / "cache") == []
+
+
+def test_the_log_says_how_far_a_long_conversion_is(source, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(weight_writer, "NEWS_S", -1.0)
+    with caplog.at_level("INFO", "pipelines.gguf"):
+        converted(source, tmp_path)
+    shares = [int(line.split()[1]) for line in caplog.messages if line.startswith("converted ")]
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+    assert len(set(shares)) > 3
+
+
+def test_a_conversion_holds_few_pieces_in_memory(tmp_path):
+    path = tmp_path / "wide.gguf"
+    write(path, replace(SHAPES["qwen3-0.6b"], layers=1, tokens=300, inner=30_720), "Q4_0")
+    tracemalloc.start()
+    try:
+        convert(path, tmp_path / "folder")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert path.stat().st_size > 55e6
+    assert peak < 40e6

@@ -1,162 +1,219 @@
-"""`python -m tools.lab.bench.random_gguf FILE.gguf --shape qwen3-0.6b --type Q4_K_M`: random weights.
+"""`python -m tools.lab.bench.random_gguf FILE`: a GGUF file of a real model's shape and types, with random weights.
 
-The file has Qwen3's architecture and a vocabulary of byte-level BPE, and is read by Braid and by llama.cpp.
-Of Q4_K_M files the head, and v and down of half of the layers are Q6_K, as llama.cpp writes them.
+For measurements of loading and of speed.  Tensors are made and written one after the other, so a file may be
+larger than memory.  The vocabulary has the model's size; its texts are bytes, pairs and triples of bytes.
 """
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, product
 from pathlib import Path
+from typing import NamedTuple
 
+import click
+import gguf
 import numpy as np
-from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+from gguf import GGMLQuantizationType as Type
 from numpy.typing import NDArray
 from tokenizers import pre_tokenizers
 
-VOCAB_SIZE, HEAD_SIZE, CONTEXT = 151_936, 128, 4096
-MIXED = "Q4_K_M"
+PIECE_BLOCKS = 1 << 17
+"""Blocks that are made at once."""
+ENDS = ("<|im_end|>", "<|endoftext|>")
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "<|im_start|>assistant\n"
+)
+BYTES = 256
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a Qwen3; the table of embeddings is the head's."""
+    """Sizes of a decoder of Qwen3's kind; `is_tied`: its head is the table of its embeddings."""
 
+    layers: int
     width: int
     inner: int
-    layers: int = 28
-    heads: int = 16
+    heads: int
     kv_heads: int = 8
-    vocab_size: int = VOCAB_SIZE
+    head_size: int = 128
+    tokens: int = 151_936
+    is_tied: bool = True
 
 
 SHAPES = {
-    "qwen3-0.6b": Shape(1024, 3072),
-    "qwen3-1.7b": Shape(2048, 6144),
-    "tiny": Shape(256, 512, 2, 4, 2, 300),
+    "qwen3-0.6b": Shape(28, 1024, 3072, 16),
+    "qwen3-1.7b": Shape(28, 2048, 6144, 16),
+    "qwen3-4b": Shape(36, 2560, 9728, 32),
+    "qwen3-8b": Shape(36, 4096, 12288, 32, is_tied=False),
 }
+DEVIATIONS = {Type.Q4_0: 4.6, Type.Q4_1: 4.6, Type.Q8_0: 74.0, Type.Q4_K: 268.0, Type.Q6_K: 18.5 * 74}
+"""Type of blocks → deviation of weights whose float16 scale is 1 and whose other bytes are random."""
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of a quantized type: weights and bytes of one, where its float16 scale is, and the deviation
-    of its codes.
-    """
+class Place(NamedTuple):
+    """A tensor: its name, rows and width, and the type of its blocks; F32 is a norm of ones."""
 
-    weights: int
-    bytes: int
-    scale_at: int
-    deviation: float
+    name: str
+    rows: int
+    width: int
+    type: Type
 
-
-TYPES = {
-    "Q4_0": Blocks(32, 18, 0, 4.6),
-    "Q4_1": Blocks(32, 20, 0, 4.6),
-    "Q8_0": Blocks(32, 34, 0, 74.0),
-    "Q4_K": Blocks(256, 144, 0, 4.6 * 31.5),
-    "Q6_K": Blocks(256, 210, 208, 18.5 * 74.0),
-}
-MINIMA = {"Q4_1": 7.5, "Q4_K": 7.5}
-"""Types with minima, whose factor is behind the scale → minimum / scale, which centres the weights."""
+    @property
+    def num_bytes(self) -> int:
+        weights, size = gguf.GGML_QUANT_SIZES[self.type]
+        return self.rows * self.width // weights * size
 
 
-def random_blocks(rng: np.random.Generator, kind: str, rows: int, width: int) -> NDArray[np.uint8]:
-    """uint8[rows, bytes of a row]: random codes; weights have a deviation of about 1 / sqrt(width)."""
-    blocks = TYPES[kind]
-    count = rows * width // blocks.weights
-    raw = rng.integers(0, 256, (count, blocks.bytes), np.uint8)
-    scales = (0.5 + rng.random(count, np.float32)) * np.float32(width**-0.5 / blocks.deviation)
-    _put_half(raw, blocks.scale_at, scales)
-    if kind in MINIMA:
-        sign = -1 if kind == "Q4_1" else 1  # K types subtract theirs
-        _put_half(raw, blocks.scale_at + 2, sign * scales * np.float32(MINIMA[kind]))
-    return raw.reshape(rows, -1)
+def mixture(name: str, shape: Shape) -> Callable[[str, int], Type]:
+    """Which type llama.cpp gives a tensor of a file of type `name`, by the tensor's last name and layer."""
+
+    def wide(layer: int) -> bool:
+        eighth = shape.layers // 8
+        return layer < eighth or layer >= 7 * shape.layers // 8 or (layer - eighth) % 3 == 2
+
+    def chosen(part: str, layer: int) -> Type:
+        is_head = part == "output" or (part == "token_embd" and shape.is_tied)
+        if name != "Q8_0" and is_head:
+            return Type.Q6_K
+        if name == "Q4_K_M":
+            return Type.Q6_K if part in ("attn_v", "ffn_down") and wide(layer) else Type.Q4_K
+        return Type[name]
+
+    return chosen
 
 
-def _put_half(raw: NDArray[np.uint8], at: int, values: NDArray[np.float32]) -> None:
-    raw[:, at : at + 2] = values.astype(np.float16)[:, None].view(np.uint8)
+def places(shape: Shape, type_of: Callable[[str, int], Type]) -> Iterator[Place]:
+    """The tensors of a file, in the order in which they are written."""
 
+    def matrix(part: str, rows: int, width: int, layer: int = -1) -> Place:
+        at = f"blk.{layer}." if layer >= 0 else ""
+        return Place(f"{at}{part}.weight", rows, width, type_of(part, layer))
 
-def type_of(name: str, kind: str) -> str:
-    """The type of a tensor in a file of `kind`."""
-    if kind != MIXED:
-        return kind
-    part, layer = name.rpartition(".")[2], name.split(".")[1] if name.startswith("blk.") else "1"
-    is_wide = part == "token_embd" or (part in ("attn_v", "ffn_down") and int(layer) % 2 == 0)
-    return "Q6_K" if is_wide else "Q4_K"
-
-
-def write(file: Path, shape: Shape, kind: str) -> None:
-    writer, rng = GGUFWriter(file, "qwen3"), np.random.default_rng(1)
-    _write_sizes(writer, shape)
-    _write_vocabulary(writer, shape.vocab_size)
-
-    def weight(name: str, rows: int, width: int) -> None:
-        own = type_of(name, kind)
-        raw = random_blocks(rng, own, rows, width)
-        writer.add_tensor(f"{name}.weight", raw, raw_dtype=GGMLQuantizationType[own])
-
-    def norm(name: str, size: int) -> None:
-        writer.add_tensor(f"{name}.weight", np.ones(size, np.float32))
-
-    weight("token_embd", shape.vocab_size, shape.width)
-    norm("output_norm", shape.width)
+    yield matrix("token_embd", shape.tokens, shape.width)
+    if not shape.is_tied:
+        yield matrix("output", shape.tokens, shape.width)
+    yield Place("output_norm.weight", 1, shape.width, Type.F32)
+    query, key = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
     for layer in range(shape.layers):
-        at = f"blk.{layer}."
-        for name, size in (("attn_norm", shape.width), ("ffn_norm", shape.width)):
-            norm(at + name, size)
-        for name in ("attn_q_norm", "attn_k_norm"):
-            norm(at + name, HEAD_SIZE)
-        weight(f"{at}attn_q", shape.heads * HEAD_SIZE, shape.width)
-        for name in ("attn_k", "attn_v"):
-            weight(at + name, shape.kv_heads * HEAD_SIZE, shape.width)
-        weight(f"{at}attn_output", shape.width, shape.heads * HEAD_SIZE)
-        for name in ("ffn_gate", "ffn_up"):
-            weight(at + name, shape.inner, shape.width)
-        weight(f"{at}ffn_down", shape.width, shape.inner)
+        norms = {"attn_norm": shape.width, "ffn_norm": shape.width}
+        norms |= {"attn_q_norm": shape.head_size, "attn_k_norm": shape.head_size}
+        for part, size in norms.items():
+            yield Place(f"blk.{layer}.{part}.weight", 1, size, Type.F32)
+        yield matrix("attn_q", query, shape.width, layer)
+        yield matrix("attn_k", key, shape.width, layer)
+        yield matrix("attn_v", key, shape.width, layer)
+        yield matrix("attn_output", shape.width, query, layer)
+        yield matrix("ffn_gate", shape.inner, shape.width, layer)
+        yield matrix("ffn_up", shape.inner, shape.width, layer)
+        yield matrix("ffn_down", shape.width, shape.inner, layer)
+
+
+def random_blocks(rng: np.random.Generator, kind: Type, count: int, width: int) -> NDArray[np.uint8]:
+    """uint8[count, bytes of a block]: weights with a deviation of about 1 / sqrt(`width`) and no mean."""
+    size = gguf.GGML_QUANT_SIZES[kind][1]
+    raw = np.frombuffer(rng.bytes(size * count), np.uint8).reshape(count, size).copy()
+    scales = (rng.random(count, np.float32) + np.float32(0.5)) * np.float32(width**-0.5 / DEVIATIONS[kind])
+    if kind == Type.Q6_K:  # a signed byte for each 16, none of them near 0
+        raw[:, 192:208] |= 64
+        raw[:, 208:] = _halves(scales)
+        return raw
+    raw[:, :2] = _halves(scales)
+    if kind == Type.Q4_1:
+        raw[:, 2:4] = _halves(scales * np.float32(-7.5))
+    elif kind == Type.Q4_K:  # minima are as random as scales, 7.5 times as large
+        raw[:, 2:4] = _halves(scales * np.float32(7.5))
+    return raw
+
+
+def _halves(values: NDArray[np.float32]) -> NDArray[np.uint8]:
+    return values.astype(np.float16)[:, None].view(np.uint8)
+
+
+def vocabulary(size: int) -> tuple[list[str], list[int], list[str]]:
+    """(tokens, kinds, merges): `size` byte-level texts, the last of which end replies."""
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pairs = product(letters, letters)
+    triples = ((left + right, third) for left, right, third in product(letters, letters, letters))
+    merged = list(islice(chain(pairs, triples), size - BYTES - len(ENDS)))
+    tokens = [*letters, *map("".join, merged), *ENDS]
+    kinds = [gguf.TokenType.NORMAL] * (size - len(ENDS)) + [gguf.TokenType.CONTROL] * len(ENDS)
+    return tokens, kinds, [" ".join(each) for each in merged]
+
+
+def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
+    """Write the file `path`; of its weights one piece is in memory at a time."""
+    writer = gguf.GGUFWriter(path, "qwen3")
+    _add_settings(writer, shape)
+    tensors = list(places(shape, mixture(type_name, shape)))
+    for each in tensors:
+        weights, size = gguf.GGML_QUANT_SIZES[each.type]
+        row = each.width // weights * size
+        axes: Sequence[int] = [each.rows, row] if each.type != Type.F32 else [each.width]
+        dtype = np.dtype(np.uint8 if each.type != Type.F32 else np.float32)
+        raw_type = each.type if each.type != Type.F32 else None
+        writer.add_tensor_info(each.name, axes, dtype, each.num_bytes, raw_dtype=raw_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
+    writer.write_ti_data_to_file()
     writer.close()
+    rng = np.random.default_rng(seed)
+    with path.open("ab") as file:
+        for each in tensors:
+            file.write(bytes(-file.seek(0, 2) % writer.data_alignment))
+            for piece in _pieces(rng, each):
+                file.write(piece)
 
 
-def _write_sizes(writer: GGUFWriter, shape: Shape) -> None:
-    writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(shape.width)
+def _pieces(rng: np.random.Generator, tensor: Place) -> Iterator[bytes]:
+    if tensor.type == Type.F32:
+        yield np.ones(tensor.rows * tensor.width, np.float32).tobytes()
+        return
+    count = tensor.rows * tensor.width // gguf.GGML_QUANT_SIZES[tensor.type][0]
+    for begin in range(0, count, PIECE_BLOCKS):
+        yield random_blocks(rng, tensor.type, min(PIECE_BLOCKS, count - begin), tensor.width).tobytes()
+
+
+def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_block_count(shape.layers)
+    writer.add_context_length(40_960)
+    writer.add_embedding_length(shape.width)
     writer.add_feed_forward_length(shape.inner)
     writer.add_head_count(shape.heads)
     writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(HEAD_SIZE)
-    writer.add_value_length(HEAD_SIZE)
+    writer.add_key_length(shape.head_size)
+    writer.add_value_length(shape.head_size)
     writer.add_rope_freq_base(1e6)
     writer.add_layer_norm_rms_eps(1e-6)
-
-
-def _write_vocabulary(writer: GGUFWriter, size: int) -> None:
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pair = letters[0] + letters[1]
-    words = [*letters, pair]
-    fillers = [f"[PAD{number}]" for number in range(size - len(words) - 1)]
+    tokens, kinds, merges = vocabulary(shape.tokens)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
-    writer.add_token_list([*words, *fillers, "<|im_end|>"])
-    writer.add_token_types([TokenType.NORMAL] * len(words) + [TokenType.CONTROL] * (len(fillers) + 1))
-    writer.add_token_merges([f"{letters[0]} {letters[1]}"])
-    writer.add_eos_token_id(size - 1)
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_eos_token_id(shape.tokens - len(ENDS))
+    writer.add_pad_token_id(shape.tokens - 1)
     writer.add_add_bos_token(False)
+    writer.add_chat_template(CHAT)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tools.lab.bench.random_gguf", description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--shape", choices=SHAPES, default="qwen3-0.6b")
-    parser.add_argument("--type", choices=[*TYPES, MIXED], default="Q4_0")
-    parser.add_argument("--layers", type=int, help="fewer layers than the shape has")
-    asked = parser.parse_args()
-    shape = SHAPES[asked.shape]
-    write(asked.file, Shape(**{**shape.__dict__, "layers": asked.layers or shape.layers}), asked.type)
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--shape", type=click.Choice(list(SHAPES)), default="qwen3-0.6b", show_default=True)
+@click.option(
+    "--type",
+    "type_name",
+    type=click.Choice(["Q4_0", "Q4_1", "Q4_K_M", "Q4_K", "Q6_K", "Q8_0"]),
+    default="Q4_0",
+)
+@click.option("--layers", type=int, help="As many layers instead of the shape's.")
+@click.option("--tokens", type=int, help="A vocabulary of this size instead of the shape's.")
+def main(file: Path, shape: str, type_name: str, layers: int | None, tokens: int | None) -> None:
+    """Write FILE, of the shape of a Qwen3 and with the types of its tensors as llama.cpp chooses them."""
+    chosen = SHAPES[shape]
+    write(file, replace(chosen, layers=layers or chosen.layers, tokens=tokens or chosen.tokens), type_name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""Writes the weights of a GGUF file into the data file of a graph, piece by piece on all cores.
+
+The graph comes first: then the size of all weights is known before one of them is read, and memory holds few
+pieces at a time, however large a tensor is.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.weights import EVERY, Rows, read_blocks, view_floats
+from pipelines.onnx_format.onnx_writer import OnnxWriter, Room
+
+log = logging.getLogger(__name__)
+
+SLICE_WEIGHTS = 1 << 17
+"""Weights that are unpacked at once: few enough that what numpy makes of them stays in cache."""
+LEAST_COLUMNS = 64
+"""Columns of a tensor that are read at once at least."""
+MAX_THREADS = 8
+NEWS_S = 5.0
+"""Seconds between two lines of the log that say how far a conversion is."""
+TYPES = {"F32": ir.DataType.FLOAT, "F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
+
+
+class WeightPart(NamedTuple):
+    """A tensor as some rows of a weight; its own rows are taken in `order`."""
+
+    tensor: GgufTensor
+    order: Rows | None = None
+
+
+class Blocks(NamedTuple):
+    """A weight of blocks in a graph: codes uint8[rows, blocks, block · bits / 8], scales and zero points
+    float32[rows, blocks]; without zero points they are 2^(bits - 1).
+    """
+
+    codes: ir.Value
+    scales: ir.Value
+    zeros: ir.Value | None
+    bits: int
+    block: int
+
+
+class WeightWriter:
+    """Makes initializers for the graph of `writer`, whose bytes are written at the end."""
+
+    def __init__(self, writer: OnnxWriter) -> None:
+        self._writer = writer
+        self._pieces: list[Callable[[], None]] = []
+        self._blocks: dict[tuple[str, int], Blocks] = {}
+
+    def blocks(self, name: str, parts: Sequence[WeightPart], widen: bool = False) -> Blocks:
+        """A weight of the rows of quantized tensors of one type, one tensor after the other.
+
+        `widen` keeps codes of 4 bits in 8, with the same weights.
+        """
+        bits = 8 if widen else parts[0].tensor.type.bits
+        if (name, bits) not in self._blocks:
+            self._blocks[name, bits] = self._new_blocks(name, parts, bits)
+        return self._blocks[name, bits]
+
+    def _new_blocks(self, name: str, parts: Sequence[WeightPart], bits: int) -> Blocks:
+        tensor, rows = parts[0].tensor, sum(part.tensor.rows for part in parts)
+        kind, count = tensor.type, tensor.width // tensor.type.block
+        codes = self._writer.room(
+            f"{name}.int{bits}", (rows, count, kind.block * bits // 8), ir.DataType.UINT8
+        )
+        scales = self._writer.room(f"{name}.scales", (rows, count), ir.DataType.FLOAT)
+        rooms = [codes, scales]
+        if kind.has_zeros:
+            rooms.append(self._writer.room(f"{name}.zeros{bits}", (rows, count), ir.DataType.FLOAT))
+        at = 0
+        for part in parts:
+            for piece in _slices(part.tensor.rows, max(SLICE_WEIGHTS // part.tensor.width, 1)):
+                self._pieces.append(partial(_write_blocks, rooms, at, part, piece, bits))
+            at += part.tensor.rows
+        return Blocks(codes.value, scales.value, rooms[2].value if kind.has_zeros else None, bits, kind.block)
+
+    def columns(self, name: str, part: WeightPart) -> ir.Value:
+        """A weight of float type, turned: [width, rows]."""
+        tensor = part.tensor
+        room = self._writer.room(name, (tensor.width, tensor.rows), TYPES[tensor.type.name])
+        for piece in _slices(tensor.width, max(SLICE_WEIGHTS // tensor.rows, LEAST_COLUMNS)):
+            self._pieces.append(partial(_write_columns, room, part, piece))
+        return room.value
+
+    def table(self, name: str, tensor: GgufTensor) -> ir.Value:
+        """A weight of float type as it is, [rows, width]."""
+        room = self._writer.room(name, (tensor.rows, tensor.width), TYPES[tensor.type.name])
+        for piece in _slices(tensor.rows, max(SLICE_WEIGHTS // tensor.width, 1)):
+            self._pieces.append(partial(_write_rows, room, tensor, piece))
+        return room.value
+
+    def write(self) -> None:
+        """Read and write all weights.  Raises `GgufError`, and OSError before where they have no room."""
+        folder, needed = self._writer.folder, self._writer.num_bytes
+        _check_free(folder, needed)
+        news_s, total = monotonic() + NEWS_S, len(self._pieces)
+        with ThreadPoolExecutor(_num_threads(), thread_name_prefix="convert") as pool:
+            try:
+                submitted = [pool.submit(each) for each in self._pieces]
+                for done, piece in enumerate(as_completed(submitted), 1):
+                    piece.result()
+                    if monotonic() > news_s:
+                        news_s = monotonic() + NEWS_S
+                        log.info("converted %d %% of %d MB", 100 * done // total, needed // 1_000_000)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+
+def _write_blocks(rooms: Sequence[Room], at: int, part: WeightPart, piece: slice, bits: int) -> None:
+    blocks = read_blocks(part.tensor, piece, part.order, bits)
+    for room, values in zip(rooms, (blocks.codes, blocks.scales, blocks.zeros), strict=False):
+        assert values is not None, "as the type says"
+        room.write(at + piece.start, values)
+
+
+def _write_columns(room: Room, part: WeightPart, piece: slice) -> None:
+    values = view_floats(part.tensor, (EVERY, piece))
+    room.write(piece.start, (values if part.order is None else values[part.order]).T)
+
+
+def _write_rows(room: Room, tensor: GgufTensor, piece: slice) -> None:
+    room.write(piece.start, view_floats(tensor, (piece, EVERY)))
+
+
+def _slices(count: int, step: int) -> Iterator[slice]:
+    for begin in range(0, count, step):
+        yield slice(begin, min(begin + step, count))
+
+
+def _check_free(folder: Path, num_bytes: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < num_bytes:
+        needed, left = (number // 1_000_000 for number in (num_bytes, free))
+        raise OSError(errno.ENOSPC, f"it takes {needed} MB, of which {left} are free")
+
+
+def _num_threads() -> int:
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return min(len(cores), MAX_THREADS)

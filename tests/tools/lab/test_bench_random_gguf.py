@@ -1,0 +1,39 @@
+"""GGUF files of random weights: whole for other readers, of the types that llama.cpp chooses, converted."""
+
+from dataclasses import replace
+
+import gguf
+import numpy as np
+import pytest
+
+from pipelines.gguf.convert import convert
+from tools.lab.bench.random_gguf import SHAPES, write
+
+SMALL = replace(SHAPES["qwen3-0.6b"], layers=9, width=256, inner=512, heads=2, kv_heads=1, tokens=300)
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_mixture_is_that_of_llama_cpp(tmp_path, is_tied):
+    path = tmp_path / "small.gguf"
+    write(path, replace(SMALL, is_tied=is_tied), "Q4_K_M")
+    kinds = {each.name: each.tensor_type.name for each in gguf.GGUFReader(path).tensors}
+    wide = [layer for layer in range(9) if kinds[f"blk.{layer}.ffn_down.weight"] == "Q6_K"]
+    assert wide == [0, 3, 6, 7, 8]
+    assert kinds["token_embd.weight"] == ("Q6_K" if is_tied else "Q4_K")
+    assert kinds.get("output.weight") == (None if is_tied else "Q6_K")
+    assert {kinds[f"blk.{layer}.attn_q.weight"] for layer in range(9)} == {"Q4_K"}
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q4_K_M", "Q8_0"])
+def test_weights_neither_grow_nor_vanish(tmp_path, kind):
+    path = tmp_path / "small.gguf"
+    write(path, SMALL, kind)
+    for each in gguf.GGUFReader(path).tensors:
+        weights = gguf.quants.dequantize(each.data, each.tensor_type)
+        if weights.ndim > 1:
+            assert 0.8 < np.std(weights) * weights.shape[1] ** 0.5 < 1.25, each.name
+            assert abs(np.mean(weights)) * weights.shape[1] ** 0.5 < 0.15, (
+                each.name
+            )  # codes of four bits are -8 to 7
+    convert(path, tmp_path / "folder")
+    assert (tmp_path / "folder" / "tokenizer.json").is_file()
