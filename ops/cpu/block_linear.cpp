@@ -74,9 +74,15 @@ struct Source {
         const size_t count = k - first < SEGMENT ? k - first : SEGMENT;
         const uint8_t* from = codes + (channel * k + first) / in_byte;
         std::memset(out, 0, SEGMENT);
+        if (in_byte == 1) std::memcpy(out, from, count);
         const int bits = format.bits, mask = (1 << bits) - 1;
-        for (size_t i = 0; i < count; i++)
-            out[i] = from[i / in_byte] >> (in_byte == 1 ? 0 : i % in_byte * bits) & mask;
+        if (bits == 4 && count == SEGMENT)  // without a division for each code it is ten times as fast
+            for (size_t i = 0; i < SEGMENT / 2; i++) {
+                out[2 * i] = from[i] & 15;
+                out[2 * i + 1] = from[i] >> 4;
+            }
+        else if (in_byte > 1)
+            for (size_t i = 0; i < count; i++) out[i] = from[i / in_byte] >> i % in_byte * bits & mask;
     }
 };
 
@@ -116,22 +122,28 @@ void write_group_values(const Source& from, size_t channel, size_t first, size_t
         out[CHANNELS * g + channel % CHANNELS] = from.zeros[channel * from.groups() + first + g];
 }
 
-void pack_channel(const Source& from, size_t channel, uint8_t* out) {
+// `count` segments of a channel, from `first` on: its part of a unit.
+void pack_unit(const Source& from, size_t channel, size_t first, size_t count, uint8_t* unit) {
     const bl_format& format = from.format;
-    const size_t segments = segments_of(from.k);
-    if (!format.group) write_group_values(from, channel, 0, 1, out);
-    out += header_bytes(format);
     uint8_t codes[SEGMENT];
+    for (size_t s = 0; s < count; s++) {
+        from.read(channel, first + s, codes);
+        write_codes(format.bits, codes, unit + s * code_bytes(format) + 4 * (channel % CHANNELS));
+    }
+    if (format.group)
+        write_group_values(from, channel, first * SEGMENT / format.group, groups_of(format, count),
+                           unit + count * code_bytes(format));
+}
+
+// Unit by unit, so that what all channels write is in the cache.
+void pack_record(const Source& from, size_t begin, size_t end, uint8_t* record) {
+    const size_t segments = segments_of(from.k);
+    for (size_t c = begin; c < end && !from.format.group; c++) write_group_values(from, c, 0, 1, record);
+    record += header_bytes(from.format);
     for (size_t first = 0; first < segments; first += UNIT_SEGMENTS) {
         const size_t count = segments - first < UNIT_SEGMENTS ? segments - first : UNIT_SEGMENTS;
-        for (size_t s = 0; s < count; s++) {
-            from.read(channel, first + s, codes);
-            write_codes(format.bits, codes, out + s * code_bytes(format) + 4 * (channel % CHANNELS));
-        }
-        if (format.group)
-            write_group_values(from, channel, first * SEGMENT / format.group, groups_of(format, count),
-                               out + count * code_bytes(format));
-        out += unit_bytes(format, count);
+        for (size_t c = begin; c < end; c++) pack_unit(from, c, first, count, record);
+        record += unit_bytes(from.format, count);
     }
 }
 
@@ -193,8 +205,8 @@ void bl_pack(const bl_format* format, size_t n, size_t k, const void* codes, con
     for (size_t block = begin; block < end; block++) {
         uint8_t* record = static_cast<uint8_t*>(packed) + block * record_bytes(*format, k);
         std::memset(record, 0, record_bytes(*format, k));
-        for (size_t c = block * CHANNELS; c < n && c < (block + 1) * CHANNELS; c++)
-            pack_channel(from, c, record);
+        const size_t first = block * CHANNELS;
+        pack_record(from, first, n - first < CHANNELS ? n : first + CHANNELS, record);
     }
 }
 
