@@ -168,17 +168,17 @@ def _q6_k(raw: Bytes) -> Parts:
     """Blocks of 256 → 16 of 16.  Each half of one: 64 bytes of low nibbles, of which the second ones are
     codes too, and 32 bytes with two more bits of four codes each.
     """
-    low, high = _words(raw, 0, 128), _words(raw, 128, 64)
-    codes = np.empty((*raw.shape[:-1], SUPER // 8), np.uint64)
-    for half, quarter, word in product(range(2), range(4), range(4)):
-        nibbles = low[..., 8 * half + 4 * (quarter % 2) + word] >> np.uint64(quarter // 2 * 4)
-        bits = high[..., 4 * half + word] >> np.uint64(2 * quarter) & each_byte(3)
-        codes[..., 16 * half + 4 * quarter + word] = (
-            (nibbles & each_byte(15)) | bits << np.uint64(4)
-        ) + each_byte(128 - 32)
+    low, high = (_words(raw, at, size).reshape(-1, size // 8).T.copy() for at, size in ((0, 128), (128, 64)))
+    codes = np.empty((SUPER // 8, low.shape[1]), np.uint64)
+    for half, quarter in product(range(2), range(4)):
+        begin = 8 * half + 4 * (quarter % 2)
+        nibbles = low[begin : begin + 4] >> np.uint64(quarter // 2 * 4) & each_byte(15)
+        bits = high[4 * half : 4 * half + 4] >> np.uint64(2 * quarter) & each_byte(3)
+        begin = 16 * half + 4 * quarter
+        codes[begin : begin + 4] = (nibbles | bits << np.uint64(4)) + each_byte(128 - 32)
     scales = _half(raw, 208) * np.ascontiguousarray(raw[..., 192:208]).view(np.int8)
     flat = (len(raw), raw.shape[1] * 16)
-    return Parts(codes.view(np.uint8).reshape(*flat, 16), scales.reshape(flat))
+    return Parts(codes.T.copy().view(np.uint8).reshape(*flat, 16), scales.reshape(flat))
 
 
 TENSOR_TYPES = {

@@ -1,4 +1,4 @@
-"""`python -m tools.lab.bench.random_gguf FILE`: a GGUF file of a real model's shape and types, with random weights.
+"""`python -m tools.lab.bench.random_gguf FILE`: random weights in a real model's shape and types.
 
 For measurements of loading and of speed.  Tensors are made and written one after the other, so a file may be
 larger than memory.  The vocabulary has the model's size; its texts are bytes, pairs and triples of bytes.
