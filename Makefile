@@ -30,7 +30,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Python keeps what it compiles, else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr quick test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench clean
+.PHONY: help serve serve-ray demo-chat demo-embeddings demo-speech demo-voice demo-ocr quick test breadth breadth-models everything pytest conformance clients test-ray soak lm-eval lint format docs site bench wheel-kernels clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 
 	$(BIN)/python -m tools.lab.bench.adapters
 	$(BIN)/python -m tools.lab.bench.adapters --model qwen3-4b-12
 
+wheel-kernels: $(VENV)/.wheel  ## Compile the CPU kernels into a wheel, in build/wheels, for machines without a C++ compiler.
+	@$(BIN)/python -m tools.lab.kernel_wheel build/wheels
+
 clean:  ## Remove every environment and everything that was built.
 	rm -rf .venv .venv-cuda .venv-ray .venv-cuda-ray .venv-clients* build
 
@@ -214,6 +217,11 @@ $(VENV)-ray/.tested: $(VENV)-ray/.ready
 $(VENV)/.site: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what builds the site (mkdocs-material) …"
 	@$(PIP) --constraint constraints.txt --editable '.[site]'
+	@touch $@
+
+$(VENV)/.wheel: pyproject.toml constraints.txt | $(VENV)/.serve-cpu
+	@echo "Installing what builds the wheel (setuptools, auditwheel) …"
+	@$(PIP) --constraint constraints.txt --editable '.[cpu,wheel]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

@@ -46,15 +46,18 @@ def open_session(
     providers: Sequence[str | tuple[str, Mapping[str, Any]]],
     threads: int | None,
     entries: Mapping[str, str],
+    operators: Path | None = None,
 ) -> ort.InferenceSession:
     """A session over a serialized model whose external data is in `folder`.
 
     `providers` are in order of preference, and the first must work: ONNX Runtime alone would fall back to the
     next without an error.  `threads` None is one for each core that this process may use.  `entries` are
-    further session config entries.  Raises `ModelError`.
+    further session config entries; `operators` is a library of operators.  Raises `ModelError`.
     """
     options = _options(folder, threads, entries)
     try:
+        if operators is not None:
+            options.register_custom_ops_library(str(operators))
         session = ort.InferenceSession(model, options, providers=list(providers))
     except RUNTIME_ERRORS as error:
         raise ModelError(

@@ -6,37 +6,37 @@ import numpy as np
 import onnx_ir as ir
 
 INNER, OUTER, BLOCK = 64, 40, 16
-BLOCKS = INNER // BLOCK
 
 
-def block_product(bits, zeros=None):
-    """rows float32[1, n, 64] → product [1, n, 40], and its weight float32[40, 64].
+def block_product(bits, zeros=None, inner=INNER, block=BLOCK):
+    """rows float32[1, n, inner] → product [1, n, 40], and its weight float32[40, inner].
 
     `zeros`: without zero points, "packed" ones or "float32".
     """
     rng = np.random.default_rng(bits)
     limit = 1 << bits
-    codes = rng.integers(0, limit, (OUTER, BLOCKS, BLOCK), np.uint8)
-    scales = rng.random((OUTER, BLOCKS)).astype(np.float32) / 50
+    blocks = inner // block
+    codes = rng.integers(0, limit, (OUTER, blocks, block), np.uint8)
+    scales = rng.random((OUTER, blocks)).astype(np.float32) / 50
     stored = {"weight": _packed(codes, bits), "scales": scales}
-    points = np.full((OUTER, BLOCKS), limit // 2)
+    points = np.full((OUTER, blocks), limit // 2)
     if zeros == "packed":
-        points = rng.integers(0, limit, (OUTER, BLOCKS), np.uint8)
+        points = rng.integers(0, limit, (OUTER, blocks), np.uint8)
         stored["zero_points"] = _packed(points, bits)
     if zeros == "float32":
-        points = stored["zero_points"] = rng.uniform(-2, limit, (OUTER, BLOCKS)).astype(np.float32)
+        points = stored["zero_points"] = rng.uniform(-2, limit, (OUTER, blocks)).astype(np.float32)
     meant = (codes.astype(np.float32) - points[..., None]) * scales[..., None]
-    return _graph(bits, stored), meant.reshape(OUTER, INNER).astype(np.float32)
+    sizes = {"K": inner, "N": OUTER, "bits": bits, "block_size": block}
+    return _graph(sizes, stored), meant.reshape(OUTER, inner).astype(np.float32)
 
 
 def _packed(codes, bits):
     return codes if bits == 8 else codes[..., 0::2] | codes[..., 1::2] << 4
 
 
-def _graph(bits, stored):
+def _graph(sizes, stored):
     weights = [ir.val(name, const_value=ir.tensor(array, name=name)) for name, array in stored.items()]
-    rows = ir.val("rows", ir.DataType.FLOAT, [1, "num_rows", INNER])
-    sizes = {"K": INNER, "N": OUTER, "bits": bits, "block_size": BLOCK}
+    rows = ir.val("rows", ir.DataType.FLOAT, [1, "num_rows", sizes["K"]])
     node = ir.node("MatMulNBits", [rows, *weights], sizes, domain="com.microsoft")
     last = ir.node("Identity", node.outputs)
     out = last.outputs[0]

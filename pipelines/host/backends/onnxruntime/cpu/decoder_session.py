@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,13 @@ from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import AdapterWeights
 from pipelines.host.backends.adapter_inputs import AdapterInputs, check_linears
+from pipelines.host.backends.cpu_kernels import kernel_library
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.kernel_linears import DOMAIN
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cpu.model_calls import (
@@ -51,6 +54,8 @@ from pipelines.onnx_format.decoder_format import (
     LOGITS_INDICES,
     POSITION_IDS,
 )
+
+log = logging.getLogger(__name__)
 
 ADVICE = dict.fromkeys(
     ("f16", "bf16"),
@@ -107,7 +112,8 @@ class OnnxCpuSession:
             self.linears |= add_lora_embeddings(graph, settings.targets)
             check_linears(path, self.linears, self.shape.encoder_hidden_size)
         self._adapters = AdapterInputs(self.linears, self._bind)
-        self._session: ort.InferenceSession | None = _open(path, decoder, settings)
+        self._session: ort.InferenceSession | None
+        self._session, linear_layers = _open(path, decoder, settings)
         self._cache: OnnxCpuCache | None = None
         self._binding: ort.IOBinding | None = None
         self._facts = {
@@ -115,6 +121,7 @@ class OnnxCpuSession:
             "device": "cpu",
             "precision": decoder.element_type,
             "kv_cache": decoder.element_type,
+            "linear_layers": linear_layers,
             "block_tokens": str(self.shape.block_tokens),
             "block_bytes": str(self.shape.block_bytes),
         }
@@ -195,12 +202,28 @@ class OnnxCpuSession:
         self._binding = self._session = self._cache = None
 
 
-def _open(path: Path, decoder: DecoderModel, settings: OnnxCpuSettings) -> ort.InferenceSession:
-    model = ir.to_proto(lower_for_cpu(decoder, settings.block_tokens)).SerializeToString()
+def _open(path: Path, decoder: DecoderModel, settings: OnnxCpuSettings) -> tuple[ort.InferenceSession, str]:
+    """The session, and what computes its linear layers of few bits."""
+    library = kernel_library("onnxruntime")
+    if library is not None:
+        try:
+            return _open_with(path, decoder, settings, library)
+        except ModelError as error:
+            log.warning("%s is opened without the kernels of %s: %s", path, library, error)
+    return _open_with(path, decoder, settings, None)
+
+
+def _open_with(
+    path: Path, decoder: DecoderModel, settings: OnnxCpuSettings, library: Path | None
+) -> tuple[ort.InferenceSession, str]:
+    lowered = lower_for_cpu(decoder, settings.block_tokens, with_kernels=library is not None)
+    has_kernels = DOMAIN in lowered.graph.opset_imports
+    model = ir.to_proto(lowered).SerializeToString()
     try:
-        return open_session(model, decoder.folder, [CPU], settings.threads, {})
+        session = open_session(model, decoder.folder, [CPU], settings.threads, {}, library)
     except ModelError as error:
         raise ModelError(f"{path}: {error}{ADVICE.get(decoder.element_type, '')}") from error
+    return session, "braid kernels" if has_kernels else "onnxruntime"
 
 
 def _costs(decoder: DecoderModel) -> CallCosts:

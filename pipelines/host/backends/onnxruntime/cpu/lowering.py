@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
@@ -42,7 +43,7 @@ UNSEEN = np.finfo(np.float32).min
 FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
-def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
+def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool = False) -> ir.Model:
     """A copy of the model over a paged cache; weights are shared, not copied.
 
     Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length int32[B +
@@ -50,6 +51,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     block_tokens + offset, or -1 for a place in the last block · key_cache.{i}, value_cache.{i} [num_blocks,
     block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] · key_cache_out.{i},
     value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
+
+    `with_kernels`: linear layers of few bits become nodes of Braid's own CPU kernels.
 
     A decoder with frames also has context_frames float32[1, C, frame_size] · frame_table int32[B, W'] ·
     num_frames int32[B] · frame_slots int32[C].
@@ -92,11 +95,13 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
         if context is not None:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
+    graph.opset_imports.pop(DOMAIN, None)
+    if decoder.element_type == "f32" and with_kernels:
+        use_kernels(graph)
     multiply_block_sums(graph)
     if decoder.element_type == "f32":
         read_in_two_parts(graph)
     graph.sort()  # the keys of frames come before the layer that stores them
-    graph.opset_imports.pop(DOMAIN, None)
     return model
 
 

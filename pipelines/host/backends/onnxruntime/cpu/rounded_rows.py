@@ -23,7 +23,7 @@ LEAST = np.finfo(np.float32).tiny
 def read_in_two_parts(graph: ir.Graph) -> None:
     """Rewrite every MatMulNBits of `graph` that rounds its rows, which are float32."""
     parts: dict[tuple[ir.Value, int], tuple[ir.Value, ir.Value]] = {}
-    for node in [node for node in graph if _rounds(node)]:
+    for node in [node for node in graph if rounds(node)]:
         rows, block = node.inputs[0], node.attributes["block_size"].as_int()
         assert rows is not None
         if node.attributes["K"].as_int() % block:
@@ -43,7 +43,8 @@ def read_in_two_parts(graph: ir.Graph) -> None:
         total.name = old.name
 
 
-def _rounds(node: ir.Node) -> bool:
+def rounds(node: ir.Node) -> bool:
+    """Whether a node is a MatMulNBits that may round its rows."""
     level = node.attributes.get(ACCURACY)
     is_one = (node.domain, node.op_type) == (CONTRIB, "MatMulNBits")
     return is_one and level is not None and level.as_int() == INT8_SUMS
