@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import psutil
-import pytest
 from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 from server_process import ServerProcess
 
-from ops.cpu.build import operators
-
-pytestmark = pytest.mark.skipif(not operators(), reason="no operator has landed")
 UNTIL_THEN = "CPU kernels are compiled in the background; until then"
 LATER = "models that are loaded later use them"
 

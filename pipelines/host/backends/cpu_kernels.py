@@ -66,6 +66,12 @@ def kernel_library(engine: Engine) -> Path | None:
     return None
 
 
+def digests() -> str:
+    """The digests of the libraries that engines use, for keys of what was made or tried with them."""
+    libraries = [library for engine in operators() if (library := kernel_library(engine))]
+    return " ".join(_read_note(library)["digest"] for library in libraries)
+
+
 def describe() -> str:
     """One line: the libraries that are used, or why there are none and what they would give."""
     libraries = [library for engine in operators() if (library := kernel_library(engine))]

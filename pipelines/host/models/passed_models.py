@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.digests import digest
+from pipelines.host.backends.cpu_kernels import digests as kernel_digests
 from pipelines.host.backends.registry import libraries
 
 log = logging.getLogger("braid.host")
@@ -77,7 +78,8 @@ def _counts(file: Path) -> bool:
 
 
 def _libraries() -> str:
-    return " ".join(f"{name} {_version(name)}" for name in LIBRARIES)
+    """The versions of all of them; models are run once more with CPU kernels that are new."""
+    return " ".join(f"{name} {_version(name)}" for name in LIBRARIES) + f" {kernel_digests()}"
 
 
 def _version(package: str) -> str | None:

@@ -9,11 +9,9 @@ import pytest
 from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 
-from ops.cpu.build import operators
 from pipelines.host import background_build
 from pipelines.host.backends import cpu_kernels
 
-pytestmark = pytest.mark.skipif(not operators(), reason="no operator has landed")
 UNTIL_THEN = "CPU kernels are compiled in the background; until then linear layers are the engines' own"
 
 

@@ -20,8 +20,6 @@ from pipelines.host.backends.cpu_kernels import folder, kernel_library
 TWO_DAYS_S = 48 * 3600
 ENGINES = [engine for engine in operators() if release(engine) is not None]
 
-pytestmark = pytest.mark.skipif(not ENGINES, reason="no operator has landed")
-
 
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):

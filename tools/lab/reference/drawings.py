@@ -20,7 +20,7 @@ def drawn(text: str) -> str:
 
 
 def _block(folder: str) -> str:
-    shown = CliRunner().invoke(main, ["check", folder], catch_exceptions=False).output
+    shown = CliRunner().invoke(main, ["check", folder], catch_exceptions=False).stdout
     return f"```\n$ braid check {folder}\n{shown}```\n"
 
 

@@ -164,3 +164,9 @@ def test_the_libraries_of_this_checkout_are_used(kernel_folder, monkeypatch):
     made = {each.name for each in kernel_folder.glob("libbraid_*.so")}
     used = {kernel_library(engine).name for engine in build.operators()}
     assert used | {build.ALONE} == made
+
+
+def test_the_digests_are_those_of_what_is_used(monkeypatch):
+    assert cpu_kernels.digests() == ""
+    write(in_cache(), b"first")
+    assert cpu_kernels.digests() == build.digest(b"first")

@@ -151,3 +151,11 @@ def test_a_graph_without_an_engine_is_opened_too(tmp_path, passed):
     write_fake_model(tmp_path / "models" / "fake")
     build(tmp_path / "models", passed).close()
     assert passed.holds("fake", folder_digest(tmp_path / "models" / "fake"))
+
+
+def test_a_model_is_new_to_kernels_that_were_compiled_since(tmp_path, monkeypatch):
+    passed = PassedModels(tmp_path)
+    passed.add("m", "state")
+    assert passed.holds("m", "state")
+    monkeypatch.setattr("pipelines.host.models.passed_models.kernel_digests", lambda: "0123")
+    assert not passed.holds("m", "state")

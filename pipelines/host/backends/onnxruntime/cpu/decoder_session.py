@@ -217,13 +217,13 @@ def _open_with(
     path: Path, decoder: DecoderModel, settings: OnnxCpuSettings, library: Path | None
 ) -> tuple[ort.InferenceSession, str]:
     lowered = lower_for_cpu(decoder, settings.block_tokens, with_kernels=library is not None)
-    has_kernels = DOMAIN in lowered.graph.opset_imports
+    num_own = sum(node.domain == DOMAIN for node in lowered.graph)
     model = ir.to_proto(lowered).SerializeToString()
     try:
         session = open_session(model, decoder.folder, [CPU], settings.threads, {}, library)
     except ModelError as error:
         raise ModelError(f"{path}: {error}{ADVICE.get(decoder.element_type, '')}") from error
-    return session, "braid kernels" if has_kernels else "onnxruntime"
+    return session, f"{num_own} by braid kernels, two levels" if num_own else "by onnxruntime"
 
 
 def _costs(decoder: DecoderModel) -> CallCosts:
