@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 
 import breadth
 import pytest
@@ -45,6 +46,12 @@ def test_a_file_or_a_folder_runs_whole_in_one_process():
     assert unit_of("tests/e2e/test_abuse.py::test_x[1]") == "tests/e2e/"
     assert unit_of("tests/clients/test_clients.py::test_x") == "tests/e2e/"
     assert unit_of("tests/server/test_cli.py::test_x[a::b]") == "tests/server/test_cli.py"
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """pytest imports them by these names, and reads no second file of a name."""
+    names = Counter(each.name for each in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_file_of_tests_imports_a_large_package():
