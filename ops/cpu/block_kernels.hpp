@@ -21,7 +21,7 @@ struct Product {
 struct Kernels {
     const char* name;
     size_t row_bytes[2];  // of a row's segment, rounded to one and to two levels
-    void (*round[2])(int type, size_t rows, size_t k, const uint8_t* x, size_t stride, uint8_t* tile);
+    void (*round[2])(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* tile);  // 16 rows at most
     void (*multiply)(const Product& product, size_t begin, size_t end);
 };
 

@@ -1,9 +1,9 @@
 // The kernels, for vectors V of an instruction set; each source that includes this gives one.
 //
-// V has LANES of float32 and int32, MOST_ROWS of a panel, CODE_BYTES<levels> of a rounded segment, ONE_LEVEL,
+// V has LANES of float32 and int32, BYTES of a register, MOST_ROWS of a panel, CODE_BYTES<levels> of a rounded segment, ONE_LEVEL,
 // the levels with which the products of one are computed, and
 //     Float, Int          vectors; load, store, add_product, broadcast, and so on
-//     Codes, codes(at)    a line of LANES channels by 4 unsigned bytes
+//     Codes, codes(line)  a line of LANES channels by 4 unsigned bytes
 //     Sums<levels>        int32 sums of codes times activations
 //     put<levels>(..)     activations as the sums want them
 #pragma once
@@ -85,7 +85,7 @@ inline float round_segment(const float (&x)[SEGMENT], float largest_code, int32_
 }
 
 template <class V, int LEVELS>
-void round_tile(int type, size_t rows, size_t k, const uint8_t* x, size_t stride, uint8_t* out) {
+void round_tile(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* out) {
     const size_t size = type == BL_F32 ? 4 : 2, segments = segments_of(k);
     for (size_t first = 0, panel; first < rows; first += panel) {
         panel = panel_rows(rows - first, V::MOST_ROWS);
@@ -94,7 +94,7 @@ void round_tile(int type, size_t rows, size_t k, const uint8_t* x, size_t stride
                 const size_t count = k - s * SEGMENT < SEGMENT ? k - s * SEGMENT : SEGMENT;
                 alignas(64) float values[SEGMENT];
                 alignas(64) int32_t codes[SEGMENT];
-                read_segment(type, x + ((first + r) * stride + s * SEGMENT) * size, count, values);
+                read_segment(type, x[first + r] + s * SEGMENT * size, count, values);
                 const float scale = round_segment(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
                 int32_t half = 0, sum = 0;
                 for (size_t i = 0; i < SEGMENT / 2; i++) half += codes[i], sum += codes[SEGMENT / 2 + i];
@@ -119,40 +119,56 @@ struct Unit {
     alignas(64) float minimums[2 * UNIT_SEGMENTS * CHANNELS];
 };
 
-inline void unpack_upper(const uint8_t* at, int up, uint8_t* out) {
+// Codes of 2 bits, moved up by `up`; added to what is there where that is not 0.
+template <class V, int UP>
+inline void unpack_upper(const uint8_t* at, uint8_t* out) {
     for (size_t i = 0; i < 2; i++)
-        for (int q = 0; q < 4; q++)
-            for (size_t j = 0; j < LINE_BYTES; j++)
-                out[LINE_BYTES * (4 * i + q) + j] |= (at[LINE_BYTES * i + j] >> 2 * q & 3) << up;
+        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
+            const typename V::Int four = V::bytes(at + LINE_BYTES * i + lane);
+            const typename V::Int lines[4] = {
+                V::template bits<UP, 3 << UP>(four), V::template bits<UP - 2, 3 << UP>(four),
+                V::template bits<UP - 4, 3 << UP>(four), V::template bits<UP - 6, 3 << UP>(four)};
+#pragma GCC unroll 4
+            for (size_t q = 0; q < 4; q++) {
+                uint8_t* to = out + LINE_BYTES * (4 * i + q) + lane;
+                V::put_bytes(to, UP ? V::either(lines[q], V::bytes(to)) : lines[q]);
+            }
+        }
 }
 
+template <class V>
 inline void unpack_lower(const uint8_t* at, uint8_t* out) {
     for (size_t i = 0; i < 4; i++)
-        for (size_t j = 0; j < LINE_BYTES; j++) {
-            out[LINE_BYTES * 2 * i + j] = at[LINE_BYTES * i + j] & 15;
-            out[LINE_BYTES * (2 * i + 1) + j] = at[LINE_BYTES * i + j] >> 4;
+        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
+            const typename V::Int two = V::bytes(at + LINE_BYTES * i + lane);
+            V::put_bytes(out + LINE_BYTES * 2 * i + lane, V::template bits<0, 15>(two));
+            V::put_bytes(out + LINE_BYTES * (2 * i + 1) + lane, V::template bits<-4, 15>(two));
         }
 }
 
 // Twice the numbers of E2M1, plus 12.
+template <class V>
 inline void look_up(uint8_t* codes) {
     const __m128i numbers = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    const __m256i table = _mm256_broadcastsi128_si256(numbers);
-    for (size_t i = 0; i < LINES * LINE_BYTES; i += 32) {
-        __m256i* at = reinterpret_cast<__m256i*>(codes + i);
-        _mm256_store_si256(at, _mm256_shuffle_epi8(table, _mm256_load_si256(at)));
-    }
+    for (size_t i = 0; i < LINES * LINE_BYTES; i += V::BYTES)
+        V::put_bytes(codes + i, V::look_up(numbers, V::bytes(codes + i)));
 }
 
-inline void unpack_segment(const bl_format& format, const uint8_t* at, uint8_t* out) {
-    if (format.bits == 8) return void(std::memcpy(out, at, LINES * LINE_BYTES));
-    if (format.bits == 2) {
-        std::memset(out, 0, LINES * LINE_BYTES);
-        return unpack_upper(at, 0, out);
-    }
-    unpack_lower(at, out);
-    if (format.bits == 6) unpack_upper(at + 4 * LINE_BYTES, 4, out);
-    if (format.table == BL_E2M1) look_up(out);
+using Unpack = void (*)(const uint8_t* segment, uint8_t* codes);
+
+template <class V, int BITS, int TABLE>
+__attribute__((noinline)) void unpack_segment(const uint8_t* at, uint8_t* out) {
+    if (BITS == 4 || BITS == 6) unpack_lower<V>(at, out);
+    if (BITS == 2 || BITS == 6) unpack_upper<V, BITS == 6 ? 4 : 0>(at + (BITS == 6 ? 4 * LINE_BYTES : 0), out);
+    if (TABLE == BL_E2M1) look_up<V>(out);
+}
+
+template <class V>
+Unpack unpack_of(const bl_format& format) {
+    if (format.table == BL_E2M1) return unpack_segment<V, 4, BL_E2M1>;
+    if (format.bits == 2) return unpack_segment<V, 2, BL_LINEAR>;
+    if (format.bits == 4) return unpack_segment<V, 4, BL_LINEAR>;
+    return unpack_segment<V, 6, BL_LINEAR>;
 }
 
 // Bits of 2^(exponent - 127), or of half of it, which is below the normal numbers for the first exponents.
@@ -163,39 +179,35 @@ inline float power(int exponent, bool is_half) {
 }
 
 // Scales, or minimums, of `groups` groups; halves of the scales of E2M1, whose codes are twice the numbers.
+template <class V>
 inline void unpack_scales(const bl_format& format, const uint8_t* at, size_t groups, float* out) {
     const size_t count = groups * CHANNELS;
     if (format.scales == BL_F32) std::memcpy(out, at, 4 * count);
-    if (format.scales == BL_F16) halves_to_floats(at, count, out);
+    if (format.scales == BL_F16)
+        for (size_t i = 0; i < count; i += V::LANES) V::store(out + i, V::from_halves(at + 2 * i));
     if (format.scales == BL_E8M0)
         for (size_t i = 0; i < count; i++) out[i] = power(at[i], format.table == BL_E2M1);
     else if (format.table == BL_E2M1)
         for (size_t i = 0; i < count; i++) out[i] *= 0.5f;
     if (format.scales != BL_TWO_LEVEL) return;
-    float upper[CHANNELS];
-    halves_to_floats(at + count, CHANNELS, upper);
-    for (size_t i = 0; i < count; i++)
-        out[i] = static_cast<float>(static_cast<int8_t>(at[i])) * upper[i % CHANNELS];
-}
-
-inline void unpack_groups(const bl_format& format, const uint8_t* at, size_t groups, Unit& unit) {
-    unpack_scales(format, at, groups, unit.scales);
-    at += scale_bytes(format, groups);
-    if (format.zeros == BL_MINIMUM) unpack_scales(format, at, groups, unit.minimums);
-    if (format.zeros != BL_INTEGER) return;
-    const int middle = middle_of(format);
-    for (size_t i = 0; i < groups * CHANNELS; i++)
-        unit.minimums[i] = -(unit.scales[i] * static_cast<float>(at[i] - middle));
-}
-
-inline void unpack_unit(const bl_format& format, const uint8_t* at, size_t segments, Unit& unit) {
-    const size_t step = code_bytes(format), ahead = ratio_up(unit_bytes(format, segments), segments);
-    for (size_t s = 0; s < segments; s++) {
-        for (size_t line = 0; line < ahead; line += 64)
-            _mm_prefetch(reinterpret_cast<const char*>(at + s * ahead + line + PREFETCHED), _MM_HINT_T0);
-        unpack_segment(format, at + s * step, unit.codes[s]);
+    for (size_t lane = 0; lane < CHANNELS; lane += V::LANES) {
+        const typename V::Float upper = V::from_halves(at + count + 2 * lane);
+        for (size_t i = lane; i < count; i += CHANNELS)
+            V::store(out + i, V::multiply(V::to_float(V::from_int8(at + i)), upper));
     }
-    if (format.group) unpack_groups(format, at + segments * step, groups_of(format, segments), unit);
+}
+
+template <class V>
+inline void unpack_groups(const bl_format& format, const uint8_t* at, size_t groups, Unit& unit) {
+    unpack_scales<V>(format, at, groups, unit.scales);
+    at += scale_bytes(format, groups);
+    if (format.zeros == BL_MINIMUM) unpack_scales<V>(format, at, groups, unit.minimums);
+    if (format.zeros != BL_INTEGER) return;
+    const typename V::Int middle = V::broadcast(middle_of(format));
+    for (size_t i = 0; i < groups * CHANNELS; i += V::LANES) {
+        const typename V::Float less = V::to_float(V::subtract(middle, V::from_uint8(at + i)));
+        V::store(unit.minimums + i, V::multiply(V::load(unit.scales + i), less));
+    }
 }
 
 // ---- Products ---------------------------------------------------------------------------------------------
@@ -203,17 +215,41 @@ inline void unpack_unit(const bl_format& format, const uint8_t* at, size_t segme
 // Codes around a middle, codes from 0 with a minimum, or codes around a middle with a minimum.
 enum Zeros { MIDDLE, MINIMUM, BOTH };
 
+// Segments are unpacked between products rather than before them, so that memory is read all the time.
 struct Segments {
-    const Unit& unit;
+    Unit& unit;
     size_t count;
+    Unpack unpack;               // or null
+    const uint8_t* packed;
+    size_t packed_bytes, ahead;  // of a segment's codes; of all that it has, or 0: nothing is prefetched
+    const uint8_t* codes;        // of the first segment, as `Lines` reads them
+    size_t code_step;            // to the next segment
     int shift;   // segment >> shift is its group
     int middle;
     const uint8_t* activations;
     float (*totals)[CHANNELS];  // of the rows of the panel
 };
 
+// The lines of a segment, unpacked before or, for few rows, in registers.
+template <class V>
+struct UnpackedLines {
+    static constexpr size_t PREFETCHED_LINES = 9;
+    const uint8_t* at;
+    typename V::Int line(int i) const { return V::bytes(at + LINE_BYTES * i); }
+};
+
+template <class V>
+struct NibbleLines {
+    static constexpr size_t PREFETCHED_LINES = 5;
+    const uint8_t* at;
+    typename V::Int line(int i) const {
+        const typename V::Int two = V::bytes(at + LINE_BYTES * (i / 2));
+        return i % 2 ? V::template bits<-4, 15>(two) : V::template bits<0, 15>(two);
+    }
+};
+
 // Adds a unit's products to the totals of a panel of R rows.
-template <class V, int LEVELS, bool IN_HALVES, int ZEROS, int R>
+template <class V, class Lines, int LEVELS, bool IN_HALVES, int ZEROS, int R>
 void add_products(const Segments& given) {
     using Float = typename V::Float;
     constexpr size_t CODES = V::template CODE_BYTES<LEVELS>;
@@ -224,7 +260,13 @@ void add_products(const Segments& given) {
         for (int r = 0; r < R; r++) totals[r] = V::load(given.totals[r] + lane);
         const uint8_t* acts = given.activations;
         for (size_t s = 0; s < given.count; s++, acts += R * ROW_BYTES<V, LEVELS>) {
-            const uint8_t* codes = given.unit.codes[s] + 4 * lane;
+            if (!lane && given.ahead)
+#pragma GCC unroll 9
+                for (size_t line = 0; line < Lines::PREFETCHED_LINES * 64; line += 64)
+                    _mm_prefetch(given.packed + s * given.ahead + line + PREFETCHED, _MM_HINT_T0);
+            if (!lane && given.unpack)
+                given.unpack(given.packed + s * given.packed_bytes, given.unit.codes[s]);
+            const Lines lines{given.codes + s * given.code_step + 4 * lane};
             const auto number = [&](Number which, int r) { return acts + R * (CODES + 4 * which) + 4 * r; };
             const auto sum_of = [&](int part, int r) {
                 if (!IN_HALVES) return read<int32_t>(number(SUM, r));
@@ -239,7 +281,7 @@ void add_products(const Segments& given) {
                     sums[r].begin(ZEROS == MINIMUM ? 0 : -given.middle * sum_of(part, r));
 #pragma GCC unroll 8
                 for (int i = part * PART_LINES; i < (part + 1) * PART_LINES; i++) {
-                    const typename V::Codes line = V::codes(codes + LINE_BYTES * i);
+                    const typename V::Codes line = V::codes(lines.line(i));
 #pragma GCC unroll 8
                     for (int r = 0; r < R; r++) sums[r].add(line, acts + r * CODES, i);
                 }
@@ -266,23 +308,28 @@ void add_products(const Segments& given) {
 using AddProducts = void (*)(const Segments&);
 
 // Of panels of 1, 2, 4 and 8 rows.
-template <class V, int LEVELS, bool IN_HALVES, int ZEROS>
+template <class V, class Lines, int LEVELS, bool IN_HALVES, int ZEROS>
 AddProducts for_rows(size_t rows) {
-    if (rows == 1) return add_products<V, LEVELS, IN_HALVES, ZEROS, 1>;
-    if (rows == 2) return add_products<V, LEVELS, IN_HALVES, ZEROS, 2>;
+    if (rows == 1) return add_products<V, Lines, LEVELS, IN_HALVES, ZEROS, 1>;
+    if (rows == 2) return add_products<V, Lines, LEVELS, IN_HALVES, ZEROS, 2>;
     if constexpr (V::MOST_ROWS == 8)
-        if (rows == 8) return add_products<V, LEVELS, IN_HALVES, ZEROS, 8>;
-    return add_products<V, LEVELS, IN_HALVES, ZEROS, 4>;
+        if (rows == 8) return add_products<V, Lines, LEVELS, IN_HALVES, ZEROS, 8>;
+    return add_products<V, Lines, LEVELS, IN_HALVES, ZEROS, 4>;
 }
 
 template <class V, int LEVELS>
-AddProducts for_format(const bl_format& format, size_t rows) {
+AddProducts for_format(const bl_format& format, bool are_nibbles, size_t rows) {
+    using Lines = UnpackedLines<V>;
+    const bool has_middle = format.zeros == BL_MIDDLE;
+    if (are_nibbles)
+        return has_middle ? for_rows<V, NibbleLines<V>, LEVELS, false, MIDDLE>(rows)
+                          : for_rows<V, NibbleLines<V>, LEVELS, false, MINIMUM>(rows);
     if (format.group == 16)
-        return format.zeros == BL_MIDDLE ? for_rows<V, LEVELS, true, MIDDLE>(rows)
-                                         : for_rows<V, LEVELS, true, BOTH>(rows);
-    if (format.zeros == BL_MIDDLE) return for_rows<V, LEVELS, false, MIDDLE>(rows);
-    if (format.zeros == BL_MINIMUM) return for_rows<V, LEVELS, false, MINIMUM>(rows);
-    return for_rows<V, LEVELS, false, BOTH>(rows);
+        return has_middle ? for_rows<V, Lines, LEVELS, true, MIDDLE>(rows)
+                          : for_rows<V, Lines, LEVELS, true, BOTH>(rows);
+    if (has_middle) return for_rows<V, Lines, LEVELS, false, MIDDLE>(rows);
+    if (format.zeros == BL_MINIMUM) return for_rows<V, Lines, LEVELS, false, MINIMUM>(rows);
+    return for_rows<V, Lines, LEVELS, false, BOTH>(rows);
 }
 
 inline void write_row(int type, const float (&totals)[CHANNELS], size_t count, uint8_t* y) {
@@ -306,40 +353,73 @@ inline int shift_of(const bl_format& format) {
     return format.group == 0 ? 31 : format.group == 128 ? 2 : format.group == 64 ? 1 : 0;
 }
 
-// Adds a unit to the totals of `rows` rows, whose activations of it begin `offset` segments into the panels.
+// How a block is multiplied by some rows.
+struct Block {
+    const Product& product;
+    size_t from, rows;
+    bool are_nibbles;  // 4 bits and few rows: the codes are read as they are
+};
+
+// Adds the unit whose first segment is `first` to the totals of the block's rows.
 template <class V, int LEVELS>
-void add_unit(const Product& product, const Unit& unit, size_t first, size_t count, size_t from, size_t rows,
-              float (*totals)[CHANNELS]) {
-    const size_t row_bytes = ROW_BYTES<V, LEVELS>, segments = segments_of(product.k);
-    for (size_t row = from, panel; row < from + rows; row += panel) {
-        const size_t in_tile = TILE_ROWS - row % TILE_ROWS, left = from + rows - row;
+void add_unit(const Block& block, Segments given, size_t first) {
+    const size_t segments = segments_of(block.product.k), end = block.from + block.rows;
+    for (size_t row = block.from, panel; row < end; row += panel) {
+        const size_t in_tile = TILE_ROWS - row % TILE_ROWS, left = end - row;
         panel = panel_rows(left < in_tile ? left : in_tile, V::MOST_ROWS);
-        for_format<V, LEVELS>(product.format, panel)(
-            {unit, count, shift_of(product.format), middle_of(product.format),
-             product.rounded + (row * segments + first * panel) * row_bytes, totals + (row - from)});
+        given.activations =
+            block.product.rounded + (row * segments + first * panel) * ROW_BYTES<V, LEVELS>;
+        for_format<V, LEVELS>(block.product.format, block.are_nibbles, panel)(given);
+        given.unpack = nullptr;
+        given.ahead = 0;
+        given.totals += panel;
     }
 }
 
+// A unit at `at`; its scales are unpacked, its codes are not yet.
+template <class V>
+Segments segments_at(const bl_format& format, const uint8_t* at, size_t count, bool are_nibbles, Unit& unit) {
+    const size_t codes = code_bytes(format);
+    if (format.group) unpack_groups<V>(format, at + count * codes, groups_of(format, count), unit);
+    const bool as_they_are = are_nibbles || format.bits == 8;
+    return {unit,
+            count,
+            as_they_are ? nullptr : unpack_of<V>(format),
+            at,
+            codes,
+            ratio_up(unit_bytes(format, count), count),
+            as_they_are ? at : unit.codes[0],
+            as_they_are ? codes : sizeof(unit.codes[0]),
+            shift_of(format),
+            middle_of(format),
+            nullptr,
+            nullptr};
+}
+
 template <class V, int LEVELS>
-void multiply_block(const Product& product, size_t block, size_t from, size_t rows) {
+void multiply_block(const Product& product, size_t index, size_t from, size_t rows) {
     const bl_format& format = product.format;
-    const size_t segments = segments_of(product.k), left = product.n - block * CHANNELS;
-    const uint8_t* at = product.packed + block * record_bytes(format, product.k);
+    const size_t segments = segments_of(product.k), left = product.n - index * CHANNELS;
+    const bool are_nibbles = format.bits == 4 && !format.table && format.group != 16 &&
+                             format.zeros != BL_INTEGER && rows <= V::MOST_ROWS;
+    const Block block{product, from, rows, are_nibbles};
+    const uint8_t* at = product.packed + index * record_bytes(format, product.k);
     alignas(64) float totals[MOST_TOGETHER][CHANNELS];
     std::memset(totals, 0, rows * sizeof(totals[0]));
     Unit unit;
-    if (!format.group) unpack_groups(format, at, 1, unit);
+    if (!format.group) unpack_groups<V>(format, at, 1, unit);
     at += header_bytes(format);
     for (size_t first = 0, count; first < segments; first += count) {
         count = segments - first < UNIT_SEGMENTS ? segments - first : UNIT_SEGMENTS;
-        unpack_unit(format, at, count, unit);
-        add_unit<V, LEVELS>(product, unit, first, count, from, rows, totals);
+        Segments given = segments_at<V>(format, at, count, are_nibbles, unit);
+        given.totals = totals;
+        add_unit<V, LEVELS>(block, given, first);
         at += unit_bytes(format, count);
     }
     const size_t size = product.type == BL_F32 ? 4 : 2;
     for (size_t r = 0; r < rows; r++)
         write_row(product.type, totals[r], left < CHANNELS ? left : CHANNELS,
-                  product.y + ((from + r) * product.stride + block * CHANNELS) * size);
+                  product.y + ((from + r) * product.stride + index * CHANNELS) * size);
 }
 
 template <class V, int LEVELS>

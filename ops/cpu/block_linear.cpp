@@ -147,6 +147,36 @@ void pack_record(const Source& from, size_t begin, size_t end, uint8_t* record) 
     }
 }
 
+// Activations that are rounded a tile at a time; each row takes as many bytes.
+struct Rows {
+    int levels, type;
+    size_t k;
+    const uint8_t* x;
+    size_t stride;
+    const int64_t* tokens;  // null: row r is row r of x
+
+    void round(size_t first, size_t count, uint8_t* rounded) const {
+        const uint8_t* at[TILE_ROWS];
+        for (size_t r = 0; r < count; r++)
+            at[r] = x + (tokens ? tokens[first + r] : first + r) * stride * (type == BL_F32 ? 4 : 2);
+        const size_t row_bytes = segments_of(k) * in_use->row_bytes[levels - 1];
+        in_use->round[levels - 1](type, count, k, at, rounded + first * row_bytes);
+    }
+};
+
+// The cost of a block of a list's entry, in rows: to read its weights takes as long as to multiply some rows.
+size_t cost_of(const bl_expert_rows& rows) {
+    constexpr size_t READING = 8;
+    return rows.end > rows.begin ? READING + rows.end - rows.begin : 0;
+}
+
+// How many of an entry's blocks, which cost `cost` each after `before`, begin before `limit`.
+size_t blocks_within(size_t before, size_t cost, size_t blocks, size_t limit) {
+    if (limit <= before || !cost) return 0;
+    const size_t count = ratio_up(limit - before, cost);
+    return count < blocks ? count : blocks;
+}
+
 const char* problem_of(const bl_format& format) {
     const int bits = format.bits, group = format.group;
     if (bits != 2 && bits != 4 && bits != 6 && bits != 8) return "codes have 2, 4, 6 or 8 bits";
@@ -216,12 +246,10 @@ size_t bl_rounded_bytes(int levels, size_t m, size_t k) {
 
 void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t stride, size_t begin, size_t end,
               void* rounded) {
-    const size_t size = type == BL_F32 ? 4 : 2, row_bytes = bl_rounded_bytes(levels, 1, k);
-    for (size_t row = begin * TILE_ROWS; row < m && row < end * TILE_ROWS; row += TILE_ROWS) {
-        const size_t rows = m - row < TILE_ROWS ? m - row : TILE_ROWS;
-        in_use->round[levels - 1](type, rows, k, static_cast<const uint8_t*>(x) + row * stride * size, stride,
-                                  static_cast<uint8_t*>(rounded) + row * row_bytes);
-    }
+    const Rows rows{levels, type, k, static_cast<const uint8_t*>(x), stride, nullptr};
+    const size_t last = m < end * TILE_ROWS ? m : end * TILE_ROWS;
+    for (size_t row = begin * TILE_ROWS; row < last; row += TILE_ROWS)
+        rows.round(row, last - row < TILE_ROWS ? last - row : TILE_ROWS, static_cast<uint8_t*>(rounded));
 }
 
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
@@ -229,5 +257,37 @@ void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t
     const Product product{*format, levels, type, m, n, k, static_cast<const uint8_t*>(rounded),
                           static_cast<const uint8_t*>(packed), static_cast<uint8_t*>(y), stride};
     in_use->multiply(product, begin, end);
+}
+
+void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int type, size_t k, const void* x,
+                      size_t stride, const int64_t* tokens, size_t part, size_t parts, void* rounded) {
+    const Rows rows{levels, type, k, static_cast<const uint8_t*>(x), stride, tokens};
+    const size_t all = count ? list[count - 1].end : 0;
+    const size_t first = all * part / parts, last = all * (part + 1) / parts;
+    for (size_t i = 0; i < count; i++)  // a tile belongs to the part in which it begins
+        for (size_t row = list[i].begin; row < list[i].end; row += TILE_ROWS)
+            if (row >= first && row < last)
+                rows.round(row, list[i].end - row < TILE_ROWS ? list[i].end - row : TILE_ROWS,
+                           static_cast<uint8_t*>(rounded));
+}
+
+void bl_multiply_experts(const bl_format* format, const bl_expert_rows* list, size_t count, int levels, int type,
+                         size_t n, size_t k, const void* rounded, const void* packed, size_t part, size_t parts,
+                         void* y, size_t stride) {
+    const size_t blocks = ratio_up(n, CHANNELS), size = type == BL_F32 ? 4 : 2;
+    const size_t row_bytes = bl_rounded_bytes(levels, 1, k), weight_bytes = bl_packed_bytes(format, n, k);
+    size_t all = 0, before = 0;
+    for (size_t i = 0; i < count; i++) all += blocks * cost_of(list[i]);
+    for (size_t i = 0; i < count; i++) {
+        const size_t cost = cost_of(list[i]), first = list[i].begin;
+        const size_t begin = blocks_within(before, cost, blocks, all * part / parts);
+        const size_t end = blocks_within(before, cost, blocks, all * (part + 1) / parts);
+        before += blocks * cost;
+        if (begin < end)
+            bl_multiply(format, levels, type, list[i].end - first, n, k,
+                        static_cast<const uint8_t*>(rounded) + first * row_bytes,
+                        static_cast<const uint8_t*>(packed) + list[i].expert * weight_bytes, begin, end,
+                        static_cast<uint8_t*>(y) + first * stride * size, stride);
+    }
 }
 }

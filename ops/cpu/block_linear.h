@@ -80,6 +80,23 @@ void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t st
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
                  const void* rounded, const void* packed, size_t begin, size_t end, void* y, size_t stride);
 
+/* Rows that are routed to experts: rows [begin, end) of the sorted rows are multiplied by the weight of `expert`.
+ * The list is in the order of its rows, which it covers from 0 on; an expert may occur in it more than once. */
+typedef struct {
+    size_t expert, begin, end;
+} bl_expert_rows;
+
+/* Part `part` of `parts`, which are even, of rounding all rows of the list.  Sorted row r is row tokens[r] of x,
+ * or row r where `tokens` is NULL.  `rounded` has bl_rounded_bytes of all sorted rows. */
+void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int type, size_t k, const void* x,
+                      size_t stride, const int64_t* tokens, size_t part, size_t parts, void* rounded);
+
+/* Part `part` of `parts`, which are even, of the products of all rows of the list; y has the sorted rows.
+ * `packed` has the packed weights [n][k] of all experts one after the other. */
+void bl_multiply_experts(const bl_format* format, const bl_expert_rows* list, size_t count, int levels, int type,
+                         size_t n, size_t k, const void* rounded, const void* packed, size_t part, size_t parts,
+                         void* y, size_t stride);
+
 /* The instruction set in use: "avx512vnni", "avxvnni", "avx2", or "none", with which nothing may be rounded or
  * multiplied.  Another one is set for tests; 0: this processor does not have it. */
 const char* bl_isa(void);

@@ -19,11 +19,11 @@ struct AvxVnni : Vector256 {
         return _mm256_dpbusd_avx_epi32(sum, line, activations);
     }
     static Int add_256(Int low, Int high) { return _mm256_add_epi32(_mm256_slli_epi32(high, 8), low); }
-    static Codes codes(const uint8_t* at) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(at)); }
+    static Codes codes(Int line) { return line; }
 
     template <int LEVELS>
     static void put(const int32_t (&codes)[SEGMENT], uint8_t* out) {
-        put_bytes<LEVELS>(codes, out);
+        split_codes<LEVELS>(codes, out);
     }
 };
 

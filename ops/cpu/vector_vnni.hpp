@@ -9,10 +9,10 @@ namespace {
 
 // Codes of two levels are 256 * high + low, in bytes: first all high ones.
 template <int LEVELS>
-inline void put_bytes(const int32_t (&codes)[32], uint8_t* out) {
+inline void split_codes(const int32_t (&codes)[32], uint8_t* out) {
     int8_t high[32], low[32];
     for (int i = 0; i < 32; i++) low[i] = static_cast<int8_t>(codes[i]);
-    for (int i = 0; i < 32; i++) high[i] = static_cast<int8_t>((codes[i] - low[i]) / 256);
+    for (int i = 0; i < 32; i++) high[i] = static_cast<int8_t>((codes[i] + 128) >> 8);
     std::memcpy(out, LEVELS == 1 ? low : high, 32);
     if (LEVELS == 2) std::memcpy(out + 32, low, 32);
 }
