@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 
 from pipelines.nodes.text.markup.tags import TagScanner
+from pipelines.nodes.text.parsers.reasoning.headers import bounded_space, may_be_header
 from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
 
 MESSAGE, START = "<|message|>", "<|start|>assistant"
 ENDS = ("<|eom|>", "<|eot|>")
 HEADER = re.compile(rf"\s*(?:{re.escape(START)})?\s*(?:to=(\S+))?\s*")
-LONGEST_HEADER = 200
-"""Characters.  A longer text without a message is no header but plain text."""
 SELF = Span(f" to=self{MESSAGE}", f"{ENDS[0]}{START} to=user{MESSAGE}")
 """Reasoning that the answer follows directly."""
 
@@ -55,8 +54,8 @@ class Addressed:
 
     def _start(self, header: str, tag: str) -> str:
         """The header as content: "" unless it is none."""
-        self._header = header
-        if not tag and len(header) <= LONGEST_HEADER:
+        self._header = header = bounded_space(header)
+        if not tag and may_be_header(header):
             return ""
         self._header, self._scanner.tags = None, ENDS
         recipient = HEADER.fullmatch(header)

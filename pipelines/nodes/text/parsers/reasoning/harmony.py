@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 
-from pipelines.nodes.text.markup.tags import TagScanner
+from pipelines.nodes.text.markup.tags import TagScanner, overlap
+from pipelines.nodes.text.parsers.reasoning.headers import LONGEST_HEADER, bounded_space, may_be_header
 from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
 
 CHANNEL, MESSAGE, START, CALL = "<|channel|>", "<|message|>", "<|start|>", "<|call|>"
 ENDS = ("<|end|>", CALL, "<|return|>")
 IN_HEADER = (MESSAGE, *ENDS)
 IN_TEXT = (*ENDS, START, CHANNEL, MESSAGE)
-LONGEST_HEADER = 200
-"""Characters.  A longer text without a marker is no header but plain text."""
 HEADER = re.compile(r"(?<!\s)\s*+(?:assistant)?+\s*+(?:to=\S*\s*)?(?:<\|channel\|>|<\|start\|>)")
 TO_ITS_CHANNEL = re.compile(r".*<\|(?:channel|start)\|>\s*+\w*+", re.DOTALL)
 RECIPIENT = re.compile(r"\bto=([^\s<]+)")
@@ -68,8 +67,8 @@ class Harmony:
 
     def _start(self, header: str, tag: str) -> str:
         """The header as content: "" unless the message is passed on or this is no header."""
-        plain, header = _split(header)
-        if not tag and len(plain) <= LONGEST_HEADER:
+        plain, header = _split(bounded_space(header))
+        if not tag and (may_be_header(plain) or _ends_in_marker(plain)):
             self._header = plain + header
             return ""
         if tag in ENDS:
@@ -100,6 +99,11 @@ def _split(text: str) -> tuple[str, str]:
     """Plain text, and the header after it."""
     found = HEADER.search(text)
     return (text[: found.start()], text[found.start() :]) if found else (text, "")
+
+
+def _ends_in_marker(text: str) -> bool:
+    """Whether more text may show that a header begins at its end."""
+    return any(overlap(text, marker) for marker in (CHANNEL, START))
 
 
 def _without_end(header: str) -> str:

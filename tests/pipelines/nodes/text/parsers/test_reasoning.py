@@ -193,3 +193,21 @@ def test_names_whose_marks_are_special_tokens_are_names_of_parsers():
     assert set(REASONING) > IN_SPECIAL_TOKENS
     assert {"mistral", "gemma4", "openai_gptoss"} <= IN_SPECIAL_TOKENS
     assert "qwen3" not in IN_SPECIAL_TOKENS
+
+
+LINES = "\n" * 250
+LATE_HEADERS = [
+    ("openai_gptoss", f"{LINES}<|channel|>analysis<|message|>think<|end|>{HI}", "think", "hi"),
+    ("openai_gptoss", f"<|channel|>analysis<|message|>think<|end|>{LINES}{HI}", "think", "hi"),
+    ("openai_gptoss", f"<|channel|>{LINES}analysis{LINES}<|message|>think<|end|>{HI}", "think", "hi"),
+    ("openai_gptoss", f"{'x' * 195}<|channel|>final<|message|>hi", "", "x" * 195 + "hi"),
+    ("muse_glimmer", f"{LINES} to=self<|message|>think<|eom|>", "think", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "reasoning", "content"), LATE_HEADERS)
+@pytest.mark.parametrize("size", [1, 3, 64, 1000])
+def test_a_header_may_come_late(name, text, reasoning, content, size):
+    """White space before it is no text, and half a marker is no plain text."""
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    assert parse(name, "", pieces) == (reasoning, content)
