@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from uvicorn._types import ASGIReceiveEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -73,6 +73,12 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     def send_receive_event_to_app(self) -> None:
         self._num_queued += sum(map(len, self.frames))
         super().send_receive_event_to_app()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """The library waits for the handshake also where its refusal is sent, and logs that it never came."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True
 
     async def receive(self) -> ASGIReceiveEvent:
         """The application has done with the message before."""

@@ -117,6 +117,7 @@ CONTRACT = {
             "keepalive_timeout": "self",
             "send_receive_event_to_app": "self",
             "receive": "self",
+            "send": "self, message",
         },
         frozenset(
             [

@@ -323,11 +323,14 @@ def test_a_server_that_ends_closes_its_sockets(serve, make_rig):
     assert close_code(socket) in (1012, None)  # the test's server may be in a hurry
 
 
-def test_refusals_reach_the_client(serve):
+def test_refusals_reach_the_client_and_are_no_error_of_the_server(serve, caplog):
+    server = serve(api_keys=("secret",))
     with pytest.raises(InvalidStatus) as refused:
-        open_socket(serve(api_keys=("secret",)))
+        open_socket(server)
     assert refused.value.response.status_code == 401
     assert json.loads(refused.value.response.body)["error"]["code"] == 401
+    wait_until(lambda: not server._server.server_state.tasks)
+    assert [record.getMessage() for record in caplog.records if record.name == "braid.sockets"] == []
 
 
 # --- hang-ups
