@@ -22,7 +22,7 @@ from uvicorn.config import Config
 from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
-from pipelines.base.garbage_collection import freeze_objects
+from pipelines.base.garbage_collection import freeze_objects, map_large_blocks
 from server.base.settings import read_settings
 from server.http.bounded_protocol import BoundedProtocol
 from server.process.socket_options import socket_options
@@ -56,6 +56,7 @@ class DrainingServer(Server):
         self.lifespan.state[STATE_KEY] = self._process
         await super().startup(sockets)
         freeze_objects()
+        map_large_blocks()
         give_way()
         self._process.state.set_ready()
 

@@ -48,3 +48,23 @@ print(before - psutil.Process().memory_info().rss)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 40_000_000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have another malloc")
+def test_large_blocks_leave_no_holes_between_small_ones():
+    code = """
+import psutil
+from pipelines.base.garbage_collection import map_large_blocks
+map_large_blocks()
+begun = psutil.Process().memory_info().rss
+small = []
+for _ in range(9):
+    made = []
+    for _ in range(9):
+        made.append(bytearray(8_000_000))
+        small.append(bytes(100_000))
+    del made
+print(psutil.Process().memory_info().rss - begun - sum(map(len, small)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 4_000_000
