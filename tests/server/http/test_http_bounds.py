@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 from patience import PATIENCE_S
-from raw_server import RawServer, read_until, request
+from raw_server import RawServer, read_all, read_until, request
 from scripted import HI, said
 
 from server.http.bounded_protocol import BODY_BYTES_PER_S, MAX_HEAD_BYTES
@@ -270,6 +270,14 @@ def test_a_body_that_goes_on_slowly_has_the_same_deadline(serve):
         wait_for(lambda: server.services.arriving.num_bytes > FAST_BYTES + 100)
         server.end_of_clocks()
         assert status_of(connection.recv(1000)) == 408
+
+
+def test_what_arrived_while_the_worker_was_held_up_is_in_time(serve):
+    server = serve()
+    with server.connect() as connection:
+        wait_for(lambda: server._server.server_state.connections)
+        server.end_of_clocks(before=lambda: connection.sendall(request(CLOSE)))
+        assert status_of(read_all(connection)) == 200
 
 
 def test_a_body_that_nobody_reads_has_a_deadline_too(serve):

@@ -84,6 +84,8 @@ async def neighbour(port: int, waits_s: list[float]) -> None:
             reply = await reader.read()
         finally:
             writer.close()
+        if not reply:
+            continue  # this process took longer than TIMEOUT_S to send the request
         assert reply.startswith(b"HTTP/1.1 200"), reply
         waits_s.append(time.monotonic() - start_s)
         await asyncio.sleep(0.02)
@@ -123,6 +125,7 @@ def test_random_requests_break_nothing(make_rig, caplog, num_cases):
         found, waits_s = asyncio.run(send_all(server.port, num_cases))
     for status in (200, 400, 404, 408):
         assert status in found, found
+    assert waits_s
     assert max(waits_s) < STALL_S
     assert "Traceback" not in caplog.text
     assert rig.services.admission.num_inside == 0
