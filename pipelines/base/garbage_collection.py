@@ -42,8 +42,8 @@ def map_large_blocks() -> None:
     """Have malloc map each block from LARGE_BYTES on by itself, and give it back once it is free.
 
     By default glibc puts blocks of the size of the largest one that was freed, up to 32 MiB, among the small
-    ones, which hold their pages when they are free: after 30 bodies of 8 MB a worker stayed 90 MB larger, with
-    this 16 MB.
+    ones, which hold their pages when they are free: after 24 attacks with bodies of 8 MB a worker stayed
+    90 MB larger, with this 16 MB.
     """
     _call_malloc("mallopt", M_MMAP_THRESHOLD, LARGE_BYTES)
 
