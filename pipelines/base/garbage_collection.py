@@ -16,7 +16,7 @@ hold themselves in no cycle, and 400 of 2 MB raise a worker by 9 MB with 50,000 
 
 
 M_MMAP_THRESHOLD = -3
-"""Of glibc's malloc.h."""
+"""The option's number in glibc's malloc.h."""
 LARGE_BYTES = 1 << 20
 """Bodies of many requests and their texts; Braid's small objects are far below."""
 
