@@ -1,5 +1,5 @@
 // AVX2, which has no products of bytes with exact sums: activations and codes are int16, for both levels.
-#include "block_kernels_template.hpp"
+#include "block_products.hpp"
 #include "vector_256.hpp"
 
 namespace braid {

@@ -1,5 +1,5 @@
 // AVX-512 with VNNI: 16 channels in a register.
-#include "block_kernels_template.hpp"
+#include "block_products.hpp"
 #include "vector_vnni.hpp"
 
 namespace braid {

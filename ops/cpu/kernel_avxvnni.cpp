@@ -1,5 +1,5 @@
 // AVX-VNNI, of processors without AVX-512: 8 channels in a register.
-#include "block_kernels_template.hpp"
+#include "block_products.hpp"
 #include "vector_256.hpp"
 #include "vector_vnni.hpp"
 

@@ -1,216 +1,22 @@
 // The kernels, for vectors V of an instruction set; each source that includes this gives one.
 //
-// V has LANES of float32 and int32, BYTES of a register, MOST_ROWS of a panel, CODE_BYTES<levels> of a rounded segment, ONE_LEVEL,
-// the levels with which the products of one are computed, and
+// V has LANES of float32 and int32, BYTES of a register, MOST_ROWS of a panel, CODE_BYTES<levels> of a rounded
+// segment, ONE_LEVEL, the levels with which products of one are computed, and
 //     Float, Int          vectors; load, store, add_product, broadcast, and so on
 //     Codes, codes(line)  a line of LANES channels by 4 unsigned bytes
 //     Sums<levels>        int32 sums of codes times activations
 //     put<levels>(..)     activations as the sums want them
 #pragma once
 
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in the compiler's own header
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#include <immintrin.h>
-
-#include <cstring>
-
-#include "block_kernels.hpp"
-#include "block_layout.hpp"
+#include "block_activations.hpp"
+#include "block_weights.hpp"
 
 namespace braid {
-namespace {  // not shared between sources: a linker must not give one source the instructions of another
+namespace {
 
-constexpr size_t PREFETCHED = 4096;            // bytes ahead of what is read
-constexpr size_t ACTIVATION_BYTES = 3 << 17;   // of the rows that are multiplied together, for the second cache
-constexpr size_t MOST_TOGETHER = 128;          // rows
-constexpr int32_t LEAST = (127 - 100) << 23;   // bits of the least number that does not count as 0: 2^-100
-constexpr int32_t INFINITE = 255 << 23;        // bits of infinity; those of NaN are above
-
-template <class T>
-inline T read(const void* at) {
-    T value;
-    std::memcpy(&value, at, sizeof(T));
-    return value;
-}
-
-inline void halves_to_floats(const uint8_t* halves, size_t count, float* out) {
-    for (size_t i = 0; i < count; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(read<__m128i>(halves + 2 * i)));
-}
-
-// ---- Activations ------------------------------------------------------------------------------------------
-
-// A panel is up to MOST_ROWS rows, a power of two.  For each segment it has the codes of its rows, then for
-// each row: the scale, the sum of the codes, that of the first half of them, and scale * sum as float32.
-enum Number { SCALE, SUM, FIRST_SUM, VALUE, NUMBERS };
-
-template <class V, int LEVELS>
-constexpr size_t ROW_BYTES = V::template CODE_BYTES<LEVELS> + 4 * NUMBERS;
-
-inline size_t panel_rows(size_t left, size_t most) {
-    while (most > left) most /= 2;
-    return most;
-}
-
-// `count` numbers as float32, and zeros up to 32.
-inline void read_segment(int type, const uint8_t* x, size_t count, float (&out)[SEGMENT]) {
-    std::memset(out, 0, sizeof(out));
-    if (type == BL_F32) return void(std::memcpy(out, x, 4 * count));
-    alignas(64) uint16_t halves[SEGMENT] = {};
-    std::memcpy(halves, x, 2 * count);
-    if (type == BL_F16) return halves_to_floats(reinterpret_cast<const uint8_t*>(halves), SEGMENT, out);
-    uint32_t bits[SEGMENT];
-    for (size_t i = 0; i < SEGMENT; i++) bits[i] = uint32_t(halves[i]) << 16;
-    std::memcpy(out, bits, sizeof(out));
-}
-
-// Rounds a segment to `codes` and returns its scale.
-inline float round_segment(const float (&x)[SEGMENT], float largest_code, int32_t (&codes)[SEGMENT]) {
-    int32_t bits[SEGMENT], most = 0;
-    std::memcpy(bits, x, sizeof(bits));
-    for (size_t i = 0; i < SEGMENT; i++) {
-        const int32_t size = bits[i] & 0x7fffffff;
-        most = size > most ? size : most;
-    }
-    std::memset(codes, 0, sizeof(codes));
-    if (most < LEAST) return 0.0f;
-    if (most >= INFINITE) return read<float>(&most) - read<float>(&most);  // NaN
-    const float largest = read<float>(&most), inverse = largest_code / largest;
-    constexpr float MAGIC = 12582912.0f;  // 1.5 * 2^23: its last bits are the nearest integer of what is added
-    float moved[SEGMENT];
-    for (size_t i = 0; i < SEGMENT; i++) moved[i] = x[i] * inverse + MAGIC;
-    std::memcpy(codes, moved, sizeof(moved));
-    for (size_t i = 0; i < SEGMENT; i++) codes[i] -= 0x4b400000;
-    return largest / largest_code;
-}
-
-template <class V, int LEVELS>
-void round_tile(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* out) {
-    const size_t size = type == BL_F32 ? 4 : 2, segments = segments_of(k);
-    for (size_t first = 0, panel; first < rows; first += panel) {
-        panel = panel_rows(rows - first, V::MOST_ROWS);
-        for (size_t s = 0; s < segments; s++, out += panel * ROW_BYTES<V, LEVELS>)
-            for (size_t r = 0; r < panel; r++) {
-                const size_t count = k - s * SEGMENT < SEGMENT ? k - s * SEGMENT : SEGMENT;
-                alignas(64) float values[SEGMENT];
-                alignas(64) int32_t codes[SEGMENT];
-                read_segment(type, x[first + r] + s * SEGMENT * size, count, values);
-                const float scale = round_segment(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
-                int32_t half = 0, sum = 0;
-                for (size_t i = 0; i < SEGMENT / 2; i++) half += codes[i], sum += codes[SEGMENT / 2 + i];
-                sum += half;
-                V::template put<LEVELS>(codes, out + r * V::template CODE_BYTES<LEVELS>);
-                const float value = scale * static_cast<float>(sum);
-                uint8_t* numbers = out + panel * V::template CODE_BYTES<LEVELS> + 4 * r;
-                std::memcpy(numbers + 4 * panel * SCALE, &scale, 4);
-                std::memcpy(numbers + 4 * panel * SUM, &sum, 4);
-                std::memcpy(numbers + 4 * panel * FIRST_SUM, &half, 4);
-                std::memcpy(numbers + 4 * panel * VALUE, &value, 4);
-            }
-    }
-}
-
-// ---- Weights ----------------------------------------------------------------------------------------------
-
-// A unit as the products read it: a byte for each code, scales and minimums as float32.
-struct Unit {
-    alignas(64) uint8_t codes[UNIT_SEGMENTS][LINES * LINE_BYTES];
-    alignas(64) float scales[2 * UNIT_SEGMENTS * CHANNELS];
-    alignas(64) float minimums[2 * UNIT_SEGMENTS * CHANNELS];
-};
-
-// Codes of 2 bits, moved up by `up`; added to what is there where that is not 0.
-template <class V, int UP>
-inline void unpack_upper(const uint8_t* at, uint8_t* out) {
-    for (size_t i = 0; i < 2; i++)
-        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
-            const typename V::Int four = V::bytes(at + LINE_BYTES * i + lane);
-            const typename V::Int lines[4] = {
-                V::template bits<UP, 3 << UP>(four), V::template bits<UP - 2, 3 << UP>(four),
-                V::template bits<UP - 4, 3 << UP>(four), V::template bits<UP - 6, 3 << UP>(four)};
-#pragma GCC unroll 4
-            for (size_t q = 0; q < 4; q++) {
-                uint8_t* to = out + LINE_BYTES * (4 * i + q) + lane;
-                V::put_bytes(to, UP ? V::either(lines[q], V::bytes(to)) : lines[q]);
-            }
-        }
-}
-
-template <class V>
-inline void unpack_lower(const uint8_t* at, uint8_t* out) {
-    for (size_t i = 0; i < 4; i++)
-        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
-            const typename V::Int two = V::bytes(at + LINE_BYTES * i + lane);
-            V::put_bytes(out + LINE_BYTES * 2 * i + lane, V::template bits<0, 15>(two));
-            V::put_bytes(out + LINE_BYTES * (2 * i + 1) + lane, V::template bits<-4, 15>(two));
-        }
-}
-
-// Twice the numbers of E2M1, plus 12.
-template <class V>
-inline void look_up(uint8_t* codes) {
-    const __m128i numbers = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    for (size_t i = 0; i < LINES * LINE_BYTES; i += V::BYTES)
-        V::put_bytes(codes + i, V::look_up(numbers, V::bytes(codes + i)));
-}
-
-using Unpack = void (*)(const uint8_t* segment, uint8_t* codes);
-
-template <class V, int BITS, int TABLE>
-__attribute__((noinline)) void unpack_segment(const uint8_t* at, uint8_t* out) {
-    if (BITS == 4 || BITS == 6) unpack_lower<V>(at, out);
-    if (BITS == 2 || BITS == 6) unpack_upper<V, BITS == 6 ? 4 : 0>(at + (BITS == 6 ? 4 * LINE_BYTES : 0), out);
-    if (TABLE == BL_E2M1) look_up<V>(out);
-}
-
-template <class V>
-Unpack unpack_of(const bl_format& format) {
-    if (format.table == BL_E2M1) return unpack_segment<V, 4, BL_E2M1>;
-    if (format.bits == 2) return unpack_segment<V, 2, BL_LINEAR>;
-    if (format.bits == 4) return unpack_segment<V, 4, BL_LINEAR>;
-    return unpack_segment<V, 6, BL_LINEAR>;
-}
-
-// Bits of 2^(exponent - 127), or of half of it, which is below the normal numbers for the first exponents.
-inline float power(int exponent, bool is_half) {
-    exponent -= is_half;
-    const int32_t bits = exponent > 0 ? exponent << 23 : exponent == 0 ? 0x400000 : 0x200000;
-    return read<float>(&bits);
-}
-
-// Scales, or minimums, of `groups` groups; halves of the scales of E2M1, whose codes are twice the numbers.
-template <class V>
-inline void unpack_scales(const bl_format& format, const uint8_t* at, size_t groups, float* out) {
-    const size_t count = groups * CHANNELS;
-    if (format.scales == BL_F32) std::memcpy(out, at, 4 * count);
-    if (format.scales == BL_F16)
-        for (size_t i = 0; i < count; i += V::LANES) V::store(out + i, V::from_halves(at + 2 * i));
-    if (format.scales == BL_E8M0)
-        for (size_t i = 0; i < count; i++) out[i] = power(at[i], format.table == BL_E2M1);
-    else if (format.table == BL_E2M1)
-        for (size_t i = 0; i < count; i++) out[i] *= 0.5f;
-    if (format.scales != BL_TWO_LEVEL) return;
-    for (size_t lane = 0; lane < CHANNELS; lane += V::LANES) {
-        const typename V::Float upper = V::from_halves(at + count + 2 * lane);
-        for (size_t i = lane; i < count; i += CHANNELS)
-            V::store(out + i, V::multiply(V::to_float(V::from_int8(at + i)), upper));
-    }
-}
-
-template <class V>
-inline void unpack_groups(const bl_format& format, const uint8_t* at, size_t groups, Unit& unit) {
-    unpack_scales<V>(format, at, groups, unit.scales);
-    at += scale_bytes(format, groups);
-    if (format.zeros == BL_MINIMUM) unpack_scales<V>(format, at, groups, unit.minimums);
-    if (format.zeros != BL_INTEGER) return;
-    const typename V::Int middle = V::broadcast(middle_of(format));
-    for (size_t i = 0; i < groups * CHANNELS; i += V::LANES) {
-        const typename V::Float less = V::to_float(V::subtract(middle, V::from_uint8(at + i)));
-        V::store(unit.minimums + i, V::multiply(V::load(unit.scales + i), less));
-    }
-}
-
-// ---- Products ---------------------------------------------------------------------------------------------
+constexpr size_t PREFETCHED = 4096;           // bytes ahead of what is read
+constexpr size_t ACTIVATION_BYTES = 3 << 17;  // of the rows that are multiplied together, for the second cache
+constexpr size_t MOST_TOGETHER = 128;         // rows
 
 // Codes around a middle, codes from 0 with a minimum, or codes around a middle with a minimum.
 enum Zeros { MIDDLE, MINIMUM, BOTH };
