@@ -48,14 +48,14 @@ def _faults(
     config_type: type[BaseModel], settings: Mapping[str, Any], error: ValidationError, words: tuple[str, ...]
 ) -> Faults:
     """One fault per setting; the faults of several members of a union are joined."""
-    found: dict[KeyPath, list[str]] = {}
-    for each in error.errors(include_url=False):
-        path = _path(each["loc"], settings)
-        message = _message(each, path, config_type, words)
-        found.setdefault(path, [])
-        if message not in found[path]:
-            found[path].append(message)
-    return [(path, ", or ".join(messages)) for path, messages in found.items()]
+    faults: dict[KeyPath, list[str]] = {}
+    for detail in error.errors(include_url=False):
+        path = _path(detail["loc"], settings)
+        message = _message(detail, path, config_type, words)
+        faults.setdefault(path, [])
+        if message not in faults[path]:
+            faults[path].append(message)
+    return [(path, ", or ".join(messages)) for path, messages in faults.items()]
 
 
 def _path(loc: tuple[str | int, ...], settings: Any) -> KeyPath:

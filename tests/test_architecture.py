@@ -1,5 +1,6 @@
 """docs/architecture.md has one clause for each folder of the product, and its table of files names files."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def test_every_folder_has_one_clause_and_none_is_left_over():
 def test_a_folder_names_its_process_and_what_it_is_for(folder, process, clause):
     assert process in PROCESSES
     assert 10 < len(clause) < 140
+
+
+def test_each_package_says_in_its_own_folder_what_it_is_for():
+    packages = [path for room in ROOMS[1:5] for path in (ROOT / room).rglob("__init__.py")]
+    silent = [path.parent for path in packages if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == []
 
 
 @pytest.mark.parametrize(("folder", "process"), IN_ONE_PROCESS.items())

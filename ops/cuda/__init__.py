@@ -1,0 +1,1 @@
+"""The arithmetic of `ops` as CUDA kernels, which are compiled when the server starts."""

@@ -17,17 +17,17 @@ CONFIG = "adapter_config.json"
 
 REFUSED = {
     "use_dora": "DoRA changes the length of the model's own weights",
-    "lora_bias": "the bias of a product stays the model's",
+    "lora_bias": "the bias of a linear layer stays the model's",
     "use_qalora": "QA-LoRA sums inputs in groups",
     "alora_invocation_tokens": "it takes effect from certain tokens on",
     "layer_replication": "it repeats layers of the model",
-    "target_parameters": "it changes tensors that are no products, as those of experts",
+    "target_parameters": "it changes tensors of no linear layer, as those of experts",
     "trainable_token_indices": "it changes embeddings of tokens",
     "use_bdlora": "it is of blocks",
     "arrow_config": "it chooses among adapters by token",
     "kasa_config": "it changes the model's own weights",
     "monteclora_config": "it is a sum of samples",
-    "velora_config": "it projects the inputs of products",
+    "velora_config": "it projects the inputs of linear layers",
 }
 """Fields that must be absent, null, false or empty, and why."""
 

@@ -107,8 +107,8 @@ def _modules(names: Iterable[str]) -> dict[str, str]:
         linear = None if match is None else linear_name(match[1])
         if match is None or linear is None:
             raise AdapterError(
-                f"tensor {name} belongs to no product in a layer of text and to no end of the model, and only"
-                " those are adapted"
+                f"tensor {name} belongs to no linear layer of a text layer and to no end of the model, and "
+                "only those are adapted"
             )
         begin, side = name.rsplit("lora_", 1)[0], match[2]
         other = f"{begin}lora_{'B' if side == 'A' else 'A'}.weight"

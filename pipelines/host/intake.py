@@ -317,25 +317,25 @@ def _number(call: InFlightCall) -> int:
 
 
 def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Keep rows of tokens with their call; the reply is where each text's begin."""
+    """Store the vectors of tokens with their call; the reply is where each text's begin."""
     lengths = result["lengths"]
     call.held.extend(np.split(result["embeddings"], np.cumsum(lengths)[:-1]))
     return {"lengths": lengths, "held": np.array([request_id], np.int64)}
 
 
 def _images(embeds: ImageEmbeds, held: list[NDArray[np.float32]]) -> list[PromptEmbeds | None]:
-    """The images of each prompt, of the rows of all of them.  Raises EngineError where others are held."""
+    """The images of each prompt, from the embeddings of all; EngineError where others are held."""
     sizes = [num_tokens for images in embeds.images for _, num_tokens, *_ in images]
-    if [len(rows) for rows in held] != sizes:
+    if [len(embeddings) for embeddings in held] != sizes:
         raise EngineError(
-            f"the encoder gives {[len(rows) for rows in held]} rows for images of {sizes} tokens: "
-            "preprocessor_config.json, config.json and the encoder are of different models"
+            f"the encoder gives {[len(embeddings) for embeddings in held]} embeddings for images of {sizes} "
+            "tokens: preprocessor_config.json, config.json and the encoder are of different models"
         )
-    rows = iter(held)
+    left = iter(held)
     return [
         PromptEmbeds(
             [start for start, *_ in images],
-            list(islice(rows, len(images))),
+            list(islice(left, len(images))),
             [digest for _, _, digest, _ in images],
             [grid for *_, grid in images if grid is not None],
         )

@@ -10,15 +10,15 @@ from pipelines.values.stream_values import Deferred
 
 
 class TextImages(NamedTuple):
-    """The images of texts: `rows` of all of them in order, which an encoder gives and the engine host holds,
-    and for each text its images with their places there.
+    """The images of texts: `embeddings` of all of them in order, which an encoder gives and the engine host
+    holds, and for each text its images with their places there.
     """
 
-    rows: Deferred[PooledOutputs]
+    embeddings: Deferred[PooledOutputs]
     placed: Sequence[Sequence[PlacedImage]]
 
 
-def shown_in(texts: Sequence[Tokens], rows: Deferred[PooledOutputs] | None) -> TextImages | None:
+def shown_in(texts: Sequence[Tokens], embeddings: Deferred[PooledOutputs] | None) -> TextImages | None:
     """The images that stand in the texts; None where none does."""
     placed = [text.images for text in texts]
-    return TextImages(rows, placed) if rows is not None and any(placed) else None
+    return TextImages(embeddings, placed) if embeddings is not None and any(placed) else None

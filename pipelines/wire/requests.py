@@ -44,10 +44,10 @@ class TokenRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ImageEmbeds(msgspec.Struct, frozen=True, array_like=True):
-    """The images of the prompts of a Submit, or of the texts of a SubmitTensors: their rows are the outputs
-    that the host holds of `request_id`, one after another; `images[i]` are those of prompt i: first token,
-    number of tokens, digest, and where the model's positions depend on them the rows and columns of its
-    tokens.
+    """The images of the prompts of a Submit, or of the texts of a SubmitTensors: their embeddings are
+    the outputs that the host holds of `request_id`, one after another; `images[i]` are those of prompt i:
+    first token, number of tokens, digest, and where the model's positions depend on them the rows and columns
+    of its tokens.
     """
 
     request_id: int
@@ -95,16 +95,16 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     def refers_to(self) -> list[int]:
         """The requests whose held outputs it reads."""
         context = [] if self.context is None else [self.context]
-        return [*_rows_of(self.images), *context]
+        return [*_held_requests(self.images), *context]
 
 
 class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     """Worker to host: run tensors through an engine node; `Inferred` replies.
 
     `outputs` None is all.
-    `hold`: the rows of tokens that it gives stay in the host until Abort, or until the worker is gone; the
+    `hold`: the vectors of tokens that it gives stay in the host until Abort, or until the worker is gone; the
     reply has their `lengths`, and the id in `held`.
-    `held`: further inputs, which the host holds: their names → the requests whose rows they are, of which
+    `held`: further inputs, which the host holds: their names → the requests whose vectors they are, of which
     each text has as many.
     `adapter` is the load number of one of the model's; 0: none.  `request_id` is from the same numbers as
     that of Submit, and Abort cancels it.
@@ -126,8 +126,8 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     @property
     def refers_to(self) -> list[int]:
         """The requests whose held outputs it reads."""
-        return [*_rows_of(self.images), *self.held.values()]
+        return [*_held_requests(self.images), *self.held.values()]
 
 
-def _rows_of(images: ImageEmbeds | None) -> list[int]:
+def _held_requests(images: ImageEmbeds | None) -> list[int]:
     return [] if images is None else [images.request_id]

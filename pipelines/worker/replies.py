@@ -87,10 +87,10 @@ class Replies:
     async def sent(self, submission: Submission) -> bool:
         """Send a submission when its images are there; False where the call was closed from outside."""
         if submission.images is not None and not submission.is_ready:
-            rows = await self.value(submission.images.rows)
-            if rows is None:
+            outputs = await self.value(submission.images.embeddings)
+            if outputs is None:
                 return False
-            submission.held_images = rows.held.request_id
+            submission.held_images = outputs.held.request_id
         if submission.request_id is None:
             self._submitted.send(submission)
         return True

@@ -23,10 +23,10 @@ Message = TypeVar("Message", Submit, SubmitTensors)
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WithImages:
-    """What may need the rows of images, which are to be there before it is sent.
+    """What may need the embeddings of images, which are to be there before it is sent.
 
     `path` is that of the node that it is of.  It was sent at `sent_s` of the monotonic clock; `request_id` is
-    None until then.  `held_images` is the request whose outputs the rows are.
+    None until then.  `held_images` is the request whose outputs the embeddings are.
     """
 
     path: str = ""
@@ -40,8 +40,8 @@ class WithImages:
         """Whether all that it needs is there."""
         return self.images is None or self.held_images is not None
 
-    def with_rows(self, message: Message) -> Message:
-        """The message with the rows of the images, if there are any."""
+    def with_embeddings(self, message: Message) -> Message:
+        """The message with the embeddings of the images, if there are any."""
         if self.images is None or self.held_images is None:
             return message
         placed = self.images.placed
@@ -86,7 +86,7 @@ class TokenSubmission(WithImages):
 
     def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for prompts that are too long to send."""
-        self.request_id = client.submit(self.with_rows(self.message), self.update_queue)
+        self.request_id = client.submit(self.with_embeddings(self.message), self.update_queue)
 
     def end(self, client: RequestClient) -> None:
         if self.request_id is not None:
@@ -125,7 +125,7 @@ class TensorSubmission(WithImages):
     def send(self, client: RequestClient) -> None:
         """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""
         message = replace(self.message, inputs=pack("inputs", self.inputs))
-        self.request_id = client.submit(self.with_rows(message), self.reply)
+        self.request_id = client.submit(self.with_embeddings(message), self.reply)
 
     def end(self, client: RequestClient) -> None:
         if self.request_id is None:

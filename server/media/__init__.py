@@ -1,0 +1,1 @@
+"""Images and sounds by URL: which addresses are allowed, and their bytes."""

@@ -1,0 +1,1 @@
+"""The processes of a server: engine hosts and their supervisors, CPUs, the worker class, draining."""

@@ -1,4 +1,4 @@
-"""`braid export` of models that see: the folder that Braid serves, or a sentence."""
+"""`braid export` of vision models: the folder that Braid serves, or a sentence."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def test_an_image_that_is_read_in_another_way_is_found_before_the_folder_is_writ
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--format", "onnx"), "a model that sees is served from OpenVINO IR alone; --task text exports"),
+        (("--format", "onnx"), "a vision model is served from OpenVINO IR alone; --task text exports"),
         (("--weights", "bf16"), "openvino takes int8, int4, fp16, fp32"),
-        (("--activations", "int8"), "it does not go with a model that sees"),
+        (("--activations", "int8"), "it does not go with a vision model"),
     ],
 )
 def test_options_that_it_has_not_are_refused(config_alone, options, words):

@@ -277,7 +277,7 @@ def test_a_decoder_that_sees_of_another_family_is_no_embedder_of_images(tmp_path
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "config.json").write_text(json.dumps(config | {"vision_config": {"depth": 2}}))
     said = refusal(tmp_path / "source", tmp_path / "models", "--task", "embed")
-    assert "MllamaForConditionalGeneration, which sees: its vectors of images are not exported" in said
+    assert "MllamaForConditionalGeneration, a vision model: its vectors of images are not exported" in said
 
 
 def test_answers_go_with_rankings_alone(tmp_path):

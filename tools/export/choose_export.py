@@ -129,11 +129,11 @@ def _vision(source: str, config: dict[str, Any], task: str, options: Options) ->
 
     fault = family_fault(config)
     if options.form == "onnx":
-        fault = "a model that sees is served from OpenVINO IR alone"
+        fault = "a vision model is served from OpenVINO IR alone"
     if fault:
         raise refuse(f"{source}: {fault}")
     if options.activations:
-        raise click.BadParameter("it does not go with a model that sees", param_hint="--activations")
+        raise click.BadParameter("it does not go with a vision model", param_hint="--activations")
     if task == EMBED:
         check_types(source)
     answers, template = _scoring(source, task, config, options)
@@ -160,13 +160,14 @@ def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> 
 
 
 def _check_reading(source: str, config: dict[str, Any]) -> None:
-    """Raise `ExportError` for another model that sees, unless its modules.json says how it embeds texts."""
+    """Raise `ExportError` for another vision model, unless its modules.json says how it embeds texts."""
     from tools.export.base.sentence_files import read_types
 
     if config.get("vision_config") and not read_types(source):
         raise ExportError(
-            f"{source} is {', '.join(config.get('architectures') or ['a model'])}, which sees: its vectors "
-            f"of images are not exported; those of CLIP, SigLIP and decoders of type {', '.join(ENCODERS)} "
+            f"{source} is {', '.join(config.get('architectures') or ['a model'])}, a vision model: its "
+            "vectors of images are not exported; those of CLIP, SigLIP and decoders of type "
+            f"{', '.join(ENCODERS)} "
             "are, and another decoder with a modules.json of sentence-transformers is exported to embed texts"
         )
 

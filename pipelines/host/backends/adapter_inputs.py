@@ -29,8 +29,8 @@ def check_linears(path: Path, linears: Collection[str], encoder_hidden_size: int
         )
     if not linears:
         raise NothingToAdapt(
-            f"{path}: none of its products is named as the `targets` of its `adapters`, so no adapter fits; "
-            "correct these, or export the checkpoint again with braid export."
+            f"{path}: none of its linear layers is named as the `targets` of its `adapters`, so no adapter "
+            "fits; correct these, or export the checkpoint again with braid export."
         )
 
 

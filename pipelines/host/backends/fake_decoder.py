@@ -225,7 +225,7 @@ def fake_adapter(weights: AdapterWeights) -> int:
 
 
 def _with_rows(step: Step, embeds: InputsEmbeds, whole_images: bool) -> Step:
-    """The step with the first numbers of its rows as the ids of their tokens."""
+    """The step with the first numbers of its embeddings as the ids of their tokens."""
     token_ids, places, numbers = step.token_ids.copy(), embeds.places, fake_frames(embeds.values)
     if whole_images:
         follows = (np.diff(places) == 1) & ~np.isin(places[1:], step.starts)
@@ -237,7 +237,7 @@ def _with_rows(step: Step, embeds: InputsEmbeds, whole_images: bool) -> Step:
 
 
 def _positions(step: Step, axes: int) -> NDArray[np.int64]:
-    """int64[axes, num_tokens]: what a model turns each token by."""
+    """int64[axes, num_tokens]: the positions by which a model rotates each token."""
     shifts = step.position_shifts
     shifted = step.positions if shifts is None else step.positions + shifts
     positions = np.tile(shifted, (axes, 1))

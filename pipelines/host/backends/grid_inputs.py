@@ -84,20 +84,22 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
 
 
 def _mask(group: Ints, per_token: int) -> Floats:
-    """Patches of tokens of one group see one another."""
+    """Patches of tokens of one group attend to one another."""
     of = np.repeat(group, per_token)
     return np.where(of[:, None] == of, np.float32(0), np.float32(-np.inf))[None]
 
 
 def _angles(size: NDArray[np.int32], merge: int, num_angles: int) -> Floats:
-    """float32[patches, num_angles]: half of them turn by a patch's row, half by its column.
+    """float32[patches, num_angles]: rotary angles, half of them by a patch's row, half by its column.
 
     `size` are the rows and columns of patches of an image.
     """
     per_axis = num_angles // 2
-    turns = (1.0 / THETA ** (np.arange(per_axis, dtype=np.float32) / np.float32(per_axis))).astype(np.float32)
+    frequencies = (1.0 / THETA ** (np.arange(per_axis, dtype=np.float32) / np.float32(per_axis))).astype(
+        np.float32
+    )
     by_token = _squares(size, merge)
-    return (by_token[:, :, None].astype(np.float32) * turns).reshape(len(by_token), num_angles)
+    return (by_token[:, :, None].astype(np.float32) * frequencies).reshape(len(by_token), num_angles)
 
 
 def _squares(size: NDArray[np.int32], merge: int) -> Ints:

@@ -20,7 +20,7 @@ EXAMPLES = {CPU: "cpu", INTEL_GPU: "gpu", CUDA: "cuda:0", FAKE: "fake"}
 ONNX_ADVICE = "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx."
 CUDA_ADVICE = (
     "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16. "
-    "Models that see images run on cpu alone, as OpenVINO IR."
+    "Vision models run on cpu alone, as OpenVINO IR."
 )
 
 

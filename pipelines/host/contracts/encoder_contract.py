@@ -45,7 +45,7 @@ class EncoderSession(HoldsAdapters, Protocol):
     throughput.
 
     `columns`: what it reads instead of ids, where it encodes windows of sound, or images; each then has
-    `max_tokens` tokens, the frames or rows of its output.
+    `max_tokens` tokens, the vectors of its output.
     """
 
     @property
@@ -81,7 +81,7 @@ class EncoderSession(HoldsAdapters, Protocol):
 
 
 @runtime_checkable
-class ReadsRows(Protocol):
+class SupportsEmbeds(Protocol):
     """An encoder whose texts may show images: `embeds_size` numbers stand for each of their tokens, which
     have positions on `mrope_axes` axes.
     """

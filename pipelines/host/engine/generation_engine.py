@@ -148,7 +148,7 @@ class GenerationEngine:
 
     @property
     def linears(self) -> Mapping[str, LinearShape]:
-        """The products that adapters may change; {} where none may."""
+        """The linear layers that adapters may change; {} where none may."""
         return self._adapters.linears
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:

@@ -84,9 +84,9 @@ def _too_large(limits: Limits, source: BatchEngine) -> str | None:
     """What is wrong where an image has more tokens than a step takes."""
     if 0 < limits.max_uncut < (longest := source.bounds.max_tokens):
         return (
-            f"max_step_tokens: an image has {longest} tokens, which see one another and are computed in one "
-            f"step; it must be at least {2 * longest + limits.max_sequences}, for {limits.max_sequences} "
-            "sequences"
+            f"max_step_tokens: an image has {longest} tokens, which attend to one another and are computed "
+            f"in one step; it must be at least {2 * longest + limits.max_sequences}, for "
+            f"{limits.max_sequences} sequences"
         )
     return None
 

@@ -1,0 +1,1 @@
+"""Sound files → samples → features, for speech models and for the sounds of messages."""

@@ -1,4 +1,4 @@
-"""How each family of models that hear turns a sound into windows and tokens, from the model's own files."""
+"""How each family of audio models turns a sound into windows and tokens, from the model's own files."""
 
 from __future__ import annotations
 

@@ -56,15 +56,16 @@ class CacheConfig(NodeConfig):
 
 
 HELD_PORTS = ("context", "images")
-"""Inputs of a scheduler that name a batcher, whose rows stay in the engine host."""
+"""Inputs of a scheduler that name a batcher, whose vectors stay in the engine host."""
 
 
 class Scheduler(Node, Checking, Planning):
     """Continuous batching over a paged key-value cache.
 
-    `context`: what each prompt attends to beside its own tokens, the encoder's rows for its text or sound;
-    they stay in the engine host, and their keys and values are in the same cache.  `images`: the rows that an
-    encoder gives for the images of the prompts, which the model reads in the place of their tokens.
+    `context`: what each prompt attends to beside its own tokens, the encoder's hidden states for its text or
+    sound; they stay in the engine host, and their keys and values are in the same cache.  `images`: the
+    embeddings that an encoder gives for the images of the prompts, which the model reads in the place of
+    their tokens.
     """
 
     place = "engine"

@@ -1,4 +1,4 @@
-"""How each family of models that see turns an image into pixels and tokens, from the model's own files."""
+"""How each family of vision models turns an image into pixels and tokens, from the model's own files."""
 
 from __future__ import annotations
 

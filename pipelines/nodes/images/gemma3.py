@@ -37,8 +37,8 @@ def read_gemma3(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Gemma3:
     num_tokens, text = int(config["mm_tokens_per_image"]), config.get("text_config") or {}
     if (window := text.get("sliding_window")) and window < num_tokens:
         raise ValueError(
-            f"sliding_window {window}: the {num_tokens} tokens of an image see one another at any distance, "
-            "which is not computed"
+            f"sliding_window {window}: the {num_tokens} tokens of an image attend to one another at any "
+            "distance, which is not computed"
         )
     token = config.get("image_token_id", config.get("image_token_index"))
     if not isinstance(token, int):

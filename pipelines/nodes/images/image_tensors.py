@@ -1,4 +1,4 @@
-"""Images as the batcher of an encoder sends them: pixels, and names by which their rows are found again."""
+"""Images as the batcher of an encoder sends them: pixels, and names for their stored embeddings."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SHOWN = "images"
 
 
 class ReadImages(Node, Planning, MarksMedia):
-    """Decodes the images of the messages and scales them to the size that the model sees."""
+    """Decodes the images of the messages and scales them to the size that the model reads."""
 
     class Config(NodeConfig):
         model: FilePath = Field(description="config.json of the model")

@@ -1,4 +1,4 @@
-"""What a prompt needs of an image whose rows the engine host stores, so that its file is not sent again."""
+"""What a prompt needs of an image whose embeddings are stored, so that its file is not sent again."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 ENCODERS = {"clip_vision_model": 1, "siglip_vision_model": 0}
-"""Type of the vision model → how many rows it gives beside those of patches."""
+"""Type of the vision model → how many embeddings it gives beside those of patches."""
 TOKEN = "<image>"
 
 

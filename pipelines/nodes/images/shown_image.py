@@ -16,7 +16,7 @@ from pipelines.values.node_values import Floats, Grid, Images
 
 @dataclass(frozen=True)
 class ShownImage:
-    """An image of a request; `pixels` of each part, [] where the engine host has their rows."""
+    """An image of a request; `pixels` of each part, [] where the engine host has their embeddings."""
 
     known: KnownImage
     pixels: list[Floats]

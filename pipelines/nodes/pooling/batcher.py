@@ -15,7 +15,7 @@ from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.adapters.weights import HoldsAdapters, WithoutAdapters
 from pipelines.base.errors import RequestError
 from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
-from pipelines.host.contracts.encoder_contract import ReadsRows
+from pipelines.host.contracts.encoder_contract import SupportsEmbeds
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Loading, Planning, Running
@@ -39,8 +39,8 @@ class Batcher(Node, Planning):
     """Dynamic batching: texts, windows of sound, or images of many requests run together through an encoder,
     in a thread of the engine host.
 
-    `images`: the rows that another batcher gives for the images that the texts show; they stay in the engine
-    host, and the encoder reads them in the place of their tokens.
+    `images`: the embeddings that another batcher gives for the images that the texts show; they stay in the
+    engine host, and the encoder reads them in the place of their tokens.
     """
 
     place: ClassVar[Place] = "engine"
@@ -64,8 +64,8 @@ class Batcher(Node, Planning):
         cache_mb: float | None = Field(
             default=None,
             ge=0,
-            description="MB of rows of images, or of sounds in conversations, that stay for requests with "
-            "the same one; default: 256; only for these",
+            description="MB of embeddings of images, or of sounds in conversations, that stay for requests "
+            "with the same one; default: 256; only for these",
         )
 
     def load(self, resources: Loading) -> None:
@@ -133,7 +133,7 @@ class Batcher(Node, Planning):
         columns = body.encoders[0].columns
         if columns is None or not self._shape(body).per_token:
             if self.config.cache_mb is not None:
-                raise ValueError("cache_mb: only rows of images and sounds are stored; remove it")
+                raise ValueError("cache_mb: only embeddings of images and sounds are stored; remove it")
             return None
         most = CACHE_MB if self.config.cache_mb is None else self.config.cache_mb
         return EmbedCache(int(most * 1e6))
@@ -153,9 +153,9 @@ class Batcher(Node, Planning):
         (shape,) = columns
         if shape is not None and len(shape) > 1 and wanted not in (None, most):
             raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
-        reading = next((encoder for encoder in body.encoders if isinstance(encoder, ReadsRows)), None)
-        rows = (reading.embeds_size, reading.mrope_axes) if reading else ()
-        return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *rows)
+        reading = next((encoder for encoder in body.encoders if isinstance(encoder, SupportsEmbeds)), None)
+        sizes = (reading.embeds_size, reading.mrope_axes) if reading else ()
+        return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *sizes)
 
     def _shape(self, body: Body) -> RowShape:
         """The shape of what the body gives."""

@@ -1,1 +1,1 @@
-"""Text of speech: the prompt of a model that hears, and its output in segments with times."""
+"""Text of speech: the prompt of an audio model, and its output in segments with times."""

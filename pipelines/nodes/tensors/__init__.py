@@ -1,0 +1,1 @@
+"""The infer node: requests for a model of plain tensors."""

@@ -41,7 +41,7 @@ class VoiceSettings:
     languages: tuple[str, ...]
 
     def voice(self, name: str | None) -> str:
-        """The voice that speaks for a request's.  Raises RequestError."""
+        """The voice for the one that a request names.  Raises RequestError."""
         default = next(iter(self.speakers))
         if name in self.speakers:
             return str(name)

@@ -1,4 +1,4 @@
-"""Recognizes an exported model that hears, and writes its graph: sounds → rows → text."""
+"""Recognizes an exported audio model, and writes its graph: sounds → embeddings → text."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ LINES = """\
 
 
 def find_audio(folder: Path) -> Export | None:
-    """The model that hears in `folder` or in its subfolder `model`, as `braid export` writes it; or None."""
+    """The audio model in `folder` or in its subfolder `model`, as `braid export` writes it; or None."""
     places = ((folder / place, "" if place == "." else f"{place}/") for place in PLACES)
     found = ((where, prefix) for where, prefix in places if (where / ENCODER).is_file())
     return next((Export("openvino", DECODER, where, prefix) for where, prefix in found), None)
 
 
 def audio_fault(export: Export) -> str | None:
-    """Why a model that hears is not served; None for one that is."""
+    """Why an audio model is not served; None for one that is."""
     kind = export.read(CONFIG).get("model_type")
     if kind not in FAMILIES:
         return f"models of type {kind} with sounds are not served; those of type {', '.join(FAMILIES)} are"

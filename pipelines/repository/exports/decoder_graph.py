@@ -46,7 +46,7 @@ def settings_of(folder: Path) -> GenerationSettings:
 
 
 class MediaLines(NamedTuple):
-    """Lines for the images of a model that sees, or the sounds of one that hears; `given` and `rows` are the
+    """Lines for the images of a vision model, or the sounds of an audio model; `given` and `rows` are the
     names of those that read and encode them.
     """
 

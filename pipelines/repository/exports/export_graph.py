@@ -41,7 +41,7 @@ HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as 
 def recognise_export(folder: Path) -> str | None:
     """`openvino` or `onnx` when the folder holds a model that `export_graph` writes a graph for, else None.
 
-    optimum-intel's Whisper is always recognised, and refused, and so is a model that sees, of which some are.
+    optimum-intel's Whisper is always recognised, and refused, and so is a vision model, of which some are.
     """
     vision = find_vision(folder), find_dual(folder)
     if is_optimums(folder) or vision != (None, None):
@@ -103,8 +103,8 @@ MOST_IMAGES = {"embed": 32, "token_embed": 32, "rerank": 128}
 
 
 def _vision_lines(export: Export) -> list[str]:
-    """The lines of graph.yaml from the task on, for a decoder that sees: it chats, or modules.json says how
-    it embeds, or it has a head that scores pairs.
+    """The lines of graph.yaml from the task on, for a vision-language decoder: it chats, or modules.json
+    says how it embeds, or it has a head that scores pairs.
     """
     task = "rerank" if scores_pairs(export) else find_task(export.place)
     if task not in MOST_IMAGES:

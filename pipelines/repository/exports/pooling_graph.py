@@ -24,7 +24,7 @@ SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 TAKES_REQUEST = ("prompt", "pairs")
 """Lines whose input is the whole request, not its prompts."""
 INSTRUCTIONS = {"qwen3_vl": "Represent the user's input."}
-"""`model_type` of a decoder that sees → the instruction that its makers give where there is no other."""
+"""`model_type` of a vision-language decoder → the instruction of its makers where there is no other."""
 LONGEST = 8192
 IDENTITY = "Identity"
 UNIT = "unit"
@@ -52,7 +52,7 @@ def pooling_lines(
     export: Export, task: str, said: PoolingSettings | None = None, media: MediaLines | None = None
 ) -> list[str]:
     """The lines of graph.yaml from the task on; `task` is embed, token_embed, classify or rerank.  `media`
-    are those for the images of a decoder that sees.
+    are those for the images of a vision-language decoder.
 
     Raises ValueError when a file of the folder requires something that no graph can express.
     """
@@ -140,7 +140,7 @@ def _encoded(export: Export, embeds: bool) -> str:
 
 
 def longest_input(export: Export) -> int:
-    """The longest input of a decoder that sees, in tokens: the keys and values of all of it take memory."""
+    """The longest input of a vision-language decoder, in tokens: its keys and values take memory."""
     fields = export.read(CONFIG)
     own = (fields.get("text_config") or fields).get("max_position_embeddings")
     return min(LONGEST, own) if isinstance(own, int) else LONGEST
@@ -177,7 +177,7 @@ def _has_head(export: Export) -> bool:
 
 
 def scores_pairs(export: Export) -> bool:
-    """Whether a decoder that sees has what makes it a reranker."""
+    """Whether a vision-language decoder has what makes it a reranker."""
     return _has_head(export) and export.names(SCORE_TEMPLATE) is not None
 
 

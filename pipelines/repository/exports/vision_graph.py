@@ -1,4 +1,4 @@
-"""Recognizes an exported model that sees images, and writes its graph: images → rows → text."""
+"""Recognizes an exported vision model, and writes its graph: images → embeddings → text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LINES = """\
 
 
 def find_vision(folder: Path) -> Export | None:
-    """The model that sees in `folder` or in its subfolder `model`, as optimum-intel exports it; or None."""
+    """The vision model in `folder` or in its subfolder `model`, as optimum-intel exports it; or None."""
     places = ((folder / place, "" if place == "." else f"{place}/") for place in PLACES)
     found = ((where, prefix) for where, prefix in places if (where / DECODER).is_file())
     return next((Export("openvino", DECODER, where, prefix) for where, prefix in found), None)
@@ -75,7 +75,7 @@ def family_fault(config: Mapping[str, Any]) -> str | None:
 
 
 def vision_fault(export: Export) -> str | None:
-    """Why a model that sees is not served; None for one that is."""
+    """Why a vision model is not served; None for one that is."""
     config = export.read(CONFIG)
     if (fault := family_fault(config)) is not None:
         return fault

@@ -115,13 +115,13 @@ IGNORED_IN_PARTS: dict[str, str] = {
     "logprobs": EARLIER_REPLY,
 }
 IGNORED_IN_IMAGE_PARTS: dict[str, str] = {
-    "detail": "an image is scaled to the one size that the model sees",
+    "detail": "an image is scaled to the one size that the model reads",
 }
 REFUSED_IN_IMAGE_PARTS: dict[str, Refused] = {
     "file_id": Refused("this server stores no files; send the image as `image_url`"),
 }
 IGNORED_IN_IMAGES: dict[str, str] = {
-    "detail": "an image is scaled to the one size that the model sees",
+    "detail": "an image is scaled to the one size that the model reads",
 }
 
 

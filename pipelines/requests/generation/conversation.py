@@ -84,8 +84,8 @@ class ContentPart(BaseModel):
             return {"type": "image"}
         if self.type in MEDIA_PARTS and images is not None:
             raise RequestError(
-                f"`{where}`: `{self.type}` parts are refused; allowed: {', '.join(TEXT_PARTS)}, for a model "
-                f"that sees {', '.join(IMAGE_PARTS)}, and for one that hears {', '.join(SOUND_PARTS)}",
+                f"`{where}`: `{self.type}` parts are refused; allowed: {', '.join(TEXT_PARTS)}, for a vision "
+                f"model {', '.join(IMAGE_PARTS)}, and for an audio model {', '.join(SOUND_PARTS)}",
                 field=where,
             )
         return {"type": "text", "text": self._text(where)}

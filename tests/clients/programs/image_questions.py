@@ -66,7 +66,7 @@ def openai_image_by_name() -> None:
 
 def openai_video() -> None:
     error = refusal({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}})
-    assert "for a model that sees image_url" in error.message
+    assert "for a vision model image_url" in error.message
 
 
 def openai_responses() -> None:

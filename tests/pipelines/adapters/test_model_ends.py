@@ -128,7 +128,7 @@ GROWN = of(HEAD, weight=(VOCABULARY + 1, WIDTH)) | of(EMBEDDINGS, weight=(VOCABU
             TARGETS | {"rank_pattern": {"lm_head": 3}},
             "lm_head.lora_A.weight is 2 × 8, .* rank 3",
         ),
-        (LAYERS | WHOLE | of(HEAD, bias=(VOCABULARY,)), SAVED, "lm_head.bias belongs to no product"),
+        (LAYERS | WHOLE | of(HEAD, bias=(VOCABULARY,)), SAVED, "lm_head.bias belongs to no linear layer"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path, weights, config, sentence):

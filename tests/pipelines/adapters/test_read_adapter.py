@@ -119,7 +119,7 @@ VISION = tensors("base_model.model.model.vision_tower.encoder.layers.0.self_attn
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        (VISION, "vision_tower.* belongs to no product in a layer of text"),
+        (VISION, "vision_tower.* belongs to no linear layer of a text layer"),
         (tensors(Q.format(0)), "layers.0.self_attn.v_proj has no tensors, but target_modules names it"),
         (dict([*ALL.items()][1:]), "q_proj.lora_A.weight is missing beside "),
         (ALL | tensors(Q.format(7)), "layers.7.self_attn.q_proj is not prepared for adapters in this model"),
@@ -127,7 +127,7 @@ VISION = tensors("base_model.model.model.vision_tower.encoder.layers.0.self_attn
         (ALL | tensors(Q.format(0), q_proj=5), "adapted from 8 numbers to 5; the model's is from 8 to 6"),
         (
             {"base_model.model.extra": np.zeros(1, np.float32)},
-            "tensor base_model.model.extra belongs to no product",
+            "tensor base_model.model.extra belongs to no linear layer",
         ),
         ({}, "adapter_model.safetensors has no tensors"),
         ({name: each.astype(np.int32) for name, each in ALL.items()}, "numbers of type 'I32'"),

@@ -1,4 +1,4 @@
-"""Folders of models that see, served as optimum-intel writes them: conversations with images, from HTTP's
+"""Folders of vision models, served as optimum-intel writes them: conversations with images, from HTTP's
 fields to tokens, equal those of transformers' processor and model.
 """
 

@@ -1,4 +1,4 @@
-"""A model that hears, exported and served: conversations with sounds, from HTTP's fields to tokens, equal
+"""An audio model, exported and served: conversations with sounds, from HTTP's fields to tokens, equal
 those of transformers' model on the same weights; prompts are those of mistral-common.
 """
 

@@ -1,4 +1,4 @@
-"""Folders of models that hear: their graphs, and the ones that are refused."""
+"""Folders of audio models: their graphs, and the ones that are refused."""
 
 from __future__ import annotations
 

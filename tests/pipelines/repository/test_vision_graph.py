@@ -1,4 +1,4 @@
-"""Folders of models that see: those that are served have a graph, the others are refused by name."""
+"""Folders of vision models: those that are served have a graph, the others are refused by name."""
 
 from __future__ import annotations
 

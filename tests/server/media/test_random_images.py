@@ -35,7 +35,7 @@ MOST_GROWTH = 24 << 20
 
 
 class ReadingPipeline(ScriptedPipeline):
-    """Reads the images of each request as a model that sees does, and counts them."""
+    """Reads the images of each request as a vision model does, and counts them."""
 
     def __init__(self):
         super().__init__()

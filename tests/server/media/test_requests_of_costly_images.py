@@ -26,7 +26,7 @@ def chat(data):
 
 @pytest.fixture
 def rig(make_rig):
-    """A server with a model that reads images of 40 million pixels, as models that see do."""
+    """A server with a model that reads images of 40 million pixels, as vision models do."""
     pipeline = ReadingPipeline()
     pipeline.reader.limits = ImageLimits(20_000_000, 40_000_000)
     return make_rig(pipeline)

@@ -1,1 +1,1 @@
-"""`braid export` of Voxtral, a model that hears: its encoder, its language model and how sounds are read."""
+"""`braid export` of Voxtral, an audio model: its encoder, its language model and how sounds are read."""

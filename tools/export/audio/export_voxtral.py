@@ -19,7 +19,7 @@ TEMPLATE = Path(__file__).parent / "voxtral.jinja"
 LEAST = {"int4": "int8"}
 """Weights of the language model → those of the other parts, where they are not the same."""
 ROWS_APART = {"int8": 0.1}
-"""Weights of the encoder → how far its rows may lie from transformers', in their standard deviations."""
+"""Weights of the encoder → how far its output may lie from transformers', in its standard deviations."""
 EXACT = 0.02
 
 
@@ -30,14 +30,14 @@ def is_voxtral(source: str) -> bool:
 def check_alone(options: Options) -> None:
     """Raise click's error for an option that goes with other models."""
     if options.form == "onnx" or options.weights == "bf16":
-        raise click.BadParameter("a model that hears is served from OpenVINO IR alone", param_hint="--format")
+        raise click.BadParameter("an audio model is served from OpenVINO IR alone", param_hint="--format")
     for hint, option in (
         ("--activations", options.activations),
         ("--classifier-tokens", options.answers),
         ("--score-template", options.template),
     ):
         if option:
-            raise click.BadParameter("it does not go with a model that hears", param_hint=hint)
+            raise click.BadParameter("it does not go with an audio model", param_hint=hint)
 
 
 def export_voxtral(source: Path, folder: Path, weights: str, stage: Stage) -> None:
@@ -105,7 +105,7 @@ def _read(source: Path, folder: Path) -> Any:
 
 
 def _write_encoder(model: Any, folder: Path, weights: str) -> None:
-    """Write the encoder with its projector, and compare its rows.  Raises `ExportError`."""
+    """Write the encoder with its projector, and compare its embeddings.  Raises `ExportError`."""
     import openvino as ov
     import torch
 
@@ -139,7 +139,7 @@ def _write_encoder(model: Any, folder: Path, weights: str) -> None:
     apart = float(np.sqrt(np.mean((rows - wanted) ** 2)) / wanted.std())
     if not apart <= ROWS_APART.get(LEAST.get(weights, weights), EXACT):
         raise ExportError(
-            f"rows of the exported encoder lie {apart:.2g} standard deviations from transformers'"
+            f"embeddings of the exported encoder lie {apart:.2g} standard deviations from transformers'"
         )
 
 

@@ -215,7 +215,9 @@ def _refuse(
     if not isinstance(attention_mask, Seen):
         raise ExportError(f"{subject} a mask of its own, which Braid cannot read")
     if attention_mask.window is None:
-        raise ExportError(f"{subject} queries that see other tokens than a causal window of the last ones")
+        raise ExportError(
+            f"{subject} queries that attend to other tokens than a causal window of the last ones"
+        )
 
 
 def _mask(

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from tools.export.base.folder import Stage
 from tools.export.decoders.tracing import prompts_of, trace, watch
 from tools.export.graphs.fused_projections import fuse_projections
-from tools.export.graphs.product_inputs import mean_squares
+from tools.export.graphs.linear_inputs import mean_squares
 from tools.export.graphs.quantizing import BITS, quantize
 
 MODEL, DATA = "model.onnx", "model.onnx.data"

@@ -119,9 +119,9 @@ class _DecoderWriter:
     def _split_heads(self, rows: ir.Value, num_rows: str) -> ir.Value:
         heads, size = self._form.heads, self._form.head_size
         split = self._op("Reshape", rows, self._writer.ints(1, -1, heads, size))
-        turned = self._op("Transpose", split, perm=HEADS_FIRST)
-        turned.dtype, turned.shape = F32, ir.Shape([1, heads, num_rows, size])
-        return turned
+        by_head = self._op("Transpose", split, perm=HEADS_FIRST)
+        by_head.dtype, by_head.shape = F32, ir.Shape([1, heads, num_rows, size])
+        return by_head
 
     def _project(self, rows: ir.Value, name: str) -> ir.Value:
         return self._layer_writer.linear(rows, name, self._form.attended, self._form.width)

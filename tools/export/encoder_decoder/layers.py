@@ -36,7 +36,7 @@ class LayerWriter:
 
     def linear(self, rows: ir.Value, name: str, outer: int, inner: int) -> ir.Value:
         """`inner` numbers of each row become `outer`; a layer without a bias has none."""
-        linear = self._writer.op("MatMul", rows, self.store(f"{name}.weight", outer, inner, turned=True))
+        linear = self._writer.op("MatMul", rows, self.store(f"{name}.weight", outer, inner, transposed=True))
         if f"{name}.bias" not in self._weights:
             return linear
         return self._writer.op("Add", linear, self.store(f"{name}.bias", outer))
@@ -72,15 +72,15 @@ class LayerWriter:
             fed = self._writer.op("Mul", fed, self.linear(rows, f"{at}fc_gate", inner, width))
         return self.linear(fed, f"{at}fc2", width, inner)
 
-    def store(self, name: str, *shape: int, turned: bool = False) -> ir.Value:
-        """The weight of this name, [inner, outer] with `turned`.
+    def store(self, name: str, *shape: int, transposed: bool = False) -> ir.Value:
+        """The weight of this name, [inner, outer] with `transposed`.
 
         Raises KeyError where it is missing, ValueError where it has another shape.
         """
         array = np.asarray(self._weights[name], np.float32)
         if array.shape != shape:
             raise ValueError(f"{name} is {list(array.shape)}, not {list(shape)}")
-        return self._writer.store(name, array.T if turned else array)
+        return self._writer.store(name, array.T if transposed else array)
 
     def _activate(self, rows: ir.Value) -> ir.Value:
         if self._form.activation not in ACTIVATIONS:

@@ -1,4 +1,4 @@
-"""Writes a traced encoder as OpenVINO IR with compressed weights, optionally with int8 products."""
+"""Writes a traced encoder as OpenVINO IR with compressed weights, optionally with int8 linear layers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_openvino(
 ) -> None:
     """Write openvino_model.xml and .bin to `folder`; `weights`: int8, int4, fp16 or fp32.
 
-    `texts`: token ids of typical texts for calibration, if products are to run in int8.
+    `texts`: token ids of typical texts for calibration, if linear layers are to run in int8.
     """
     import openvino as ov
 
@@ -33,14 +33,14 @@ def write_openvino(
     for port, name in zip(model.inputs, program.graph_signature.user_inputs, strict=True):
         port.get_tensor().set_names({name})  # without those of what was inside
     model.outputs[0].get_tensor().set_names({output})
-    _name_products(model, program)
+    _name_linears(model, program)
     if texts is not None:
         model = _quantized(model, [_feed(model, ids) for ids in texts])
     ov.save_model(compressed(model, weights), folder / MODEL, compress_to_fp16=weights == "fp16")
 
 
-def _name_products(model: Any, program: torch.export.ExportedProgram) -> None:
-    """Name each product after the module whose weight it has: adapters find it by that name."""
+def _name_linears(model: Any, program: torch.export.ExportedProgram) -> None:
+    """Name each linear layer after the module whose weight it has: adapters find it by that name."""
     parameters = program.graph_signature.inputs_to_parameters
     modules = {
         node.name: parameters[read.name].removesuffix(".weight")
@@ -56,7 +56,7 @@ def _name_products(model: Any, program: torch.export.ExportedProgram) -> None:
 
 
 def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
-    """Quantize every product with a weight to int8, except narrowing ones, which have activation outliers."""
+    """Quantize the linear layers to int8, except narrowing ones, which have activation outliers."""
     import nncf
 
     return nncf.quantize(
@@ -73,7 +73,7 @@ def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
 
 
 def _narrowing(model: Any) -> list[str]:
-    """Products with a weight that have fewer outputs than inputs."""
+    """Linear layers with a weight that have fewer outputs than inputs."""
     names = []
     for node in model.get_ordered_ops():
         shape = node.input_value(1).get_partial_shape() if node.get_type_name() == "MatMul" else None

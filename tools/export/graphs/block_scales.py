@@ -1,4 +1,4 @@
-"""Rounds weights to blocks of 4 bits whose scales are searched: products have the least squared error."""
+"""Rounds weights to blocks of 4 bits whose scales are searched for the least squared error of outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST_SIZE = 1e-3
 
 class Rounded(NamedTuple):
     """`packed` uint8[outer, blocks, block / 2], whose bytes hold first the code in their lower half; `scales`
-    float32[outer, blocks]; `lost`: the expected squared error of products, as a part of their square.
+    float32[outer, blocks]; `lost`: the expected squared error of outputs, as a part of their square.
     """
 
     packed: NDArray[np.uint8]

@@ -1,6 +1,6 @@
-"""Joins products of the same rows: queries, keys and values of a layer, and gate and up of its MLP.
+"""Fuses linear layers of the same input: queries, keys and values of a layer, and gate and up of its MLP.
 
-One product reads the same weights in fewer calls, and an engine that rounds activations rounds them once.
+One linear layer reads the same weights in fewer calls; an engine that rounds activations rounds them once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.export.graphs.parameters import parameter
 from tools.export.graphs.quantizing import DOMAIN, OPERATOR, remove_unused
 
 RANKS = {("", "MatMul"): 2, (DOMAIN, OPERATOR): 3}
-"""Operators of products → the rank of their weight."""
+"""Operators of linear layers → the rank of their weight."""
 
 
 def fuse_projections(model: ir.Model) -> ir.Model:
@@ -36,7 +36,7 @@ def fuse_projections(model: ir.Model) -> ir.Model:
 
 
 def _name(node: ir.Node) -> str | None:
-    """The name of a product by weights that nothing else reads."""
+    """The name of a linear layer by weights that nothing else reads."""
     rank = RANKS.get((node.domain, node.op_type))
     weights = _weights(node)
     if rank is None or len(weights[0].shape or ()) != rank:
@@ -51,7 +51,7 @@ def _weights(node: ir.Node) -> list[ir.Value]:
 
 
 def _kind(node: ir.Node) -> tuple[object, ...]:
-    """What products that can be one have in common."""
+    """What linear layers that can be fused have in common."""
     settings = sorted((name, value.value) for name, value in node.attributes.items() if name != "N")
     shapes = [list(_values(each).shape.numpy()) for each in _weights(node)]
     for shape in shapes:
@@ -61,7 +61,7 @@ def _kind(node: ir.Node) -> tuple[object, ...]:
 
 
 def _outer(node: ir.Node) -> int:
-    """The axis of its weights along which the product's outputs are."""
+    """The axis of its weights along which the layer's outputs are."""
     return 1 if node.op_type == "MatMul" else 0
 
 
@@ -71,7 +71,7 @@ def _values(weight: ir.Value) -> ir.TensorProtocol:
 
 
 def _join(graph: ir.Graph, nodes: list[ir.Node]) -> None:
-    """Replace several products by one, which a Split takes apart again."""
+    """Replace several linear layers by one, which a Split takes apart again."""
     if len(nodes) == 1:
         return
     first, old = nodes[0], [node.outputs[0] for node in nodes]

@@ -32,15 +32,15 @@ PRODUCTS = ("MatMul", "Gemm")
 
 
 def quantize(model: ir.Model, weights: str, squares: Mapping[str, Floats] | None = None) -> ir.Model:
-    """Quantize every weight of a product except routers of experts; `model` is changed.
+    """Quantize the weight of every linear layer except routers of experts; `model` is changed.
 
     `weights`: a key of `BITS`.  `squares`: name of a weight → float32[inner], the mean square of each number
     that it is multiplied with; with them 4 bits are rounded for these numbers, and the weights that lose most
     have 8.
     """
     logits = next((output for output in model.graph.outputs if output.name == LOGITS), None)
-    head = _product_behind(logits)  # hidden states have none
-    routers = [_product_behind(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
+    head = _linear_before(logits)  # hidden states have none
+    routers = [_linear_before(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
     linears = [node for node in model.graph if _multiplies_weight(node) and node not in routers]
     bits = {node: HEAD_BITS if node is head else BITS[weights] for node in linears}
     if squares:
@@ -63,7 +63,7 @@ def remove_unused(graph: ir.Graph) -> None:
 
 
 def _worst(lost: Mapping[ir.Node, float]) -> Iterator[ir.Node]:
-    """The products that lose most, in all at most `MORE_SHARE` of the weights."""
+    """The linear layers that lose most, in all at most `MORE_SHARE` of the weights."""
     sizes = {node: math.prod(node.inputs[1].shape) for node in lost}
     left = MORE_SHARE * sum(sizes.values())
     for node in sorted(lost, key=lambda each: -lost[each]):
@@ -112,7 +112,7 @@ def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
 
 
 def _store(graph: ir.Graph, node: ir.Node, bits: int, squares: Mapping[str, Floats]) -> float:
-    """Store blocks and scales of a product's weight, once for all its products; return what they lose."""
+    """Store blocks and scales of a weight, once for all linear layers that read it; return what they lose."""
     weight = node.inputs[1]
     blocks, scales = _names(weight, bits)
     if blocks in graph.initializers:
@@ -155,7 +155,7 @@ def replace(graph: ir.Graph, node: ir.Node, by: ir.Node) -> None:
 
 
 def _multiplies_weight(node: ir.Node) -> bool:
-    """Whether the node is a product with a weight, with at most a bias."""
+    """Whether the node is a linear layer with a weight, with at most a bias."""
     if node.op_type not in PRODUCTS or not _is_weight(node.inputs[1]):
         return False
     read = node.attributes
@@ -168,8 +168,8 @@ def _is_weight(value: ir.Value | None) -> bool:
     return value is not None and value.is_initializer() and len(value.shape or ()) == 2
 
 
-def _product_behind(value: ir.Value | None) -> ir.Node | None:
-    """The product that computes `value`."""
+def _linear_before(value: ir.Value | None) -> ir.Node | None:
+    """The linear layer that computes `value`."""
     node = value.producer() if value is not None else None
     while node is not None and node.op_type not in PRODUCTS:
         node = next((each.producer() for each in node.inputs if each is not None and each.producer()), None)

@@ -165,8 +165,8 @@ class Rotary(pattern.RewriteRuleClassBase):
     ) -> ir.Value:
         first = op.Slice(x, [0], middle, [3], [1])
         second = op.Slice(x, after, end, [3], [1])
-        turned = op.Concat(op.Neg(second), first, axis=-1)
-        return x * op.Unsqueeze(cos, [1]) + turned * op.Unsqueeze(sin, [1])
+        rotated = op.Concat(op.Neg(second), first, axis=-1)
+        return x * op.Unsqueeze(cos, [1]) + rotated * op.Unsqueeze(sin, [1])
 
     def check(
         self,

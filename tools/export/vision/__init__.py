@@ -1,1 +1,1 @@
-"""`braid export` of models that see: the language model, the vision model and what images are read by."""
+"""`braid export` of vision models: the language model, the vision model and what images are read by."""

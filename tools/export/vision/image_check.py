@@ -106,7 +106,7 @@ def _logprobs(
 
 
 def _encoded(folder: Path, image: ReadImage) -> list[NDArray[np.float32]]:
-    """The rows of each part of an image.  Raises `ExportError`."""
+    """The embeddings of each part of an image.  Raises `ExportError`."""
     lengths = np.full(len(image.parts), image.num_tokens)
     blank = np.zeros((len(lengths), image.num_tokens), np.int64)
     grids = np.array([image.grid], np.int32) if image.grid else None

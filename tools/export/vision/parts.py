@@ -1,4 +1,4 @@
-"""Writes the parts of a model that sees as OpenVINO IR, by optimum-intel, and how it reads images."""
+"""Writes the parts of a vision model as OpenVINO IR, by optimum-intel, and how it reads images."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Decoding:
         )
 
     def put(self, number: int, rank: int) -> None:
-        """Hold an adapter of random numbers that changes all products with room."""
+        """Hold an adapter of random numbers that changes all linear layers with room."""
         random = np.random.default_rng(number)
 
         def numbers(*shape: int) -> np.ndarray:

@@ -166,7 +166,7 @@ def _adapters(results: Mapping[str, Result]) -> str:
     ]
     if not rows:
         return ""
-    title = "### A decode step with adapters of rank 16 on all products, 0.6b shape, ms"
+    title = "### A decode step with adapters of rank 16 on all linear layers, 0.6b shape, ms"
     return title + "\n\n" + _table(["sequences", *columns], rows)
 
 

@@ -1,0 +1,1 @@
+"""ONNX files of any exporter → one form, with one abstract attention node for each layer."""

@@ -126,11 +126,11 @@ def _rewrite(
     )
     if attribute_number(node, "do_rotary", 0):
         rotary = _Rotary(inputs.get("cos_cache"), inputs.get("sin_cache"), positions)
-        query, key = (rotary.turn(writer, heads, node, layer.head_size) for heads in (query, key))
+        query, key = (rotary.rotate(writer, heads, node, layer.head_size) for heads in (query, key))
     attended = insert_attention(writer, layer, query, key, value, _dtype(inputs))
-    turned = writer.op("Transpose", attended, perm=[0, 2, 1, 3])
+    by_token = writer.op("Transpose", attended, perm=[0, 2, 1, 3])
     shape = [] if node.op_type == PAGED else [1]
-    flat = writer.op("Reshape", turned, writer.ints(*shape, -1, layer.num_heads * layer.head_size))
+    flat = writer.op("Reshape", by_token, writer.ints(*shape, -1, layer.num_heads * layer.head_size))
     node.outputs[0].replace_all_uses_with(flat)
 
 
@@ -222,7 +222,7 @@ class _Rotary:
     sin: ir.Value | None
     positions: ir.Value
 
-    def turn(self, writer: NodeInserter, value: ir.Value, node: ir.Node, size: int) -> ir.Value:
+    def rotate(self, writer: NodeInserter, value: ir.Value, node: ir.Node, size: int) -> ir.Value:
         """Rotate `value` [1, heads, T, size] by position."""
         table = constant(self.cos)
         if table is None or constant(self.sin) is None:
@@ -230,7 +230,7 @@ class _Rotary:
                 f"{node.op_type} {node.name} takes rotary angles that are computed in the graph, as for "
                 f"long contexts; Braid reads fixed ones. {EXPORT_ADVICE}"
             )
-        turned = 2 * table.shape.numpy()[-1]
+        rotary_dim = 2 * table.shape.numpy()[-1]
         return writer.op(
             "RotaryEmbedding",
             value,
@@ -238,5 +238,5 @@ class _Rotary:
             self.sin,
             self.positions,
             interleaved=int(attribute_number(node, "rotary_interleaved", 0)),
-            rotary_embedding_dim=0 if turned == size else turned,  # 0 is all of it
+            rotary_embedding_dim=0 if rotary_dim == size else rotary_dim,  # 0 is all of it
         )

@@ -15,7 +15,7 @@ from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.adapter_stacks import a_name, b_name, keep_name, slot_name
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_linears import F32, cast_to, new_input, put_behind
-from pipelines.host.backends.onnx.named_linears import Product, linear_of
+from pipelines.host.backends.onnx.named_linears import NamedLinear, linear_of
 from pipelines.onnx_format.decoder_format import INPUT_IDS
 
 
@@ -28,7 +28,7 @@ def add_lora_embeddings(graph: ir.Graph, targets: frozenset[str]) -> dict[str, L
     return {end.name: end.shape for end in ends}
 
 
-def _embeddings(graph: ir.Graph) -> Product | None:
+def _embeddings(graph: ir.Graph) -> NamedLinear | None:
     """What looks up the token ids, its `rows`; None where several tables are looked up."""
     (ids,) = (value for value in graph.inputs if value.name == INPUT_IDS)
     tables = [
@@ -51,7 +51,9 @@ def _embeddings(graph: ir.Graph) -> Product | None:
     ((out, dtype, (vocabulary, *sizes)),) = tables_found
     out, dtype = (_dequantized(out), F32) if blocks else _widened(out, out.dtype or dtype)
     return (
-        None if dtype is None else Product(EMBEDDINGS, ids, out, LinearShape(vocabulary, prod(sizes)), dtype)
+        None
+        if dtype is None
+        else NamedLinear(EMBEDDINGS, ids, out, LinearShape(vocabulary, prod(sizes)), dtype)
     )
 
 
@@ -73,7 +75,7 @@ def _dequantized(codes: ir.Value) -> ir.Value:
     return value
 
 
-def _head(graph: ir.Graph) -> Product | None:
+def _head(graph: ir.Graph) -> NamedLinear | None:
     """The linear layer that gives the logits, behind which each row is on its own; `out` has sampled rows
     only.
     """
@@ -81,7 +83,7 @@ def _head(graph: ir.Graph) -> Product | None:
     return linear_of(nodes[0], HEAD) if nodes else None
 
 
-def _add_behind(graph: ir.Graph, end: Product) -> None:
+def _add_behind(graph: ir.Graph, end: NamedLinear) -> None:
     a = new_input(graph, a_name(end.name), [end.shape.size_in, f"{end.name}_rank"])
     b = new_input(graph, b_name(end.name), [f"{end.name}_rank", end.shape.size_out])
     slot = new_input(graph, slot_name(end.name), [f"{end.name}_rows", f"{end.name}_rank"])

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from pipelines.adapters.linear_names import is_wanted
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.adapter_stacks import SLOT, a_name, b_name
-from pipelines.host.backends.onnx.named_linears import Product, find_linears
+from pipelines.host.backends.onnx.named_linears import NamedLinear, find_linears
 
 F32 = ir.DataType.FLOAT
 RANK = "adapters_rank"
@@ -29,7 +29,7 @@ def add_lora(graph: ir.Graph, targets: frozenset[str], by_text: bool = False) ->
     return {linear.name: linear.shape for linear in linears}
 
 
-def _add_behind(graph: ir.Graph, linear: Product, slot: ir.Value, number: int) -> None:
+def _add_behind(graph: ir.Graph, linear: NamedLinear, slot: ir.Value, number: int) -> None:
     a = new_input(graph, a_name(linear.name), [linear.shape.size_in, RANK])
     b = new_input(graph, b_name(linear.name), [RANK, linear.shape.size_out])
     rows = cast_to(F32, linear.rows, linear.dtype)

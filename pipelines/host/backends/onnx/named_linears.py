@@ -29,7 +29,7 @@ GGUF_NAMES = {
 """What GGUF files call them: linear layers of the same rows may be one, named after the first."""
 
 
-class Product(NamedTuple):
+class NamedLinear(NamedTuple):
     """`out` = `rows` · weight, or a part of that; `dtype` is the type of both."""
 
     name: str
@@ -39,26 +39,27 @@ class Product(NamedTuple):
     dtype: ir.DataType
 
 
-def find_linears(graph: ir.Graph) -> Iterator[Product]:
+def find_linears(graph: ir.Graph) -> Iterator[NamedLinear]:
     """The linear layers that are named as in the checkpoint of the model."""
     for node in graph:
         weight, whole = _weight(node), linear_of(node, "")
         if weight is None or whole is None:
             continue
         for name, part, size_out in _named(node, weight, whole.out, whole.shape.size_out):
-            yield Product(name, whole.rows, part, LinearShape(whole.shape.size_in, size_out), whole.dtype)
+            yield NamedLinear(name, whole.rows, part, LinearShape(whole.shape.size_in, size_out), whole.dtype)
 
 
-def linear_of(node: ir.Node, name: str) -> Product | None:
+def linear_of(node: ir.Node, name: str) -> NamedLinear | None:
     """The node as a linear layer of this name, None for one that is none or of an unknown size."""
     weight = _weight(node)
     if weight is None:
         return None
     (rows, out), size = (node.inputs[0], node.outputs[0]), _sizes(node, weight)
-    dtype = next(
-        (each.dtype for each in (rows, out, _numbers(node)) if each is not None and each.dtype), None
+    values = (rows, out, _numbers(node))
+    dtype = next((value.dtype for value in values if value is not None and value.dtype), None)
+    return (
+        None if rows is None or size is None or dtype is None else NamedLinear(name, rows, out, size, dtype)
     )
-    return None if rows is None or size is None or dtype is None else Product(name, rows, out, size, dtype)
 
 
 def _weight(node: ir.Node) -> ir.Value | None:
@@ -82,11 +83,11 @@ def _sizes(node: ir.Node, weight: ir.Value) -> LinearShape | None:
     if weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
         return None
     first, second = weight.shape.numpy()
-    turns = [above for above in _above(node) if above.op_type == "Transpose"]
-    is_turned = len(turns) % 2 == 1
+    transposes = [above for above in _above(node) if above.op_type == "Transpose"]
+    is_transposed = len(transposes) % 2 == 1
     if node.op_type == "Gemm" and (how := node.attributes.get("transB")) is not None and how.as_int():
-        is_turned = not is_turned
-    return LinearShape(second, first) if is_turned else LinearShape(first, second)
+        is_transposed = not is_transposed
+    return LinearShape(second, first) if is_transposed else LinearShape(first, second)
 
 
 def _above(node: ir.Node) -> Iterator[ir.Node]:

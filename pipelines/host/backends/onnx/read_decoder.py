@@ -37,7 +37,7 @@ SNAPSHOTS, BLOBS = "snapshots", "blobs"
 SMALL_BYTES = 1024
 """Tensors up to this size are read into the graph; onnx itself stores them there too."""
 EMBEDDINGS = "inputs_embeds"
-"""What the decoder of a model that sees reads instead of token ids."""
+"""What the decoder of a vision model reads instead of token ids."""
 READS = (
     "Braid reads its own exports (braid::PagedAttention), optimum's (past_key_values.*) and "
     "onnxruntime-genai's (com.microsoft::PagedAttention or GroupQueryAttention)."
@@ -89,7 +89,7 @@ def _is_in_form(model: ir.Model) -> bool:
 def _bring_into_form(model: ir.Model, fields: Mapping[str, Any]) -> None:
     if any(value.name == EMBEDDINGS for value in model.graph.inputs):
         raise ModelError(
-            f"reads {EMBEDDINGS}: it is a part of a model that sees, which is served from OpenVINO IR alone; "
+            f"reads {EMBEDDINGS}: it is a part of a vision model, which is served from OpenVINO IR alone; "
             "braid export HF_FOLDER --name NAME writes that, and with --task text its language model as ONNX."
         )
     if is_genai(model.graph):

@@ -1,0 +1,1 @@
+"""What the sessions of ONNX Runtime share, on CPUs and on NVIDIA GPUs."""

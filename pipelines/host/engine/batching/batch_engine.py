@@ -109,7 +109,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
 
     @property
     def linears(self) -> Mapping[str, LinearShape]:
-        """The products that adapters may change; {} where none may."""
+        """The linear layers that adapters may change; {} where none may."""
         return self._adapters.linears
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:

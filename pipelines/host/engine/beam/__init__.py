@@ -1,0 +1,1 @@
+"""Beam search over the sequences of a request."""

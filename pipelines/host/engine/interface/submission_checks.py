@@ -108,8 +108,8 @@ def _check_uncut(longest: int, params: SamplingParams, most: int) -> None:
     """Raise RequestError for an image whose tokens do not fit in one step."""
     if longest > most:
         raise RequestError(
-            f"an image has {longest} tokens, which see one another, and a step has room for {most} of them: "
-            "the model's graph needs a larger max_step_tokens"
+            f"an image has {longest} tokens, which attend to one another, and a step has room for {most} of "
+            "them: the model's graph needs a larger max_step_tokens"
         )
     if params.prompt_logprobs is not None:
         raise RequestError(

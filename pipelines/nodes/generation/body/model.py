@@ -52,8 +52,8 @@ class DecoderConfig(NodeConfig):
     )
     activation_group: Literal[0, 32, 64, 128] | None = Field(
         default=None,
-        description="activations per scale where a product rounds them to 8 bits, 0: not rounded; more are "
-        "faster and less exact; default: 0, and with precision bf16 or f16 the device's choice",
+        description="activations per scale where a linear layer rounds them to 8 bits, 0: not rounded; more "
+        "are faster and less exact; default: 0, and with precision bf16 or f16 the device's choice",
     )
     threads: int | None = Field(default=None, ge=1, description="default: every core")
     sparse_prefill: SparsePrefill | None = Field(

@@ -1,0 +1,1 @@
+"""The tensor_model node, which runs in the engine host."""

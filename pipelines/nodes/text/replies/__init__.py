@@ -1,0 +1,1 @@
+"""Generated tokens → text → reply: detokenizing, stop strings, reasoning and tool calls."""

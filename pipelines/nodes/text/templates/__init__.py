@@ -1,0 +1,1 @@
+"""Chat templates: a conversation → a prompt, rendered in a sandbox."""

@@ -92,7 +92,7 @@ class ChatTemplate(Node):
         add_special_tokens: bool = Field(
             default=False,
             description="the tokenizer adds its special tokens to prompts that do not begin with the "
-            "bos_token, as processors of models that see do in transformers",
+            "bos_token, as processors of vision models do in transformers",
         )
         kwargs: dict[str, Any] = Field(
             default={}, description="variables of the template; those of a request win"

@@ -1,4 +1,4 @@
-"""The pair_template node: a query and a document, texts or images, → the prompt of a reranker that sees."""
+"""The pair_template node: a query and a document, texts or images, → the prompt of their reranker."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_mixed_batch_has_pefts_vectors(opened, family):
 @pytest.mark.parametrize("way", WAYS)
 def test_an_encoder_without_named_products_is_refused(tmp_path, way):
     settings = replace(WAYS[way], targets=ALL)
-    with pytest.raises(ModelError, match="none of its products is named as the `targets`"):
+    with pytest.raises(ModelError, match="none of its linear layers is named as the `targets`"):
         open_encoder(write_encoder_model(tmp_path, way.partition(" ")[0]), settings)
 
 

@@ -121,7 +121,7 @@ def test_a_file_no_engine_opens_is_refused(tmp_path):
         (
             ir,
             EncoderSettings("cuda:0"),
-            "NVIDIA GPUs run model.onnx.*Models that see images run on cpu alone",
+            "NVIDIA GPUs run model.onnx.*Vision models run on cpu alone",
         ),
         (onnx, EncoderSettings("cuda:0", "openvino"), "remove `engine: openvino`"),
         (onnx, EncoderSettings("gpu"), "device gpu is not available"),

@@ -134,7 +134,7 @@ def test_a_model_is_opened_for_all_products_where_its_adapters_change_none(fake,
     def on_cuda(path, config):
         opened.append(config.targets)
         if config.targets:
-            raise NothingToAdapt("none of its products")
+            raise NothingToAdapt("none of its linear layers")
         return FakeSession()
 
     use_openers(monkeypatch, "DECODERS", ".onnx", openvino=on_cuda, cuda=on_cuda)
@@ -144,7 +144,7 @@ def test_a_model_is_opened_for_all_products_where_its_adapters_change_none(fake,
         assert opened == [{"lm_head"}, frozenset()]
         opened.clear()
         config["adapters"]["targets"] = ["lm_head"]  # by hand: that is a fault of the graph
-        with pytest.raises(ModelError, match="none of its products"):
+        with pytest.raises(ModelError, match="none of its linear layers"):
             Model(Model.Config(**config), fake).load(Shared())
         assert opened == [{"lm_head"}]
         opened.clear()

@@ -135,5 +135,5 @@ def test_rows_of_texts_are_not_stored(tmp_path, monkeypatch):
     graph = FAKE_BATCHER.replace("max_batch_tokens: 256", "cache_mb: 90")
     said = problem(tmp_path, graph, per_token=True)
     assert said == (
-        "graph.yaml:5: rows (batcher): cache_mb: only rows of images and sounds are stored; remove it"
+        "graph.yaml:5: rows (batcher): cache_mb: only embeddings of images and sounds are stored; remove it"
     )

@@ -1,4 +1,4 @@
-"""A decoder that sees as an embedder (Qwen3-VL-Embedding's shape) over HTTP: vectors of texts, of images and of
+"""A vision-language decoder as an embedder (Qwen3-VL-Embedding's shape) over HTTP: vectors of texts, of images and of
 both equal those of transformers, on every endpoint that gives or compares them.
 """
 

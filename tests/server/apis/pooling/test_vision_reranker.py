@@ -1,4 +1,4 @@
-"""A decoder that sees as a reranker (Qwen3-VL-Reranker's form) over HTTP: scores of texts and of images equal
+"""A vision-language decoder as a reranker (Qwen3-VL-Reranker's form) over HTTP: scores of texts and of images equal
 those of transformers, on every endpoint that compares.
 """
 

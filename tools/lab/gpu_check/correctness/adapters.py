@@ -20,7 +20,7 @@ ROUNDS = {"mixed": (1, 2, 3), "changed": (2, 3, 4)}
 """Which are loaded: in the second round the fourth has the place of the first."""
 LOOK_AT = (
     "pipelines/host/backends/onnxruntime/cuda/adapter_pools.py (rows and owners of a step), "
-    "adapted_products.py (what a graph adds); MatMul over no rows, where the base alone is wrong"
+    "lora_linears.py (what a graph adds); MatMul over no rows, where the base alone is wrong"
 )
 
 

@@ -63,7 +63,7 @@ SHAPES = {
 }
 """`tiny` is for tests without a GPU, `small` for the end-to-end check, the others are measured."""
 WITH_ADAPTERS = ".adapters"
-"""End of the name of a graph whose products have room for adapters, with the weights of that without."""
+"""End of the name of a graph whose linear layers have room for adapters, with the weights of that without."""
 
 
 def random_model(shape: Shape, device: str, dtype: str, seed: int = 0, attention: str = "sdpa") -> Any:

@@ -64,7 +64,7 @@ def scales() -> dict[str, tuple[float, float]]:
 def pack_model(shape: Shape, adapters: bool = False) -> PackedModel:
     """The shape's decoder in float16, lowered for CUDA, and where its weights come from.
 
-    `adapters`: all its products have room for adapters.
+    `adapters`: all its linear layers have room for adapters.
     """
     decoder = export_shape(shape, torch.float16, ELEMENT)
     adapted = add_adapter_pools(decoder.model.graph, frozenset()) if adapters else ()

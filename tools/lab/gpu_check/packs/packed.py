@@ -32,7 +32,7 @@ class PackedModel:
     element_type: str
     cache: str
     block_tokens: int
-    adapted: list[dict[str, Any]] = field(default_factory=list)  # AdaptedProduct
+    adapted: list[dict[str, Any]] = field(default_factory=list)  # LoraLinear
 
 
 class NotPacked(FileNotFoundError):

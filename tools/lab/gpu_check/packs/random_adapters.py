@@ -15,7 +15,7 @@ SPREAD = 0.05
 
 
 def random_adapter(linears: Mapping[str, LinearShape], rank: int, seed: int) -> AdapterWeights:
-    """An adapter of all products, its numbers float16's."""
+    """An adapter of all linear layers, its numbers float16's."""
     rng = np.random.default_rng(seed)
 
     def numbers(*shape: int) -> NDArray[np.float32]:

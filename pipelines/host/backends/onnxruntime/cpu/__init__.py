@@ -1,0 +1,1 @@
+"""Models on ONNX Runtime's CPU kernels: the exact reference."""

@@ -1,0 +1,1 @@
+"""Models on NVIDIA GPUs by ONNX Runtime: PagedAttention, CUDA graphs, bindings, adapters."""

@@ -21,7 +21,7 @@ from pipelines.adapters.linear_names import is_wanted
 from pipelines.host.backends.adapter_stacks import a_name, b_name
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB
 from pipelines.host.backends.onnx.lora_linears import put_behind
-from pipelines.host.backends.onnx.named_linears import Product, find_linears
+from pipelines.host.backends.onnx.named_linears import NamedLinear, find_linears
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, LoraLinear
 from pipelines.host.backends.onnxruntime.step_input_names import ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS
 
@@ -41,7 +41,7 @@ def add_adapter_pools(graph: ir.Graph, targets: frozenset[str]) -> tuple[LoraLin
     return tuple({each.name: _described(each) for each in linears}.values())
 
 
-def _described(linear: Product) -> LoraLinear:
+def _described(linear: NamedLinear) -> LoraLinear:
     element = ELEMENT_NAMES[int(linear.dtype)]
     return LoraLinear(linear.name, linear.shape.size_in, linear.shape.size_out, element)
 
@@ -62,7 +62,7 @@ class _Adding:
         self._slots: dict[ir.DataType, ir.Value] = {}
         self._taken: dict[str, tuple[ir.Value, ir.Value]] = {}
 
-    def add_behind(self, linear: Product, number: int) -> None:
+    def add_behind(self, linear: NamedLinear, number: int) -> None:
         slot, nodes = self._slot(linear.dtype), []
         if linear.name not in self._taken:  # a module that the model calls twice is one linear layer
             nodes = [self._take(name, linear, size) for name, size in _pools(linear)]
@@ -81,7 +81,7 @@ class _Adding:
             self._slots[dtype] = cast.outputs[0]
         return self._slots[dtype]
 
-    def _take(self, name: str, linear: Product, size: int) -> ir.Node:
+    def _take(self, name: str, linear: NamedLinear, size: int) -> ir.Node:
         pool = self._input(name, linear.dtype, [POOL_ROWS, size])
         return ir.node("Gather", [pool, self._rows], {"axis": 0})
 
@@ -91,6 +91,6 @@ class _Adding:
         return value
 
 
-def _pools(linear: Product) -> tuple[tuple[str, int], tuple[str, int]]:
+def _pools(linear: NamedLinear) -> tuple[tuple[str, int], tuple[str, int]]:
     """The names of its pools, and the lengths of their rows."""
     return (a_name(linear.name), linear.shape.size_in), (b_name(linear.name), linear.shape.size_out)

@@ -1,6 +1,6 @@
-"""Lets a paged decoder whose first input is embeddings read token ids, and rows of images for some of them.
+"""Lets a paged decoder whose input is embeddings read token ids, and embeddings of images for some of them.
 
-optimum-intel exports a model that sees images in parts: the decoder reads embeddings, and the table that
+optimum-intel exports a vision model in parts: the decoder reads embeddings, and the table that
 gives them for token ids is a file of its own.  Here the table becomes a part of the decoder.
 """
 
@@ -27,7 +27,7 @@ IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
 
 class Embedded(NamedTuple):
     """The length of the rows that a decoder reads, on how many axes their positions are, whether those of an
-    image see one another, and the mapped weights of its table.
+    image attend to one another, and the mapped weights of its table.
     """
 
     embeds_size: int = 0
@@ -80,7 +80,7 @@ def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
 
 
 class RowInputs:
-    """The inputs of a step for rows of images; no inputs for a model without them."""
+    """The inputs of a step for embeddings of images; no inputs for a model without them."""
 
     def __init__(self, embedded: Embedded) -> None:
         self.none: StepInputs = {}

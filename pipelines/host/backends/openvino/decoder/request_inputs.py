@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipelines.host.backends.openvino.model.arrays import to_tensor
 
 MAX_COPIED_BYTES = 1 << 16
-"""Larger arrays, rows of images, are read where they are."""
+"""Larger arrays, embeddings of images, are read where they are."""
 
 
 class RequestInputs:

@@ -1,4 +1,4 @@
-"""Runs a decoder that reads rows of images as an encoder: the states after its last layer."""
+"""Runs a decoder that reads embeddings of images as an encoder: the states after its last layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDED_TOKENS = 1 << 20
 
 
 def reads_rows(path: Path) -> bool:
-    """Whether an .xml is the language model of one that sees, whose table of embeddings is another file."""
+    """Whether an .xml is the language model of a vision model, whose table of embeddings is another file."""
     return path.name == FILE and path.with_name(TABLE).is_file()
 
 

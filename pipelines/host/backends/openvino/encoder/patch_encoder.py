@@ -46,7 +46,7 @@ PATCHES, DEEP = "hidden_states", "deepstack_feature_lists"
 """What the first part reads; rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
 INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES})
 MAX_TOKENS = 4096
-"""The most tokens of one image: its patches see one another in a mask of 64 × MAX_TOKENS² bytes, 1 GB."""
+"""The most tokens of one image: its patches attend to one another, in a mask of 64 × MAX_TOKENS² bytes."""
 GOOD_TOKENS = 256
 """Images of at most that number together run in one call: the same mask hides them from one another."""
 

@@ -1,5 +1,5 @@
-"""Lets a paged decoder that adds rows of an image after some of its first layers (deepstack of Qwen3-VL) take
-them from the rows that stand for the image's tokens.
+"""Lets a paged decoder that adds embeddings of an image after its first layers (deepstack of Qwen3-VL) take
+them from the embeddings that stand for the image's tokens.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from pipelines.host.backends.openvino.paging.token_kinds import KINDS, connect_k
 from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
 
 EMBEDDINGS = "inputs_embeds"
-"""What a decoder that sees images reads, float32[tokens, size], instead of `input_ids`."""
+"""What the decoder of a vision model reads, float32[tokens, size], instead of `input_ids`."""
 
 STEP_INPUTS = frozenset(
     {
@@ -43,7 +43,7 @@ STEP_INPUTS = frozenset(
     }
 )
 """Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`, and only
-one whose tokens of an image see one another has KINDS; DEEP and MASK are those of deepstack.
+one whose tokens of an image attend to one another has KINDS; DEEP and MASK are those of deepstack.
 """
 
 STATE_STEP_INPUTS = frozenset(

@@ -1,7 +1,8 @@
-"""Lets the tokens of an image see one another in a paged decoder that was exported with that.
+"""Lets the tokens of an image attend to one another in a paged decoder that was exported with that.
 
 OpenVINO's transformation cuts the kinds of tokens off the masks without a word, though its attention has an
-input for them: tokens of kind 1 that follow one another in a step see each other, others see what is before.
+input for them: tokens of kind 1 that follow one another in a step attend to each other, others to what is
+before.
 """
 
 from __future__ import annotations

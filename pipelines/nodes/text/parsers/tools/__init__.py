@@ -1,0 +1,1 @@
+"""How families of models write tool calls: tables, readers, and the grammar of declared tools."""

@@ -183,7 +183,7 @@ class ModelJson:
 
     def _close(self, char: str) -> int:
         """A closing bracket, also of those inside it that were left open; what waited is not written."""
-        if char not in [CLOSES[each] for each in self._open]:
+        if char not in [CLOSES[bracket] for bracket in self._open]:
             return self._fail()
         self._held, self._raw, self._waits, self._is_key = [], [], False, False
         closed = ""

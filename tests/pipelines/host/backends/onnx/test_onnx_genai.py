@@ -95,7 +95,7 @@ def test_a_decoder_that_reads_embeddings_is_refused_with_what_to_do(copied):
     def rename(graph, node):
         graph.inputs[0].name = "inputs_embeds"
 
-    with pytest.raises(ModelError, match="reads inputs_embeds: it is a part of a model that sees"):
+    with pytest.raises(ModelError, match="reads inputs_embeds: it is a part of a vision model"):
         read_decoder(respell(copied("qwen3"), rename))
 
 

@@ -358,5 +358,5 @@ def test_a_file_is_opened_with_room_for_its_targets(path, monkeypatch):
     assert [given[1:] for given in made] == [(1, "runtime", room) for room in rooms]
     assert [len(given[0].adapted) for given in made] == [0, 2]
     for targets in ({"up_proj"}, {"lm_head", "embed_tokens"}):
-        with pytest.raises(NothingToAdapt, match="none of its products is named as the `targets`"):
+        with pytest.raises(NothingToAdapt, match="none of its linear layers is named as the `targets`"):
             opening.open_decoder(path, DecoderSettings("cuda:0", room=AdapterRoom(frozenset(targets), 2, 8)))

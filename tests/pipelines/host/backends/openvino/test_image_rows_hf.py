@@ -1,4 +1,4 @@
-"""Models that see, as optimum-intel exports them: tokens of a mixed batch equal those of transformers."""
+"""Vision models, as optimum-intel exports them: tokens of a mixed batch equal those of transformers."""
 
 from __future__ import annotations
 

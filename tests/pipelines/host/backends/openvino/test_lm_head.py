@@ -73,7 +73,7 @@ def test_without_its_head_a_model_gives_the_rows_that_the_head_reads(tail):
     np.testing.assert_allclose(infer(model, hidden, ROWS), np.maximum(hidden, 0)[ROWS], rtol=1e-6)
 
 
-def test_a_head_that_is_no_product_behind_the_last_layer_is_not_left_out():
+def test_a_head_that_is_no_linear_before_the_last_layer_is_not_left_out():
     model = build(reordered)
     gather_logits(model)
     with pytest.raises(ModelError, match="its head is no single product behind the last layer: "):

@@ -222,7 +222,7 @@ def test_a_graph_without_targets_gets_nothing_and_one_without_products_is_refuse
     graph = onnx_graph([("model.layers.0.self_attn.q_proj.weight", "")]).graph
     assert onnx_linears.add_lora(graph, frozenset({"k_proj"})) == {}
     assert [each.name for each in graph.inputs] == ["x"]
-    with pytest.raises(ModelError, match="none of its products is named as the `targets`"):
+    with pytest.raises(ModelError, match="none of its linear layers is named as the `targets`"):
         check_linears(Path("model.onnx"), {})
     with pytest.raises(ModelError, match="attends to an encoder"):
         check_linears(Path("model.onnx"), {"layers.0.q": LinearShape(8, 8)}, encoder_hidden_size=4)

@@ -75,7 +75,7 @@ def greedy_alone(ids, images, num_tokens, axes=1, whole=False):
 class ImageSchedule:
     """Requests with the same few images and texts, so that prefixes meet, of which some are preempted.
 
-    `whole`: the tokens of an image see one another.
+    `whole`: the tokens of an image attend to one another.
     """
 
     def __init__(self, seed, axes=1, whole=False):

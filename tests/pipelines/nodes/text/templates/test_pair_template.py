@@ -1,4 +1,4 @@
-"""Pairs of a query and a document as prompts of a reranker that sees."""
+"""Pairs of a query and a document as prompts of a vision-language reranker."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from later import Later, missing
 if missing("torch") or missing("transformers"):
     pytest.skip("needs the extra export", allow_module_level=True)
 torch = Later("torch")
-product_inputs = Later("tools.export.graphs.product_inputs")
+linear_inputs = Later("tools.export.graphs.linear_inputs")
 
 
 class Words:
@@ -32,14 +32,14 @@ def test_every_weight_of_a_product_is_met():
     model.model.layers[0].input_layernorm.weight.data[5] = 7
     seen = []
     model.model.embed_tokens.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
-    found = product_inputs.mean_squares(model, Words())
+    found = linear_inputs.mean_squares(model, Words())
     linears = [name for name, one in model.named_parameters() if one.ndim == 2 and "embed" not in name]
     assert set(found) == set(linears)
     assert {name: each.shape for name, each in found.items()} == {
         name: (model.get_parameter(name).shape[1],) for name in linears
     }
-    assert [one.shape[1] for one in seen] == [100] * (product_inputs.NUM_TOKENS // 100) + [
-        product_inputs.NUM_TOKENS % 100
+    assert [one.shape[1] for one in seen] == [100] * (linear_inputs.NUM_TOKENS // 100) + [
+        linear_inputs.NUM_TOKENS % 100
     ]
     assert all(one.max() < 24 for one in seen)
     query = found["model.layers.0.self_attn.q_proj.weight"]
