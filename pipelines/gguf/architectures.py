@@ -18,7 +18,7 @@ class Architecture:
 
     `interleaved`: converters interleave the halves of query and key heads that rotate together.
     `activation`: of the gate.  `scaled_embedding`: embeddings are multiplied by √width.
-    `unturned_every`: every n-th layer has no positions.  `windowed`: layers attend to
+    `nope_every`: every n-th layer has no positions (NoPE).  `windowed`: layers attend to
     `attention.sliding_window` tokens, but every n-th by `global_every` to all.  `local_base`: the rotary base
     of those with a window.  `wide_scale`: with this many layers, scores are scaled by width / heads in place
     of the head size.  `experts_sum_to_one`: the weights of the experts that were chosen are divided by their
@@ -28,7 +28,7 @@ class Architecture:
     interleaved: bool = False
     activation: Literal["silu", "gelu"] = "silu"
     scaled_embedding: bool = False
-    unturned_every: int = 0
+    nope_every: int = 0
     windowed: bool = False
     global_every: int = 0
     local_base: float | None = None
@@ -44,7 +44,7 @@ ARCHITECTURES = {
     "qwen3": Architecture(),
     "qwen3moe": Architecture(experts_sum_to_one=True),
     "phi3": Architecture(windowed=True),
-    "smollm3": Architecture(interleaved=True, unturned_every=4),
+    "smollm3": Architecture(interleaved=True, nope_every=4),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
     "gemma3": replace(_GEMMA, windowed=True, global_every=6, wide_scale=62, local_base=10000.0),
@@ -56,7 +56,7 @@ ARCHITECTURES = {
 class DecoderFacts:
     """The sizes and numbers of one decoder; `window` is -1, caps and `experts` are 0 where there is none.
 
-    `rotated`: the first numbers of each head, which are turned by positions.
+    `rotated`: the first numbers of each head, which rotary positions change.
     """
 
     name: str
@@ -81,9 +81,9 @@ class DecoderFacts:
         every = self.kind.global_every
         return -1 if every and (layer + 1) % every == 0 else self.window
 
-    def is_turned(self, layer: int) -> bool:
-        """Whether queries and keys of a layer are turned by their positions."""
-        every = self.kind.unturned_every
+    def has_rope(self, layer: int) -> bool:
+        """Whether queries and keys of a layer have rotary positions; without (NoPE) they have none."""
+        every = self.kind.nope_every
         return not every or (layer + 1) % every != 0
 
 
@@ -104,7 +104,7 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         raise GgufError(f"has {heads} query and {kv_heads} key heads of {size}, with values of another size")
     rotated = metadata.count("rope.dimension_count", size)
     if rotated % 2 or rotated > size or (rotated < size and kind.interleaved):
-        raise GgufError(f"turns {rotated} numbers of each head of {size} by its position")
+        raise GgufError(f"rotates {rotated} numbers of each head of {size} by its position")
     layers = metadata.count("block_count")
     scaled_by = width / heads if layers == kind.wide_scale else size
     return DecoderFacts(

@@ -30,7 +30,7 @@ from pipelines.onnx_format.onnx_writer import OnnxWriter
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 HEADS_FIRST = [0, 2, 1, 3]
 INT64 = ir.DataType.INT64
-Turns = tuple[ir.Value, ir.Value]
+CosSin = tuple[ir.Value, ir.Value]
 """Cosines and sines [1, tokens, rotated / 2] of the positions."""
 
 
@@ -73,11 +73,11 @@ class _Decoder:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
         rotary = read_rotary(self._metadata, facts, self._linears)
-        turns = local = self._turns(positions, rotary, "rope.pace")
+        cos_sin = local = self._cos_sin(positions, rotary, "rope.pace")
         if base := facts.kind.local_base:
-            local = self._turns(positions, Rotary(make_pace(base, facts.rotated)), "rope.local")
+            local = self._cos_sin(positions, Rotary(make_pace(base, facts.rotated)), "rope.local")
         for layer in range(facts.layers):
-            state = self._layer(layer, state, turns if facts.window_of(layer) < 0 else local)
+            state = self._layer(layer, state, cos_sin if facts.window_of(layer) < 0 else local)
         taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
         logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
         self._refuse_unused()
@@ -105,27 +105,27 @@ class _Decoder:
         factor = self._writer.number(cap)
         return self._op("Mul", self._op("Tanh", self._op("Div", logits, factor)), factor)
 
-    def _turns(self, positions: ir.Value, rotary: Rotary, name: str) -> Turns:
+    def _cos_sin(self, positions: ir.Value, rotary: Rotary, name: str) -> CosSin:
         column = self._op("Cast", self._op("Unsqueeze", positions, self._writer.ints(2)), to=F32)
         angles = self._op("Mul", column, self._writer.store(name, rotary.pace.reshape(1, 1, -1)))
-        turns = self._op("Cos", angles), self._op("Sin", angles)
+        cos_sin = self._op("Cos", angles), self._op("Sin", angles)
         if rotary.factor == 1:
-            return turns
-        cosines, sines = (self._op("Mul", each, self._writer.number(rotary.factor)) for each in turns)
+            return cos_sin
+        cosines, sines = (self._op("Mul", table, self._writer.number(rotary.factor)) for table in cos_sin)
         return cosines, sines
 
-    def _layer(self, layer: int, state: ir.Value, turns: Turns) -> ir.Value:
+    def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width = f"blk.{layer}.", self._facts.width
         read = self._norm(state, f"{at}attn_norm.weight", width)
-        attended = self._attention(layer, read, turns if self._facts.is_turned(layer) else None)
+        attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
         state = self._op("Add", state, self._normed_after(attended, f"{at}post_attention_norm.weight"))
         read = self._norm(state, f"{at}ffn_norm.weight", width)
         fed = self._feed_forward.write(at, read)
         return self._op("Add", state, self._normed_after(fed, f"{at}post_ffw_norm.weight"))
 
-    def _attention(self, layer: int, read: ir.Value, turns: Turns | None) -> ir.Value:
+    def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
-        query, key, value = self._heads(at, read, turns)
+        query, key, value = self._heads(at, read, cos_sin)
         attended = self._op(
             ATTENTION,
             query,
@@ -145,17 +145,17 @@ class _Decoder:
         flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
         return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
 
-    def _heads(self, at: str, read: ir.Value, turns: Turns | None) -> Iterator[ir.Value]:
+    def _heads(self, at: str, read: ir.Value, cos_sin: CosSin | None) -> Iterator[ir.Value]:
         """Queries, keys and values, each [1, heads, tokens, head_size]."""
         facts = self._facts
         counts = {"q": facts.heads, "k": facts.kv_heads, "v": facts.kv_heads}
-        turned = {letter: turns if letter != "v" else None for letter in counts}
-        flat = self._projections(at, read, counts, turned)
+        rotations = {letter: cos_sin if letter != "v" else None for letter in counts}
+        flat = self._projections(at, read, counts, rotations)
         for (letter, count), rows in zip(counts.items(), flat, strict=True):
-            yield self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", turned[letter])
+            yield self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
 
     def _projections(
-        self, at: str, read: ir.Value, counts: Mapping[str, int], turned: Mapping[str, Turns | None]
+        self, at: str, read: ir.Value, counts: Mapping[str, int], rotations: Mapping[str, CosSin | None]
     ) -> Iterable[ir.Value]:
         """Queries, keys and values as rows; their weights are three tensors or one."""
         facts, size = self._facts, self._facts.head_size
@@ -168,25 +168,27 @@ class _Decoder:
             Operand(
                 f"{at}attn_{letter}",
                 count * size,
-                interleaved_rows(count, count * size) if turned[letter] and facts.kind.interleaved else None,
+                interleaved_rows(count, count * size)
+                if rotations[letter] and facts.kind.interleaved
+                else None,
             )
             for letter, count in counts.items()
         ]
         return self._linears.linear_together(read, operands, facts.width)
 
-    def _split_heads(self, flat: ir.Value, heads: int, norm: str, turns: Turns | None) -> ir.Value:
-        """[1, heads, tokens, head_size], normed where the file has the norm, turned by `turns`."""
+    def _split_heads(self, flat: ir.Value, heads: int, norm: str, cos_sin: CosSin | None) -> ir.Value:
+        """[1, heads, tokens, head_size], normed where the file has the norm, rotated by `cos_sin`."""
         facts, size = self._facts, self._facts.head_size
         rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
         if self._linears.has(norm):
             rows = self._norm(rows, norm, size)
         split = self._op("Transpose", rows, perm=HEADS_FIRST)
-        if turns:
+        if cos_sin:
             part = facts.rotated if facts.rotated < size else 0  # 0 is the whole head
             split = self._op(
                 "RotaryEmbedding",
                 split,
-                *turns,
+                *cos_sin,
                 interleaved=0,
                 num_heads=heads,
                 rotary_embedding_dim=part,

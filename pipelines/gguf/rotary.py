@@ -1,4 +1,4 @@
-"""Rotary positions: by how much each pair of a head's numbers turns from token to token."""
+"""Rotary positions: by how much each pair of a head's numbers rotates from token to token."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _chosen_factors(metadata: Metadata, facts: DecoderFacts, linears: LinearLaye
 
 
 def _yarn_shares(metadata: Metadata, facts: DecoderFacts, base: float, scale: float) -> Floats:
-    """What the pace of each pair is multiplied by: 1 where it turns often in the original context, else
-    1 / `scale`, with a ramp between `beta_fast` and `beta_slow` turns.
+    """What the pace of each pair is multiplied by: 1 where it rotates often in the original context, else
+    1 / `scale`, with a ramp between `beta_fast` and `beta_slow` rotations.
     """
     context, size = metadata.count(ORIGINAL, facts.context), facts.rotated
     fast = metadata.own("rope.scaling.yarn_beta_fast", 32, 1e-6)

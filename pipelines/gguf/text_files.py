@@ -49,15 +49,15 @@ def write_text_files(metadata: Metadata, facts: DecoderFacts, embeddings: int, f
 
 def _sampling(metadata: Metadata) -> dict[str, float]:
     """The sampling defaults that the file recommends."""
-    found: dict[str, float] = {}
+    defaults: dict[str, float] = {}
     for name, (field, least, most) in SAMPLING.items():
         value = metadata.number(f"general.sampling.{name}", -1, -1, most)
         if value >= least:
-            found[field] = value
+            defaults[field] = value
     top_k = metadata.number("general.sampling.top_k", -1, -1)
     if top_k >= 0:
-        found["top_k"] = int(top_k)
-    return found | ({"do_sample": True} if found else {})
+        defaults["top_k"] = int(top_k)
+    return defaults | ({"do_sample": True} if defaults else {})
 
 
 def _put(path: Path, fields: dict[str, Any]) -> None:

@@ -23,18 +23,20 @@ def make_tokenizer(metadata: Metadata, vocabulary: GgufVocabulary) -> Tokenizer:
     if kind not in (BYTE_PAIRS, PIECES):
         raise GgufError(f"has a tokenizer of kind {kind}; {BYTE_PAIRS} and {PIECES} are served")
     try:
-        made, begins = (_byte_pairs if kind == BYTE_PAIRS else _pieces)(metadata, vocabulary)
+        tokenizer, begins = (_byte_pairs if kind == BYTE_PAIRS else _pieces)(metadata, vocabulary)
         for kinds, special in ((CONTROL, True), (USER_DEFINED, False)):
             names = vocabulary.of_kind(kinds)
-            made.add_tokens([AddedToken(name, special=special, normalized=False) for name in names if name])
-        _add_ends(made, metadata, vocabulary, begins)
+            tokenizer.add_tokens(
+                [AddedToken(name, special=special, normalized=False) for name in names if name]
+            )
+        _add_ends(tokenizer, metadata, vocabulary, begins)
     except GgufError:
         raise
     except Exception as error:  # the library raises plain exceptions
         raise GgufError(f"has a tokenizer that cannot be made: {error}") from error
-    if made.get_vocab_size() != len(vocabulary.tokens):
+    if tokenizer.get_vocab_size() != len(vocabulary.tokens):
         raise GgufError("has tokens that the tokenizer would number anew")
-    return made
+    return tokenizer
 
 
 def _byte_pairs(metadata: Metadata, vocabulary: GgufVocabulary) -> tuple[Tokenizer, bool]:
@@ -59,7 +61,7 @@ def _pair(merge: str) -> tuple[str, str]:
 
 def _pieces(metadata: Metadata, vocabulary: GgufVocabulary) -> tuple[Tokenizer, bool]:
     vocab = {token: number for number, token in enumerate(vocabulary.tokens)}
-    made = Tokenizer(
+    tokenizer = Tokenizer(
         models.BPE(
             vocab=vocab,
             merges=_scored_merges(metadata, vocabulary, vocab),
@@ -71,13 +73,13 @@ def _pieces(metadata: Metadata, vocabulary: GgufVocabulary) -> tuple[Tokenizer, 
     spaces = normalizers.Replace(" ", SPACE)
     decoding: list[Any] = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     if metadata.flag("tokenizer.ggml.add_space_prefix") is False:
-        made.normalizer = spaces
-        made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+        tokenizer.normalizer = spaces
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     else:
-        made.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), spaces])
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), spaces])
         decoding.append(decoders.Strip(" ", 1, 0))
-    made.decoder = decoders.Sequence(decoding)
-    return made, True
+    tokenizer.decoder = decoders.Sequence(decoding)
+    return tokenizer, True
 
 
 def _scored_merges(
@@ -104,7 +106,7 @@ def _scored_merges(
     return [(left, right) for _, left, right in merges]
 
 
-def _add_ends(made: Tokenizer, metadata: Metadata, vocabulary: GgufVocabulary, begins: bool) -> None:
+def _add_ends(tokenizer: Tokenizer, metadata: Metadata, vocabulary: GgufVocabulary, begins: bool) -> None:
     """What stands before and after each text: bos and eos, where the file says so."""
     wanted = {"bos": begins, "eos": False}
     for role, default in wanted.items():
@@ -115,8 +117,8 @@ def _add_ends(made: Tokenizer, metadata: Metadata, vocabulary: GgufVocabulary, b
     bos, eos = (
         [vocabulary.tokens[vocabulary.roles[role]]] if is_on else [] for role, is_on in wanted.items()
     )
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single=[*bos, "$A", *eos],
-        pair=[*bos, "$A", *eos, *(f"{each}:1" for each in bos), "$B:1", *(f"{each}:1" for each in eos)],
+        pair=[*bos, "$A", *eos, *(f"{token}:1" for token in bos), "$B:1", *(f"{token}:1" for token in eos)],
         special_tokens=[(token, vocabulary.tokens.index(token)) for token in {*bos, *eos}],
     )

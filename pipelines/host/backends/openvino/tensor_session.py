@@ -49,9 +49,11 @@ class OpenVINOTensors:
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot open {path}: {last_line(error)}") from error
         # names are the file's: a compiled port also has those of nodes that were removed behind it
-        self.inputs = {one.name: one for one in (_port(path, "input", port) for port in self._model.inputs)}
+        self.inputs = {
+            port.name: port for port in (_port(path, "input", port) for port in self._model.inputs)
+        }
         self.outputs = {
-            one.name: one for one in (_port(path, "output", port) for port in self._model.outputs)
+            port.name: port for port in (_port(path, "output", port) for port in self._model.outputs)
         }
         self._idle = [self._compiled.create_infer_request()]
         self._checked_shapes: set[tuple[tuple[int, ...], ...]] = set()

@@ -41,10 +41,10 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     the rows are read in the place of the embeddings of those tokens; what follows in a row is added after its
     first layers.  A model that reads ids is not changed.  Raises `ModelError`.
     """
-    given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
-    if EMBEDDINGS not in given:
+    parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
+    if EMBEDDINGS not in parameters:
         return Embedded()
-    embeddings = given[EMBEDDINGS].output(0)
+    embeddings = parameters[EMBEDDINGS].output(0)
     weights = weights_beside(folder / TABLE)
     table = read_model(folder / TABLE, weights)
     size = table.output().partial_shape[-1].get_length()
@@ -64,13 +64,13 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     read = ops.scatter_update(flat, places, rows, np.int64(0))
     for reader in embeddings.get_target_inputs():
         reader.replace_source_output(read.output(0))
-    model.remove_parameter(given[EMBEDDINGS])
+    model.remove_parameter(parameters[EMBEDDINGS])
     model.add_parameters([ids, given_embeds, places])
     if deep:
         add_deep(model, deep, places, ids)
     mrope_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return Embedded(size * (1 + num_deep), mrope_axes, KINDS in given, weights)
+    return Embedded(size * (1 + num_deep), mrope_axes, KINDS in parameters, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:

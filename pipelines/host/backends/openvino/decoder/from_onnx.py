@@ -241,8 +241,8 @@ def _unconverted(value: ov.Output) -> ov.Output:
 def _rows_and_heads(converted: ov.Node) -> tuple[ov.Output, ov.Output]:
     """[tokens, heads * size] and [1, heads, tokens, size] as `_split_heads` makes them of an attention."""
     (split,) = (port.get_node() for port in converted.output(0).get_target_inputs())
-    (turned,) = (port.get_node() for port in split.output(0).get_target_inputs())
-    return converted.output(0), turned.output(0)
+    (transposed,) = (port.get_node() for port in split.output(0).get_target_inputs())
+    return converted.output(0), transposed.output(0)
 
 
 def _clear_names(model: ov.Model) -> None:

@@ -32,9 +32,9 @@ def add_lora_embeddings(model: ov.Model, targets: frozenset[str]) -> dict[str, L
     `model` reads `input_ids` and `logit_indices`.
     """
     inputs = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
-    found = {EMBEDDINGS: (_lookups, IDS), HEAD: (_linears, LOGITS_INPUT)}
+    ends = {EMBEDDINGS: (_lookups, IDS), HEAD: (_linears, LOGITS_INPUT)}
     shapes = {}
-    for end, (find, reads) in found.items():
+    for end, (find, reads) in ends.items():
         nodes = find(inputs[reads].output(0)) if end in targets and reads in inputs else []
         if len(nodes) == 1:
             shapes[end] = _add_behind(model, nodes[0], end)
@@ -44,15 +44,15 @@ def add_lora_embeddings(model: ov.Model, targets: frozenset[str]) -> dict[str, L
 
 def _lookups(ids: ov.Output) -> list[ov.Node]:
     """The nodes that look up rows of a table by token ids."""
-    found = []
+    lookups = []
     for port in ids.get_target_inputs():
         node = port.get_node()
         if node.get_type_name() in PASSED_ON and port.get_index() == 0:
-            found += _lookups(node.output(0))
+            lookups += _lookups(node.output(0))
         elif node.get_type_name() == "Gather" and port.get_index() == 1:
             table = node.input_value(0).get_partial_shape()
-            found += [node] if table.is_static and len(table) == 2 else []
-    return found
+            lookups += [node] if table.is_static and len(table) == 2 else []
+    return lookups
 
 
 def _linears(indices: ov.Output) -> list[ov.Node]:

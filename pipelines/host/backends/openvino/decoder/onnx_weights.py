@@ -94,12 +94,12 @@ def rewrite_compressed_weights(graph: ir.Graph) -> None:
         if _is_read_in_place(node):
             _type_weight(node)
             sizes = {name: node.attributes[name].as_int() for name in ("N", "K", "bits")}
-            made = ir.node(BLOCK_MATMUL, list(node.inputs), sizes, domain=DOMAIN, name=node.name)
-            _replace(graph, node, [made])
+            matmul = ir.node(BLOCK_MATMUL, list(node.inputs), sizes, domain=DOMAIN, name=node.name)
+            _replace(graph, node, [matmul])
         elif (lookup := _widened_lookup(node)) is not None:
             table = ir.node("Cast", [lookup.inputs[0]], dict(node.attributes), name=f"{node.name}.table")
-            found = ir.node("Gather", [*table.outputs, lookup.inputs[1]], dict(lookup.attributes))
-            _replace(graph, node, [table, found])
+            rows = ir.node("Gather", [*table.outputs, lookup.inputs[1]], dict(lookup.attributes))
+            _replace(graph, node, [table, rows])
 
 
 def _is_read_in_place(node: ir.Node) -> bool:
@@ -145,8 +145,8 @@ def _widened_lookup(node: ir.Node) -> ir.Node | None:
     """The Gather from a float16 table whose result `node` alone reads and casts to float32."""
     if node.op_type != "Cast" or node.attributes["to"].as_int() != ir.DataType.FLOAT:
         return None
-    found = node.inputs[0]
-    lookup = None if found is None or len(found.uses()) != 1 else found.producer()
+    source = node.inputs[0]
+    lookup = None if source is None or len(source.uses()) != 1 else source.producer()
     if lookup is None or lookup.op_type != "Gather":
         return None
     table = lookup.inputs[0]
@@ -164,7 +164,7 @@ def convert_block_matmul(node: Any) -> list[ov.Output]:
     """OpenVINO's nodes for BLOCK_MATMUL, in the pattern that its devices recognize as a compressed weight."""
     outer, inner, bits = (node.get_attribute(name) for name in ("N", "K", "bits"))
     rows, weight, *numbers = (node.get_input(number) for number in range(node.get_input_size()))
-    scale, *zeros = (ops.reshape(each, ops.constant([outer, -1, 1]), False) for each in numbers)
+    scale, *zeros = (ops.reshape(number, ops.constant([outer, -1, 1]), False) for number in numbers)
     dtype, middle = rows.get_element_type(), 1 << (bits - 1)
     zero = zeros[0] if zeros else ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
     blocks = ops.multiply(ops.subtract(ops.convert(weight, dtype), zero), scale)

@@ -32,7 +32,7 @@ from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossA
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
 
-NO_PRODUCTS: Mapping[str, LinearShape] = MappingProxyType({})
+NO_LINEARS: Mapping[str, LinearShape] = MappingProxyType({})
 
 
 class ReadDecoder(NamedTuple):
@@ -51,7 +51,7 @@ class ReadDecoder(NamedTuple):
     max_frames: int = 0
     embedded: Embedded = Embedded()
     frames: CrossAttentionModel | None = None
-    linears: Mapping[str, LinearShape] = NO_PRODUCTS
+    linears: Mapping[str, LinearShape] = NO_LINEARS
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
     block_linears: BlockLinears = BlockLinears()
 

@@ -25,11 +25,11 @@ def read_in_order(rows: ov.Node, angles: dict[str, ov.Output]) -> None:
     A rotary embedding between two transposes gets the tokens as its first axis.  `angles`: the cosines and
     sines of tokens that were reshaped so, by name.  What is not known stays as it is.
     """
-    turned = rows.input_value(0).get_node()
-    if not _turns_heads(turned):
+    transposed = rows.input_value(0).get_node()
+    if not _moves_heads(transposed):
         return
-    heads = turned.input_value(0)
-    if _turns_heads(heads.get_node()):
+    heads = transposed.input_value(0)
+    if _moves_heads(heads.get_node()):
         rows.input(0).replace_source_output(_unshaped(heads.get_node().input_value(0)))
         return
     inside = _rotary(heads)
@@ -38,7 +38,7 @@ def read_in_order(rows: ov.Node, angles: dict[str, ov.Output]) -> None:
     for node in inside:
         for port in node.inputs():
             source = port.get_source_output()
-            if _turns_heads(source.get_node()):
+            if _moves_heads(source.get_node()):
                 _, count, _, size = source.get_partial_shape()
                 lengths = [-1, count.get_length(), 1, size.get_length()]
                 before = _unshaped(source.get_node().input_value(0))
@@ -59,10 +59,10 @@ def write_in_order(rows: ov.Output, heads: ov.Output) -> None:
     `heads` are `rows` as [1, heads, tokens, size].
     """
     width = rows.get_partial_shape()[1]
-    for turned in [port.get_node() for port in heads.get_target_inputs()]:
-        if not _turns_heads(turned):
+    for transposed in [port.get_node() for port in heads.get_target_inputs()]:
+        if not _moves_heads(transposed):
             continue
-        for port in turned.output(0).get_target_inputs():
+        for port in transposed.output(0).get_target_inputs():
             reader = port.get_node()
             if reader.get_type_name() != "Reshape":
                 continue
@@ -72,7 +72,7 @@ def write_in_order(rows: ov.Output, heads: ov.Output) -> None:
                 reader.output(0).replace(ops.reshape(rows, lengths, False).output(0))
 
 
-def _turns_heads(node: ov.Node) -> bool:
+def _moves_heads(node: ov.Node) -> bool:
     """Whether it swaps heads and tokens."""
     if node.get_type_name() != "Transpose":
         return False
@@ -91,25 +91,25 @@ def _rotary(heads: ov.Output) -> list[ov.Node]:
         value.get_node().get_type_name() != "Add" for value in halves.input_values()
     ):
         return []
-    found: dict[str, ov.Node] = {}
+    rotary_nodes: dict[str, ov.Node] = {}
     left = [halves]
     while left:
         node = left.pop()
-        if node.get_friendly_name() in found:
+        if node.get_friendly_name() in rotary_nodes:
             continue
         if node.get_type_name() not in OPERATORS or not _is_along_last(node):
             return []
-        found[node.get_friendly_name()] = node
+        rotary_nodes[node.get_friendly_name()] = node
         for source in _values(node):
             above = source.get_node()
-            if _turns_heads(above) or _is_angle(source) or above.get_type_name() == "Constant":
+            if _moves_heads(above) or _is_angle(source) or above.get_type_name() == "Constant":
                 continue
             left.append(above)
-    inside = list(found.values())
+    inside = list(rotary_nodes.values())
     readers = [
         port.get_node() for node in inside for out in node.outputs() for port in out.get_target_inputs()
     ]
-    outside = [reader for reader in readers if reader.get_friendly_name() not in found]
+    outside = [reader for reader in readers if reader.get_friendly_name() not in rotary_nodes]
     return inside if len(outside) == 1 else []
 
 

@@ -75,7 +75,7 @@ class OpenVINOEncoder:
         fill_patches(path, model)
         self._inputs = input_types(path, model)
         if (array := reads_arrays(self._inputs)) is not None:
-            shape = [_size(each) for each in model.input().partial_shape]
+            shape = [_size(length) for length in model.input().partial_shape]
             self.columns = read_columns(path, array, shape)
         else:
             self._read_texts(path)
@@ -93,7 +93,9 @@ class OpenVINOEncoder:
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             self._probe(path)
         is_warm = self.columns is not None  # all windows are of one size
-        self._shapes_to_warm = [each for each in LIKELY_SHAPES if each[1] <= self.max_tokens and not is_warm]
+        self._shapes_to_warm = [
+            shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens and not is_warm
+        ]
         self._facts = facts_of(compiled)
 
     def _read_texts(self, path: Path) -> None:

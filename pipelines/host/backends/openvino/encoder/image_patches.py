@@ -19,8 +19,8 @@ def fill_patches(path: Path, model: ov.Model) -> None:
 
     Raises `ModelError`.
     """
-    given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
-    if not {MASK, POSITIONS, PIXELS} <= given.keys():
+    parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
+    if not {MASK, POSITIONS, PIXELS} <= parameters.keys():
         return
     along = read_patches(path.parent)
     places = _places(along)
@@ -28,12 +28,12 @@ def fill_patches(path: Path, model: ov.Model) -> None:
         MASK: np.ones((1, along, along), bool),
         POSITIONS: (places[:, None] * along + places).reshape(1, -1),
     }
-    images = ops.gather(ops.shape_of(given[PIXELS]), np.array([0]), np.int64(0))
+    images = ops.gather(ops.shape_of(parameters[PIXELS]), np.array([0]), np.int64(0))
     for name, value in values.items():
-        constant = ops.constant(value.astype(given[name].get_element_type().to_dtype()))
+        constant = ops.constant(value.astype(parameters[name].get_element_type().to_dtype()))
         shape = ops.concat([images, ops.constant(np.array(value.shape[1:], np.int64))], 0)
-        given[name].output(0).replace(ops.broadcast(constant, shape).output(0))
-        model.remove_parameter(given[name])
+        parameters[name].output(0).replace(ops.broadcast(constant, shape).output(0))
+        model.remove_parameter(parameters[name])
     model.validate_nodes_and_infer_types()
 
 

@@ -124,25 +124,27 @@ def _joined(embedding: ov.Model, merger: ov.Model, table: ov.Model | None = None
     """All parts as one model, which reads patches and gives one row for each token."""
     patches = embedding.get_parameters()[0]
     patches.output(0).set_names({PATCHES})
-    (between,) = (one for one in merger.get_parameters() if PATCHES in one.output(0).names)
-    given, embedded = [patches], embedding.get_results()[0].input_value(0)
+    (between,) = (parameter for parameter in merger.get_parameters() if PATCHES in parameter.output(0).names)
+    parameters, embedded = [patches], embedding.get_results()[0].input_value(0)
     if table is not None:
         corners, shares = table.get_parameters()[0], ops.parameter([4, -1], np.float32, name=SHARES)
         corners.output(0).set_names({CORNERS})
         shares.output(0).set_names({SHARES})
         places = ops.multiply(table.get_results()[0].input_value(0), ops.unsqueeze(shares, np.int64(2)))
         embedded = ops.add(embedded, ops.reduce_sum(places, np.int64(0))).output(0)
-        given += [corners, shares]
+        parameters += [corners, shares]
     for reader in between.output(0).get_target_inputs():
         reader.replace_source_output(embedded)
     between.output(0).set_names(set())
     others = [
-        one for one in merger.get_parameters() if one is not between and PATCHES not in one.output(0).names
+        parameter
+        for parameter in merger.get_parameters()
+        if parameter is not between and PATCHES not in parameter.output(0).names
     ]
     rows = merger.get_results()[0].input_value(0)
-    deep = [one.input_value(0) for one in merger.get_results() if DEEP in one.output(0).names]
+    deep = [result.input_value(0) for result in merger.get_results() if DEEP in result.output(0).names]
     if deep:
         by_token = ops.transpose(deep[0], np.array([1, 0, 2]))
         flat = ops.reshape(by_token, np.array([0, -1]), True)
         rows = ops.concat([rows, flat], 1).output(0)
-    return ov.Model([rows], [*others, *given])
+    return ov.Model([rows], [*others, *parameters])

@@ -37,7 +37,7 @@ def use_float32(nodes: list[ov.Node], rounds: bool) -> None:
     bits, the linear layers among them do not.
     """
     carrier = ov.Core().read_model(CARRIER, ov.Tensor(np.zeros(1, np.uint8)))
-    (keep,) = (each.get_rt_info()[KEEP] for each in carrier.get_parameters())
+    (keep,) = (parameter.get_rt_info()[KEEP] for parameter in carrier.get_parameters())
     for node in nodes:
         node.set_rt_info(keep, KEEP)
         if node.get_type_name() == "MatMul":
@@ -49,15 +49,15 @@ def use_float32(nodes: list[ov.Node], rounds: bool) -> None:
 
 def nodes_behind(value: ov.Output) -> list[ov.Node]:
     """All that reads `value`, and what reads that."""
-    found: dict[str, ov.Node] = {}
+    nodes: dict[str, ov.Node] = {}
     waiting = [value]
     while waiting:
         for port in waiting.pop().get_target_inputs():
             node = port.get_node()
-            if node.get_name() not in found:
-                found[node.get_name()] = node
+            if node.get_name() not in nodes:
+                nodes[node.get_name()] = node
                 waiting += node.outputs()
-    return list(found.values())
+    return list(nodes.values())
 
 
 def _align(node: ov.Node) -> None:
@@ -72,19 +72,21 @@ def _align(node: ov.Node) -> None:
 
 def _give_float_zero(node: ov.Node) -> None:
     """Make the zero point of a compressed weight a float, or give it one."""
-    for made in _above(node.input_value(1)):
-        given = made.input_value(0)
-        if made.get_type_name() == "Subtract":
-            zero = made.input_value(1)
+    for node_above in _above(node.input_value(1)):
+        source = node_above.input_value(0)
+        if node_above.get_type_name() == "Subtract":
+            zero = node_above.input_value(1)
             if (numbers := _integers(zero)) is not None:
-                made.input(1).replace_source_output(
+                node_above.input(1).replace_source_output(
                     _floats(numbers.get_data(dtype=np.float32), zero.get_element_type())
                 )
             return
-        if made.get_type_name() == "Convert" and _integers(given) is not None:
-            readers = made.output(0).get_target_inputs()
-            zero = _floats(np.full((1,) * len(given.get_partial_shape()), NO_ZERO), made.get_element_type())
-            shifted = ops.subtract(made, zero)
+        if node_above.get_type_name() == "Convert" and _integers(source) is not None:
+            readers = node_above.output(0).get_target_inputs()
+            zero = _floats(
+                np.full((1,) * len(source.get_partial_shape()), NO_ZERO), node_above.get_element_type()
+            )
+            shifted = ops.subtract(node_above, zero)
             for reader in readers:
                 reader.replace_source_output(shifted.output(0))
             return

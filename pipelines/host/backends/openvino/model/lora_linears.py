@@ -38,7 +38,7 @@ def add_lora(model: ov.Model, targets: frozenset[str], by_text: bool = False) ->
             sides[linear] = a, new_input(b_name(linear), [-1, shape.size_out])
         _add_behind(node, shape, *sides[linear], slot)
     if shapes:
-        model.add_parameters([slot, *(each for both in sides.values() for each in both)])
+        model.add_parameters([slot, *(parameter for both in sides.values() for parameter in both)])
         model.validate_nodes_and_infer_types()
     return shapes
 
@@ -49,13 +49,15 @@ def narrow_adapters(model: ov.Model, precision: str | None) -> np.dtype[Any]:
     Each step would convert inputs of another type.
     """
     names = (a_name(""), b_name(""))
-    inputs = [each for each in model.get_parameters() if each.get_friendly_name().startswith(names)]
+    inputs = [
+        parameter for parameter in model.get_parameters() if parameter.get_friendly_name().startswith(names)
+    ]
     element = inference_type(precision) if inputs else ov.Type.f32
     if element != ov.Type.f32:
-        for given in inputs:
-            readers = given.output(0).get_target_inputs()
-            given.set_element_type(element)
-            wide = ops.convert(given, "f32")  # which the device leaves out
+        for parameter in inputs:
+            readers = parameter.output(0).get_target_inputs()
+            parameter.set_element_type(element)
+            wide = ops.convert(parameter, "f32")  # which the device leaves out
             for reader in readers:
                 reader.replace_source_output(wide.output(0))
         model.validate_nodes_and_infer_types()
@@ -95,8 +97,8 @@ def _weight_name(node: ov.Node) -> str:
 
 def linear_shape(node: ov.Node) -> LinearShape:
     first, second = (size.get_length() for size in node.input_value(1).get_partial_shape())
-    is_turned = node.get_attributes()["transpose_b"]
-    return LinearShape(second, first) if is_turned else LinearShape(first, second)
+    is_transposed = node.get_attributes()["transpose_b"]
+    return LinearShape(second, first) if is_transposed else LinearShape(first, second)
 
 
 def new_input(name: str, shape: list[int]) -> ov.op.Parameter:

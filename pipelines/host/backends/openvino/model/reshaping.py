@@ -58,7 +58,7 @@ def _with_batch(
         shape = port.get_partial_shape()
         if shape.rank.is_dynamic:
             raise ModelError(f"batch_size: the input {name} has no fixed number of axes; set `shape`.")
-        sizes = [-1 if one.is_dynamic else one.get_length() for one in shape]
+        sizes = [-1 if length.is_dynamic else length.get_length() for length in shape]
         if sizes:
             at = _sides(layouts.get(name, "N"))[0].find("N")
             sizes[max(at, 0)] = batch_size

@@ -139,11 +139,11 @@ def _run_masks(model: ov.Model, num_past: int, num_new: int) -> list[Floats | No
     masks = [_mask_of(node) for node in attentions]
     _cut_shapes(masks)
     wanted = list({_key(mask): mask for mask in masks if mask is not None}.items())
-    given = dict(
+    outputs = dict(
         zip([key for key, _ in wanted], _computed([mask for _, mask in wanted], num_past), strict=True)
     )
     size = num_past + num_new
-    return [None if mask is None else _rows(given[_key(mask)], num_new, size) for mask in masks]
+    return [None if mask is None else _rows(outputs[_key(mask)], num_new, size) for mask in masks]
 
 
 def _mask_of(node: ov.Node) -> ov.Output | None:

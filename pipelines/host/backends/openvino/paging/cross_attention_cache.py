@@ -40,23 +40,23 @@ def split_cross_attention(model: ov.Model, attentions: list[ov.Node]) -> CrossAt
 
     `attentions` are its nodes that has cross-attention.
     """
-    frames = next(each for each in model.get_parameters() if each.output(0).any_name == CONTEXT_FRAMES)
+    frames = next(port for port in model.get_parameters() if port.output(0).any_name == CONTEXT_FRAMES)
     computed = [node.input_value(at) for node in attentions for at in (1, 2)]
-    readers = [list(each.get_target_inputs()) for each in computed]
+    readers = [list(port.get_target_inputs()) for port in computed]
     caches = [node.input_value(at).any_name for node in attentions for at in (3, 4)]
-    widths = [each.get_partial_shape()[1].get_length() for each in computed]
+    widths = [port.get_partial_shape()[1].get_length() for port in computed]
     last = ops.parameter([-1, sum(widths)], np.float32, LAST_FRAME)
     last.output(0).set_names({LAST_FRAME})
     parts = ops.variadic_split(last, ops.constant(1), ops.constant(widths))
     for inputs, part in zip(readers, parts.outputs(), strict=True):
-        for each in inputs:
-            each.replace_source_output(part)
+        for port in inputs:
+            port.replace_source_output(part)
     model.remove_parameter(frames)
     model.add_parameters([last])
-    for each, name in zip(computed, caches, strict=True):
-        each.set_names({name})
+    for port, name in zip(computed, caches, strict=True):
+        port.set_names({name})
     return CrossAttentionModel(
-        ov.Model([ops.result(each) for each in computed], [frames], "frames"), sum(widths)
+        ov.Model([ops.result(port) for port in computed], [frames], "frames"), sum(widths)
     )
 
 
@@ -64,19 +64,19 @@ def as_blocks(model: ov.Model, layout: OpenVINOCacheLayout) -> ov.Model:
     """The model of frames, whose rows fill whole blocks, with outputs in the layout and type of the cache,
     and as the last output LAST_FRAME of each block.
     """
-    rows = {each.get_output_tensor(0).any_name: each.input_value(0) for each in model.get_results()}
+    rows = {result.get_output_tensor(0).any_name: result.input_value(0) for result in model.get_results()}
     blocks = []
     for name, values in rows.items():
         heads, tokens, size = layout.row_shapes[name]
         split = ops.reshape(values, ops.constant([-1, tokens, heads, size]), False)
-        turned = ops.transpose(split, ops.constant(HEADS_FIRST))
-        blocks.append(ops.convert(turned, layout.types[name].get_type_name()))
+        by_head = ops.transpose(split, ops.constant(HEADS_FIRST))
+        blocks.append(ops.convert(by_head, layout.types[name].get_type_name()))
         values.set_names(set())
         blocks[-1].output(0).set_names({name})
     chosen = ops.parameter([-1], np.int64, LAST_ROWS)
     chosen.output(0).set_names({LAST_ROWS})
     last = ops.gather(ops.concat(list(rows.values()), 1), chosen, ops.constant(0))
-    results = [ops.result(each) for each in (*blocks, last)]
+    results = [ops.result(result) for result in (*blocks, last)]
     return ov.Model(results, [*model.get_parameters(), chosen], "frames")
 
 

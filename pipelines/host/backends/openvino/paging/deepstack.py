@@ -24,7 +24,7 @@ def add_deep(model: ov.Model, deep: Sequence[ov.Output], places: ov.Node, ids: o
     """Replace the inputs DEEP and MASK: `deep` is, for each layer, float32[k, size] for the tokens at the k
     `places` among those of `ids`.
     """
-    given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
+    parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
     size = deep[0].get_partial_shape()[-1].get_length()
     stacked = ops.concat([ops.unsqueeze(rows, np.int64(0)) for rows in deep], 0)
     blank = ops.constant(np.zeros((len(deep), 1, size), np.float32))  # what is read of a step without images
@@ -32,6 +32,6 @@ def add_deep(model: ov.Model, deep: Sequence[ov.Output], places: ov.Node, ids: o
     shown = ops.broadcast(ops.constant(np.array(True)), ops.shape_of(places))
     mask = ops.unsqueeze(ops.scatter_update(none, places, shown, np.int64(0)), np.int64(1))
     for name, value in ((DEEP, ops.concat([stacked, blank], 1)), (MASK, mask)):
-        for reader in given[name].output(0).get_target_inputs():
+        for reader in parameters[name].output(0).get_target_inputs():
             reader.replace_source_output(value.output(0))
-        model.remove_parameter(given[name])
+        model.remove_parameter(parameters[name])

@@ -19,20 +19,22 @@ def spread_positions(model: ov.Model, places: ov.Node) -> int:
 
     Returns the number of axes; 1 for a model that reads one position for each token, which is not changed.
     """
-    (whole,) = (one for one in model.get_parameters() if one.get_friendly_name() == POSITIONS)
+    (whole,) = (
+        parameter for parameter in model.get_parameters() if parameter.get_friendly_name() == POSITIONS
+    )
     if whole.partial_shape.rank.get_length() == 1:
         return 1
     axes = whole.partial_shape[0].get_length()
-    one, given = (
+    plain, image_positions = (
         ops.parameter([-1], np.int64, name=POSITIONS),
         ops.parameter([axes, -1], np.int64, name=GIVEN),
     )
-    one.output(0).set_names({POSITIONS})
-    given.output(0).set_names({GIVEN})
-    spread = ops.tile(ops.unsqueeze(one, np.int64(0)), np.array([axes, 1], np.int64))
-    read = ops.scatter_update(spread, places, given, np.int64(1))
+    plain.output(0).set_names({POSITIONS})
+    image_positions.output(0).set_names({GIVEN})
+    spread = ops.tile(ops.unsqueeze(plain, np.int64(0)), np.array([axes, 1], np.int64))
+    read = ops.scatter_update(spread, places, image_positions, np.int64(1))
     for reader in whole.output(0).get_target_inputs():
         reader.replace_source_output(read.output(0))
     model.remove_parameter(whole)
-    model.add_parameters([one, given])
+    model.add_parameters([plain, image_positions])
     return int(axes)

@@ -23,8 +23,10 @@ def connect_kinds(model: ov.Model) -> bool:
 
     False for a model whose tokens see only what is before them.  Raises `ModelError`.
     """
-    given = next((each for each in model.get_parameters() if each.get_friendly_name() == KINDS), None)
-    if given is None:
+    kinds_input = next(
+        (parameter for parameter in model.get_parameters() if parameter.get_friendly_name() == KINDS), None
+    )
+    if kinds_input is None:
         return False
     kinds = ops.parameter([-1], np.int32, name=KINDS)
     kinds.output(0).set_names({KINDS})
@@ -32,9 +34,9 @@ def connect_kinds(model: ov.Model) -> bool:
         if node.get_type_name() == ATTENTION:
             _check_free(node)
             node.input(KINDS_INPUT).replace_source_output(kinds.output(0))
-    if given.output(0).get_target_inputs():
+    if kinds_input.output(0).get_target_inputs():
         raise ModelError(f"its input {KINDS} is read by more than its attention.")
-    model.remove_parameter(given)
+    model.remove_parameter(kinds_input)
     model.add_parameters([kinds])
     model.validate_nodes_and_infer_types()
     return True

@@ -54,7 +54,9 @@ class StoredConstants:
         data = layer.find("data")
         assert data is not None, "a constant has data"
         offset, size = int(data.get("offset", 0)), int(data.get("size", 0))
-        own = next((one for one in layer.iter("attribute") if one.get("name") == IN_FILE), None)
+        own = next(
+            (attribute for attribute in layer.iter("attribute") if attribute.get("name") == IN_FILE), None
+        )
         if size:
             offset = self._found_or_appended(self._exported[offset : offset + size])
         elif own is not None:
