@@ -266,7 +266,7 @@ class Requests:
         return GenerationRequest(
             **asdict(message.request),
             guide=guide,
-            frames=[] if message.context is None else self._held(key, message.context),
+            encoder_states=[] if message.context is None else self._held(key, message.context),
             images=self._images(key, message.images),
             adapter=_number(call),
         )

@@ -76,7 +76,7 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves) -> Step:
         adapters=_adapters(slots, slot_of),
         scored=scored,
         states=_states(moves.states) if moves.states else None,
-        cross=_cross(slots, slot_of, moves.frames) if slots.encoder_hidden_size else None,
+        cross=_cross(slots, slot_of, moves.encoder_states) if slots.encoder_hidden_size else None,
         embeds=_embeds(plan, tokens.starts),
         position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else None,
         draft_budget=_draft_budget(plan) if plan.speculates else None,
@@ -87,14 +87,14 @@ def _cross(slots: SequenceSlots, slot_of: NDArray[np.int32], new: list[EncoderSt
     columns = slots.num_encoder_blocks[slot_of].max()
     return CrossAttention(
         table=slots.encoder_table[slot_of, :columns],
-        lengths=slots.num_frames[slot_of],
+        lengths=slots.num_encoder_states[slot_of],
         new_states=_new_states(new) if new else np.empty((0, slots.encoder_hidden_size), np.float32),
-        slots=np.concatenate([frames.slots for frames in new]) if new else no_slots(),
+        slots=np.concatenate([states.slots for states in new]) if new else no_slots(),
     )
 
 
 def _new_states(new: list[EncoderStates]) -> NDArray[np.float32]:
-    return np.concatenate([frames.values for frames in new])
+    return np.concatenate([states.values for states in new])
 
 
 def _adapters(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:

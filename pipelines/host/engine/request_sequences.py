@@ -58,7 +58,7 @@ def _parts(group: list[Sequence], most: int) -> list[list[Sequence]]:
 
 
 class _Prompt:
-    """Makes the sequences of one prompt, which share its frames and its images."""
+    """Makes the sequences of one prompt, which share its encoder states and its images."""
 
     def __init__(self, accepted: Accepted, place: int) -> None:
         self._key = accepted.key
@@ -84,7 +84,7 @@ class _Prompt:
 def _request(accepted: Accepted, place: int) -> PromptRequest:
     """What is asked of the choices of a prompt."""
     request, limits = accepted.request, accepted.limits
-    frames = EncoderStates(request.frames[place]) if request.frames else None
+    encoder_states = EncoderStates(request.encoder_states[place]) if request.encoder_states else None
     images = request.images[place] if request.images else None
     params = request.params
     return PromptRequest(
@@ -92,9 +92,11 @@ def _request(accepted: Accepted, place: int) -> PromptRequest:
         eos_token_ids=frozenset() if params.ignore_eos else accepted.eos_token_ids,
         stop_token_ids=frozenset(params.stop_token_ids),
         max_length=min(len(request.prompts[place]) + params.max_tokens, limits.max_context),
-        root=root(request.cache_salt, b"" if frames is None else frames.digest, accepted.adapter_key),
+        root=root(
+            request.cache_salt, b"" if encoder_states is None else encoder_states.digest, accepted.adapter_key
+        ),
         tenant=request.origin.tenant,
-        frames=frames,
+        encoder_states=encoder_states,
         adapter=request.adapter,
         images=images,
         uncut=images if limits.max_uncut else None,

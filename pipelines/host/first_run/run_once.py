@@ -46,7 +46,7 @@ def _generate(engine: GenerationEngine) -> str | None:
     encoder_hidden_size = limits.model.encoder_hidden_size
     frames = [np.zeros((1, encoder_hidden_size), np.float32)] if encoder_hidden_size else []
     prompts = [_ids(count, limits.model.vocab_size).tolist()]
-    engine.submit("first", GenerationRequest(prompts, params, frames=frames))
+    engine.submit("first", GenerationRequest(prompts, params, encoder_states=frames))
     while engine.has_work:
         for output in engine.step():
             if output.error is not None:

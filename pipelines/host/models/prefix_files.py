@@ -121,7 +121,7 @@ def why_without(sessions: list[DecoderSession], config: CacheConfig) -> str:
     if session.shape.state_bytes:
         return "this model keeps recurrent states, which are not stored"
     if session.shape.encoder_hidden_size:
-        return "this model attends to the frames of an encoder, which are not stored"
+        return "this model attends to the states of an encoder, which are not stored"
     return ""
 
 

@@ -163,7 +163,9 @@ class Scheduler(Node, Checking, Planning):
         for draft in sessions[:-1]:
             check_draft(draft, target)
             if target.shape.encoder_hidden_size:
-                raise ValueError("a decoder that attends to frames has no draft model; remove its line")
+                raise ValueError(
+                    "a decoder that attends to encoder states has no draft model; remove its line"
+                )
             if target.shape.inputs_embeds_size:
                 raise ValueError("a draft model does not see images; remove its line")
         max_context = self._max_context(target)

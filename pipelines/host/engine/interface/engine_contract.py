@@ -34,14 +34,15 @@ class GenerationRequest(TokenRequest, frozen=True):
     """What a worker asked for, with what the host has made ready for it.
 
     `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
-    the choices are the `n` best of a search, best first; each gets one Output, at its end.  `frames` are what
-    each prompt's choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without
+    the choices are the `n` best of a search, best first; each gets one Output, at its end.  `encoder_states`
+    are what each prompt's choices attend to, float32[num_states, hidden_size] of an encoder; [] for a model
+    without
     them.  `images` are those of each prompt, None for one without any; [] where no prompt has any.  `adapter`
     is the load number of one that the engine holds.
     """
 
     guide: GuideMaker | None = None
-    frames: list[NDArray[np.float32]] = []
+    encoder_states: list[NDArray[np.float32]] = []
     images: list[PromptEmbeds | None] = []
     adapter: int = BASE
 

@@ -32,36 +32,36 @@ class Limits:
         """Most tokens of one sequence, output included; the last token is never cached."""
         return min(self.model.max_context, self.cache_tokens + 1)
 
-    def beside(self, num_frames: int) -> Limits:
-        """What is left for tokens beside the blocks of the frames."""
+    def beside(self, num_encoder_states: int) -> Limits:
+        """What is left for tokens beside the blocks of the encoder states."""
         block_tokens = self.model.block_tokens
-        taken = blocks_for(num_frames, block_tokens) * block_tokens
+        taken = blocks_for(num_encoder_states, block_tokens) * block_tokens
         return replace(self, cache_tokens=self.cache_tokens - taken)
 
 
 def check_encoder_states(request: GenerationRequest, limits: Limits) -> Limits:
-    """The limits for the tokens of a request, whose frames are in the cache too.
+    """The limits for the tokens of a request, whose encoder states are in the cache too.
 
-    Raises RequestError for frames that the model does not read, or that leave no room.
+    Raises RequestError for encoder states that the model does not read, or that leave no room.
     """
-    frames, size = request.frames, limits.model.encoder_hidden_size
-    if len(frames) != (len(request.prompts) if size else 0):
-        what = "the frames of an encoder" if size else "no frames"
+    encoder_states, size = request.encoder_states, limits.model.encoder_hidden_size
+    if len(encoder_states) != (len(request.prompts) if size else 0):
+        what = "the states of an encoder" if size else "no encoder states"
         raise RequestError(
-            f"this model attends to {what}; the request has those of {len(frames)} inputs for "
+            f"this model attends to {what}; the request has those of {len(encoder_states)} inputs for "
             f"{len(request.prompts)} prompts"
         )
-    if not frames:
+    if not encoder_states:
         return limits
-    for values in frames:
+    for values in encoder_states:
         if values.ndim != 2 or values.shape[1] != size or not len(values):
-            raise RequestError(f"this model attends to frames of {size} numbers, not to {values.shape}")
-    left = limits.beside(max(map(len, frames)))
+            raise RequestError(f"this model attends to states of {size} numbers, not to {values.shape}")
+    left = limits.beside(max(map(len, encoder_states)))
     if left.cache_tokens < limits.model.block_tokens:
         raise ContextTooLong(
-            f"This model's cache holds {limits.cache_tokens} tokens and frames together. However, your input "
-            f"has {max(map(len, frames))} frames. Please reduce its length, or serve the model with more "
-            "cache.memory_gb."
+            f"This model's cache holds {limits.cache_tokens} tokens and encoder states together. However, "
+            f"your input has {max(map(len, encoder_states))} encoder states. Please reduce its length, or "
+            "serve the model cache.memory_gb."
         )
     return left
 

@@ -37,9 +37,9 @@ def _owners(cache: Cache, shown: Many[Sequence]) -> NDArray[np.int32]:
     owners = _unowned(cache.pool)
     own, owned_by = _blocks(slots.block_table, shown, [len(one.blocks) for one in shown])
     owners[own] = owned_by
-    frames, attended_by = _blocks(slots.encoder_table, shown, [len(one.encoder_blocks) for one in shown])
-    owners[frames] = attended_by
-    owners[np.bincount(np.append(own, frames), minlength=len(owners)) > 1] = SHARED
+    attended, attended_by = _blocks(slots.encoder_table, shown, [len(one.encoder_blocks) for one in shown])
+    owners[attended] = attended_by
+    owners[np.bincount(np.append(own, attended), minlength=len(owners)) > 1] = SHARED
     return owners
 
 

@@ -38,14 +38,14 @@ class Reservation(NamedTuple):
 
 class BlockMoves(NamedTuple):
     """What a step moves before its model runs, in this order; each pair is (from, to).  And its states, and
-    the frames that it writes.
+    the encoder states that it writes.
     """
 
     swaps_out: list[tuple[int, int]]  # block, host block
     swaps_in: list[tuple[int, int]]  # host block, block
     copies: list[tuple[int, int]]  # block, block
     states: list[StateRows]  # of each slice; [] for a model without states
-    frames: list[EncoderStates]
+    encoder_states: list[EncoderStates]
 
 
 class Cache:
@@ -72,7 +72,7 @@ class Cache:
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
         self.states = SequenceStates(num_states, block_tokens, reuse_prefixes)
-        self.frames = EncoderBlocks(self.pool, slots, block_tokens)
+        self.encoder_blocks = EncoderBlocks(self.pool, slots, block_tokens)
         self.slots = slots
         self.stored: StoredPrefixes | None = None
 
@@ -101,9 +101,9 @@ class Cache:
         reservations: list[Reservation] = []
         try:
             copies = self._reserve(slices, reservations)
-            frames = self.frames.to_write(slices)
+            encoder_states = self.encoder_blocks.to_write(slices)
             states = self.states.reserve(slices)
-            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, states, frames)
+            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, states, encoder_states)
         except BaseException:
             for reservation in reversed(reservations):
                 self._undo(reservation)
@@ -112,8 +112,8 @@ class Cache:
             self.states.undo()
             raise
         self.swap.finish_swaps()
-        for frame in frames:
-            frame.are_written = True
+        for written in encoder_states:
+            written.are_written = True
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse.
@@ -172,12 +172,12 @@ class Cache:
         return num_blocks
 
     def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
-        """Free blocks that all tokens and frames of a waiting sequence would take, matched free ones
+        """Free blocks that all tokens and encoder states of a waiting sequence would take, matched free ones
         included.
         """
         num_owned = sum(self.pool.references[block] > 0 for block in matched)
         num_blocks = blocks_for(len(sequence.token_ids), self.block_tokens)
-        return num_blocks - num_owned + self.frames.num_needed(sequence)
+        return num_blocks - num_owned + self.encoder_blocks.num_needed(sequence)
 
     def num_reserved(self, running: Many[Sequence]) -> int:
         """Blocks that the pending tokens of `running` will take."""
@@ -202,7 +202,7 @@ class Cache:
             self.pool.share(block)
         sequence.blocks = list(blocks)
         sequence.num_registered = len(blocks)
-        self.frames.attach(sequence)
+        self.encoder_blocks.attach(sequence)
         self.swap.swap_in(sequence, len(blocks))
         if not sequence.host_blocks:
             sequence.num_cached = len(blocks) * self.block_tokens
@@ -268,7 +268,7 @@ class Cache:
         """The end of a context is the first to be reused for other content."""
         for block in reversed(sequence.blocks):
             self.pool.release(block)
-        self.frames.release(sequence)
+        self.encoder_blocks.release(sequence)
         sequence.blocks = []
         sequence.num_registered = 0
 

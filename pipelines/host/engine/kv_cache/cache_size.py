@@ -57,8 +57,8 @@ def device_cache(
     free = min(session.reserve(*limits) for session in sessions)
     budget = free if memory_gb is None else int(memory_gb * GIB)
     block_tokens = sessions[-1].shape.block_tokens
-    max_frames = max(session.shape.max_encoder_states for session in sessions)
-    columns = blocks_for(max_context, block_tokens) + blocks_for(max_frames, block_tokens)
+    max_encoder_states = max(session.shape.max_encoder_states for session in sessions)
+    columns = blocks_for(max_context, block_tokens) + blocks_for(max_encoder_states, block_tokens)
     useful = settings.max_sequences * columns
     num_states = 2 * settings.max_sequences + settings.num_draft_tokens if state_bytes else 0
     left = budget - num_states * state_bytes

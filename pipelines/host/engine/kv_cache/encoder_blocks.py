@@ -1,4 +1,4 @@
-"""Blocks for the keys and values of encoder frames: a sequence that runs has a share in all of its own."""
+"""Blocks for the keys and values of encoder states: a sequence that runs has a share in all of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.host.engine.sequences.slots import SequenceSlots
 
 
 class EncoderBlocks:
-    """A running sequence with frames has a share in all of their blocks, another one in none.
+    """A running sequence with encoder states has a share in all of their blocks, another one in none.
 
     Its first step writes them, if no other sequence's has; they are not swapped, but written again.
     """
@@ -23,38 +23,38 @@ class EncoderBlocks:
         self._block_tokens = block_tokens
 
     def num_needed(self, sequence: Sequence) -> int:
-        """Free blocks that the frames of a waiting sequence would take."""
-        frames = sequence.request.frames
-        return 0 if frames is None or frames.blocks else blocks_for(len(frames), self._block_tokens)
+        """Free blocks that the encoder states of a waiting sequence would take."""
+        states = sequence.request.encoder_states
+        return 0 if states is None or states.blocks else blocks_for(len(states), self._block_tokens)
 
     def attach(self, sequence: Sequence) -> None:
-        """Give a sequence that begins to run a share in the blocks of its frames."""
-        frames = sequence.request.frames
-        if frames is None:
+        """Give a sequence that begins to run a share in the blocks of its encoder states."""
+        states = sequence.request.encoder_states
+        if states is None:
             return
-        if frames.blocks:
-            for block in frames.blocks:
+        if states.blocks:
+            for block in states.blocks:
                 self._pool.share(block)
         else:
-            blocks = [self._pool.take() for _ in range(blocks_for(len(frames), self._block_tokens))]
-            frames.place(blocks, self._block_tokens)
-        sequence.encoder_blocks = frames.blocks
-        self._slots.set_encoder_states(sequence.slot, frames.blocks, len(frames))
+            blocks = [self._pool.take() for _ in range(blocks_for(len(states), self._block_tokens))]
+            states.place(blocks, self._block_tokens)
+        sequence.encoder_blocks = states.blocks
+        self._slots.set_encoder_states(sequence.slot, states.blocks, len(states))
 
     def release(self, sequence: Sequence) -> None:
         """The sequence runs no longer; the last one frees the blocks."""
-        frames = sequence.request.frames
-        if frames is None or not sequence.encoder_blocks:
+        states = sequence.request.encoder_states
+        if states is None or not sequence.encoder_blocks:
             return
         sequence.encoder_blocks = []
-        for block in frames.blocks:
+        for block in states.blocks:
             self._pool.release(block)
-        if self._pool.references[frames.blocks[0]] == 0:
-            frames.place([], self._block_tokens)
+        if self._pool.references[states.blocks[0]] == 0:
+            states.place([], self._block_tokens)
 
     def to_write(self, slices: Iterable[Slice]) -> list[EncoderStates]:
-        """The frames that a step of these slices writes before anything else."""
+        """The encoder states that a step of these slices writes before anything else."""
         if not self._slots.encoder_hidden_size:
             return []
-        attended = {slice.sequence.request.frames: None for slice in slices}
-        return [frames for frames in attended if frames is not None and not frames.are_written]
+        attended = {slice.sequence.request.encoder_states: None for slice in slices}
+        return [states for states in attended if states is not None and not states.are_written]

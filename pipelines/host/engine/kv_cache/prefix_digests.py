@@ -12,13 +12,13 @@ from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 DIGEST_BYTES = 16
 
 
-def root(cache_salt: str, frames: bytes = b"", adapter: bytes = b"") -> bytes:
+def root(cache_salt: str, encoder_states: bytes = b"", adapter: bytes = b"") -> bytes:
     """Where a chain begins: prefixes are shared only among requests with the same salt.
 
-    `frames` is the digest of the frames that the sequence attends to: the values of its own tokens depend on
-    them.  So they do on the `adapter`, by the key of its load (`AdapterKeys`).
+    `encoder_states` is the digest of those that the sequence attends to: the values of its own tokens depend
+    on them.  So they do on the `adapter`, by the key of its load (`AdapterKeys`).
     """
-    return blake2b(cache_salt.encode(), key=frames, person=adapter, digest_size=DIGEST_BYTES).digest()
+    return blake2b(cache_salt.encode(), key=encoder_states, person=adapter, digest_size=DIGEST_BYTES).digest()
 
 
 def extend(

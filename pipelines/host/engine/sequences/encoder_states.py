@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(eq=False)
 class EncoderStates:
-    """`values`: float32[num_frames, frame_size], at least one.
+    """`values`: float32[num_encoder_states, hidden_size], at least one.
 
     They stay here until the request ends, so that a sequence that was preempted finds them again.  While
     sequences run that attend to them, their keys and values have `blocks` of the cache, which those share;

@@ -48,9 +48,9 @@ class PromptRequest:
     """What a request asks of all choices of one of its prompts, which share it; `max_length` tokens in all,
     prompt included.
 
-    `root` starts the chain of block digests; tenants take turns.  The tokens attend to `frames` beside each
-    other, some of the prompt's stand for `images`; `uncut` are these where a step has all tokens of an image
-    or none.  `adapter` is the load number of what changes the model for it.
+    `root` starts the chain of block digests; tenants take turns.  The tokens attend to `encoder_states`
+    beside each other, some of the prompt's stand for `images`; `uncut` are these where a step has all tokens
+    of an image or none.  `adapter` is the load number of what changes the model for it.
     """
 
     params: SamplingParams
@@ -59,7 +59,7 @@ class PromptRequest:
     max_length: int
     root: bytes
     tenant: str = ""
-    frames: EncoderStates | None = None
+    encoder_states: EncoderStates | None = None
     adapter: int = BASE
     images: PromptEmbeds | None = None
     uncut: PromptEmbeds | None = None
@@ -98,7 +98,7 @@ class Sequence:
     admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
-    encoder_blocks: list[int] = field(default_factory=list)  # those of its frames while it runs
+    encoder_blocks: list[int] = field(default_factory=list)  # those of its encoder states while it runs
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)

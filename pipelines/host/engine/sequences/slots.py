@@ -16,11 +16,11 @@ class SequenceSlots:
     """One slot for each of at most `num_slots` running sequences.
 
     Of a running sequence: block_table[slot, :num_blocks[slot]] are its blocks, num_past[slot] its
-    `num_cached`, last_token[slot] its last token id.  Where sequences has cross-attention of
-    `encoder_hidden_size`
-    numbers, num_frames[slot] is how many, and frame_table[slot, :num_frame_blocks[slot]] are their blocks,
-    `encoder_columns` at most.  With `has_shifts`, shift[slot] is what is added to the places of the tokens
-    after its prompt for their positions.  adapter[slot] is the load number of its adapter.  Other entries are
+    `num_cached`, last_token[slot] its last token id.  Where sequences have cross-attention to states
+    of `encoder_hidden_size` numbers, num_encoder_states[slot] is how many, and
+    encoder_table[slot, :num_encoder_blocks[slot]] are their blocks, `encoder_columns` at most.  With
+    `has_shifts`, shift[slot] is what is added to the places of the tokens after its prompt for their
+    positions.  adapter[slot] is the load number of its adapter.  Other entries are
     undefined.
     """
 
@@ -42,7 +42,7 @@ class SequenceSlots:
         self.encoder_hidden_size = encoder_hidden_size
         self.encoder_table: NDArray[np.int32] = np.zeros((num_slots, encoder_columns), np.int32)
         self.num_encoder_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
-        self.num_frames: NDArray[np.int32] = np.zeros(num_slots, np.int32)
+        self.num_encoder_states: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.free = list(reversed(range(num_slots)))
 
     @property
@@ -64,10 +64,10 @@ class SequenceSlots:
         self.block_table[slot, : len(blocks)] = blocks
         self.num_blocks[slot] = len(blocks)
 
-    def set_encoder_states(self, slot: int, blocks: list[int], num_frames: int) -> None:
+    def set_encoder_states(self, slot: int, blocks: list[int], num_encoder_states: int) -> None:
         self.encoder_table[slot, : len(blocks)] = blocks
         self.num_encoder_blocks[slot] = len(blocks)
-        self.num_frames[slot] = num_frames
+        self.num_encoder_states[slot] = num_encoder_states
 
     def add_block(self, slot: int, block: int) -> None:
         self.block_table[slot, self.num_blocks[slot]] = block

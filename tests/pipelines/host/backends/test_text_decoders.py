@@ -113,7 +113,7 @@ def run_together(session, frames):
             key, (_, beams, n) = arriving.pop(0)
             search = {"beams": Beams(beams)} if beams > 1 else {"repetition_penalty": PENALTY}
             params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True, **search)
-            engine.submit(key, GenerationRequest([[START]], params, n, frames=[frames[key]]))
+            engine.submit(key, GenerationRequest([[START]], params, n, encoder_states=[frames[key]]))
         if engine.scheduler.running and engine.counts().steps % 4 == 3:
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():

@@ -57,7 +57,7 @@ class Life:
 
     def submit(self, key: int, asked: Wanted, salt: str = "", guide: GuideMaker | None = None) -> None:
         request = GenerationRequest(
-            asked.prompts, asked.params, asked.n, salt, guide=guide, frames=asked.frames
+            asked.prompts, asked.params, asked.n, salt, guide=guide, encoder_states=asked.frames
         )
         self.rig.engine.submit(key, request)
         self.rig.texts |= {(key, choice): Text() for choice in range(len(asked.prompts) * asked.n)}

@@ -94,13 +94,13 @@ class Rig:
         n: int = 1,
         salt: str = "",
         tenant: str = "",
-        frames: Sequence[NDArray[np.float32]] = (),
+        encoder_states: Sequence[NDArray[np.float32]] = (),
         images: Sequence[PromptEmbeds | None] = (),
         adapter: int = 0,
         **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        given = {"frames": list(frames), "images": list(images), "adapter": adapter}
+        given = {"encoder_states": list(encoder_states), "images": list(images), "adapter": adapter}
         origin = Origin(tenant=tenant)
         self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, origin, **given))
         for choice in range(len(prompts) * n):

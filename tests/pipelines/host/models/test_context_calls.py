@@ -181,7 +181,7 @@ def test_rows_that_are_gone_are_an_error_of_the_request(over):
 
 def test_more_rows_than_the_cache_holds_are_refused(over):
     async def scene(client, catalogue):
-        with pytest.raises(RequestError, match="tokens and frames together"):
+        with pytest.raises(RequestError, match="tokens and encoder states together"):
             await ask(client, catalogue, [list(range(1, 63))])
         return await ask(client, catalogue, [[1, 2]])
 
