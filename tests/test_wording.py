@@ -40,15 +40,8 @@ EXAMPLES = ("tools/lab/bench/pooling/texts.py", "docs/fields.md")
 """Sentences that models are measured with, and texts of other systems."""
 VAGUE = {"found", "each", "one", "made", "given", "it"}
 LATER = (
-    "ops/cpu",
     "pipelines/host/backends/cpu_kernels.py",
     "pipelines/host/backends/onnxruntime/cpu",
-    "pipelines/host/backends/openvino/decoder/decoder_session.py",
-    "pipelines/host/backends/openvino/decoder/read_decoder.py",
-    "pipelines/host/backends/openvino/model/block_linears.py",
-    "pipelines/host/backends/openvino/model/lm_head.py",
-    "pipelines/host/backends/openvino/open_decoder.py",
-    "pipelines/host/kernel_build.py",
     "tools/lab/bench/linear_kernels.py",
 )
 """Where variables are still to be named."""

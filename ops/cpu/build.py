@@ -140,17 +140,17 @@ class Builder:
             units.append(unit)
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             objects = list(pool.map(self._compile, units))
-        made = into / library_name(engine)
-        _run([self.compiler, *self.flags, "-shared", "-Wl,-Bsymbolic", *objects, *linked, "-o", str(made)])
+        built = into / library_name(engine)
+        _run([self.compiler, *self.flags, "-shared", "-Wl,-Bsymbolic", *objects, *linked, "-o", str(built)])
         note = Note(
-            digest=digest(made.read_bytes()),
+            digest=digest(built.read_bytes()),
             sources=sources_digest(self.folder),
             release=release(engine) or "",
             machine=platform.machine(),
             compiler=compiler_version(self.compiler),
         )
-        note_of(made).write_text(json.dumps(note, indent=1) + "\n")
-        return made
+        note_of(built).write_text(json.dumps(note, indent=1) + "\n")
+        return built
 
     def _kernels(self) -> Iterator[Unit]:
         for source in sorted(self.folder.glob("*.cpp")):

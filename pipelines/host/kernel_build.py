@@ -101,12 +101,12 @@ def _locked(parent: Path) -> Iterator[None]:
 
 def _sweep() -> None:
     """Remove what killed processes have left, and the oldest entries."""
-    entries = [each for each in folder().iterdir() if each.is_dir()]
+    entries = [entry for entry in folder().iterdir() if entry.is_dir()]
     for entry in entries:
         if is_unfinished(entry) and is_left(entry):
             shutil.rmtree(entry, ignore_errors=True)
     whole = sorted(
-        (each for each in entries if not is_unfinished(each)), key=lambda each: each.stat().st_mtime
+        (entry for entry in entries if not is_unfinished(entry)), key=lambda entry: entry.stat().st_mtime
     )
     for entry in whole[:-STORED_ENTRIES]:
         shutil.rmtree(entry, ignore_errors=True)

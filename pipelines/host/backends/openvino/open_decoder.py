@@ -24,21 +24,21 @@ def open_decoder(path: Path, given: DecoderSettings) -> OpenVINOSession:
     return open_prepared(path, settings, given.prepared)
 
 
-def settings_of(given: DecoderSettings) -> OpenVINOSettings:
+def settings_of(settings: DecoderSettings) -> OpenVINOSettings:
     """How OpenVINO is to compile what a graph's line asks for.
 
     Activations are float32 unless the line says otherwise: what most processors choose, bfloat16 or sums of
     int8 linear layers, changes about 4 first tokens of 100.
     """
     return OpenVINOSettings(
-        given.device,
-        given.kv_cache,
-        given.precision or (None if given.activation_group else "f32"),
-        given.threads,
-        given.targets,
-        retained=None if given.sparse_prefill is None else RetainedContext(*given.sparse_prefill),
-        activation_group=given.activation_group,
-        kernels=_kernels(given),
+        settings.device,
+        settings.kv_cache,
+        settings.precision or (None if settings.activation_group else "f32"),
+        settings.threads,
+        settings.targets,
+        retained=None if settings.sparse_prefill is None else RetainedContext(*settings.sparse_prefill),
+        activation_group=settings.activation_group,
+        kernels=_kernels(settings),
     )
 
 

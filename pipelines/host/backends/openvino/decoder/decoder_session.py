@@ -325,7 +325,7 @@ def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
     """The settings as properties of the device.  Raises `ModelError` naming what it does not support."""
     core, device = ov.Core(), settings.device.upper()
     if device not in core.available_devices:
-        here = ", ".join(one.lower() for one in core.available_devices)
+        here = ", ".join(device.lower() for device in core.available_devices)
         raise ModelError(f"device {settings.device} is not available; OpenVINO finds: {here}.")
     if device != "CPU":
         raise ModelError(

@@ -71,8 +71,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     if settings.activation_group:
         check_group(read.model, settings.activation_group)
     if settings.kernels is not None:
-        found = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
-        read = read._replace(block_linears=found)
+        block_linears = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
+        read = read._replace(block_linears=block_linears)
     compute_logits_in_float32(read.model, rounds)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 

@@ -62,7 +62,7 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     names = {node.get_name() for node in head}
     linears = [node for node in model.get_ops() if node.get_type_name() == "MatMul" and has_weight(node)]
     weights = {node.get_name(): _weight(node) for node in linears}
-    uses = Counter(each.codes.get_name() for each in weights.values() if each is not None)
+    uses = Counter(weight.codes.get_name() for weight in weights.values() if weight is not None)
     count = 0
     for node in linears:
         weight = weights[node.get_name()]
@@ -76,15 +76,15 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
 
 def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: int) -> bool:
     """Whether the operator takes this weight."""
-    inputs = [node.input_value(0), *(each.output(0) for each in weight.constants)]
+    inputs = [node.input_value(0), *(constant.output(0) for constant in weight.constants)]
     try:
-        made = library.node("BlockLinear", inputs, {"levels": levels})
+        operator = library.node("BlockLinear", inputs, {"levels": levels})
     except RuntimeError:  # sizes or groups that the kernels do not have
         return False
-    for each in weight.constants:
-        each.get_rt_info()[NOT_WIDENED] = 1
-    made.set_friendly_name(node.get_friendly_name())
-    node.output(0).replace(made.output(0))
+    for constant in weight.constants:
+        constant.get_rt_info()[NOT_WIDENED] = 1
+    operator.set_friendly_name(node.get_friendly_name())
+    node.output(0).replace(operator.output(0))
     return True
 
 
@@ -126,8 +126,8 @@ def _constant(node: ov.Node) -> ov.Node:
 
 
 def _checked(codes: ov.Node, scales: ov.Node, zeros: ov.Node | None) -> _Weight | None:
-    constants = [each for each in (codes, scales, zeros) if each is not None]
-    if any(each.get_type_name() != "Constant" for each in constants):
+    constants = [constant for constant in (codes, scales, zeros) if constant is not None]
+    if any(constant.get_type_name() != "Constant" for constant in constants):
         return None
     bits, floats = BITS.get(_type(codes)), _type(scales)
     shape = list(codes.get_output_shape(0))

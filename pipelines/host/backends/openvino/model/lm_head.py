@@ -42,7 +42,7 @@ def leave_out_head(model: ov.Model) -> None:
     `model` has the input `logit_indices`.  Raises `ModelError` where something else than the head reads them.
     """
     gather = _gather(model)
-    readers = [each.get_node().get_type_name() for each in gather.output(0).get_target_inputs()]
+    readers = [port.get_node().get_type_name() for port in gather.output(0).get_target_inputs()]
     if readers != ["MatMul"]:
         raise ModelError(f"its head is no single product behind the last layer: {', '.join(readers)}.")
     model.get_results()[0].input(0).replace_source_output(gather.output(0))
@@ -88,7 +88,7 @@ def _ports_to_product(port: ov.Input) -> Iterator[ov.Input]:
     yield port
     while port.get_node().get_type_name() != "MatMul":
         node = port.get_source_output().get_node()
-        activations = [one for one in node.inputs() if one.get_partial_shape().is_dynamic]
+        activations = [port for port in node.inputs() if port.get_partial_shape().is_dynamic]
         if len(activations) != 1 or node.get_type_name() not in ROW_WISE | {"MatMul"}:
             return
         (port,) = activations
