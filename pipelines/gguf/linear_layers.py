@@ -98,14 +98,14 @@ class LinearLayers:
     def _linears(
         self, rows: ir.Value, operands: Sequence[Operand], inner: int, kind: str
     ) -> Iterable[ir.Value]:
-        tensors = [self.tensor(f"{each.name}.weight", each.rows, inner) for each in operands]
+        tensors = [self.tensor(f"{operand.name}.weight", operand.rows, inner) for operand in operands]
         if kind in DTYPES or len(operands) == 1:
             pairs = zip(tensors, operands, strict=True)
-            return [self.multiply(rows, tensor, each.name, each.order) for tensor, each in pairs]
-        parts = [WeightPart(tensor, each.order) for tensor, each in zip(tensors, operands, strict=True)]
+            return [self.multiply(rows, tensor, operand.name, operand.order) for tensor, operand in pairs]
+        parts = [WeightPart(tensor, operand.order) for tensor, operand in zip(tensors, operands, strict=True)]
         blocks = self._weights.blocks(f"{operands[0].name}{AND}", parts)
         linear = self._multiply_blocks(rows, blocks, inner)
-        return self._writer.split(linear, *(each.rows for each in operands))
+        return self._writer.split(linear, *(operand.rows for operand in operands))
 
     def _biased(self, linear: ir.Value, operand: Operand) -> ir.Value:
         name, order = f"{operand.name}.bias", operand.order
@@ -141,8 +141,8 @@ class LinearLayers:
         weight = self._weights.blocks(tensor.name, [WeightPart(tensor)], widen=True)
         zero = self._writer.number(MIDDLE) if weight.zeros is None else self._of_blocks(weight.zeros, ids)
         codes = op("Cast", op("Gather", weight.codes, ids), to=F32)
-        found = op("Mul", op("Sub", codes, zero), self._of_blocks(weight.scales, ids))
-        return op("Reshape", found, self._writer.ints(1, -1, tensor.width))
+        embeddings = op("Mul", op("Sub", codes, zero), self._of_blocks(weight.scales, ids))
+        return op("Reshape", embeddings, self._writer.ints(1, -1, tensor.width))
 
     def write_weights(self) -> None:
         """Write the weights of all operands to the data file.  Raises `GgufError` and OSError."""

@@ -111,7 +111,7 @@ class WeightWriter:
         news_s, total = monotonic() + NEWS_S, len(self._pieces)
         with ThreadPoolExecutor(_num_threads(), thread_name_prefix="convert") as pool:
             try:
-                submitted = [pool.submit(each) for each in self._pieces]
+                submitted = [pool.submit(piece) for piece in self._pieces]
                 for done, piece in enumerate(as_completed(submitted), 1):
                     piece.result()
                     if monotonic() > news_s:

@@ -148,22 +148,22 @@ def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
     writer = gguf.GGUFWriter(path, "qwen3")
     _add_settings(writer, shape)
     tensors = list(places(shape, mixture(type_name, shape)))
-    for each in tensors:
-        weights, size = gguf.GGML_QUANT_SIZES[each.type]
-        row = each.width // weights * size
-        axes: Sequence[int] = [each.rows, row] if each.type != Type.F32 else [each.width]
-        dtype = np.dtype(np.uint8 if each.type != Type.F32 else np.float32)
-        raw_type = each.type if each.type != Type.F32 else None
-        writer.add_tensor_info(each.name, axes, dtype, each.num_bytes, raw_dtype=raw_type)
+    for tensor in tensors:
+        weights, size = gguf.GGML_QUANT_SIZES[tensor.type]
+        row = tensor.width // weights * size
+        axes: Sequence[int] = [tensor.rows, row] if tensor.type != Type.F32 else [tensor.width]
+        dtype = np.dtype(np.uint8 if tensor.type != Type.F32 else np.float32)
+        raw_type = tensor.type if tensor.type != Type.F32 else None
+        writer.add_tensor_info(tensor.name, axes, dtype, tensor.num_bytes, raw_dtype=raw_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     writer.close()
     rng = np.random.default_rng(seed)
     with path.open("ab") as file:
-        for each in tensors:
+        for tensor in tensors:
             file.write(bytes(-file.seek(0, 2) % writer.data_alignment))
-            for piece in _pieces(rng, each):
+            for piece in _pieces(rng, tensor):
                 file.write(piece)
 
 
