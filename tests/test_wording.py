@@ -42,7 +42,6 @@ VAGUE = {"found", "each", "one", "made", "given", "it"}
 LATER = (
     "pipelines/host/backends/cpu_kernels.py",
     "pipelines/host/backends/onnxruntime/cpu",
-    "tools/lab/bench/linear_kernels.py",
 )
 """Where variables are still to be named."""
 LONG = 10

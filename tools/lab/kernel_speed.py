@@ -64,12 +64,12 @@ class Kernels:
         codes = rng.integers(0, 64 if bits == 6 else 256, N * K * (8 if bits == 6 else bits) // 8, np.uint8)
         count = N * (K // group * group_bytes + K // 256 * unit_bytes) // (2 if zeros else 1)
         values = np.full(count, 0x20 if scales == 3 else 0x1C, np.uint8)  # small numbers of each type
-        one = aligned(self.layer_bytes)
-        given = (Pointer(each.ctypes.data) for each in (codes, values, values))
+        packed = aligned(self.layer_bytes)
+        arrays = (Pointer(array.ctypes.data) for array in (codes, values, values))
         self._library.bl_pack(
-            self._format, Size(N), Size(K), *given, Size(0), Size(N // 16), Pointer(one.ctypes.data)
+            self._format, Size(N), Size(K), *arrays, Size(0), Size(N // 16), Pointer(packed.ctypes.data)
         )
-        return one
+        return packed
 
     def run(self, levels: int, x: NDArray[np.float32]) -> None:
         m, library = len(x), self._library
@@ -124,12 +124,12 @@ def work_of(
     exact: Callable[..., Any],
 ) -> dict[str, Callable[[], Any]]:
     """What is measured, by name."""
-    found: dict[str, Callable[[], Any]] = {"rounded": lambda: rounding(x), "f32": lambda: exact(x)}
-    for name, each in layers.items():
+    works: dict[str, Callable[[], Any]] = {"rounded": lambda: rounding(x), "f32": lambda: exact(x)}
+    for name, layer in layers.items():
         for levels in (1, 2):
-            found[f"{name} {levels}"] = lambda each=each, levels=levels: each.run(levels, x)
-        found[f"{name} read"] = lambda each=each: np.bitwise_or.reduce(each.packed.view(np.uint64))
-    return found
+            works[f"{name} {levels}"] = lambda layer=layer, levels=levels: layer.run(levels, x)
+        works[f"{name} read"] = lambda layer=layer: np.bitwise_or.reduce(layer.packed.view(np.uint64))
+    return works
 
 
 def main() -> None:
@@ -153,15 +153,19 @@ def main() -> None:
             work()
         times = [[seconds(work) for work in contenders.values()] for _ in range(options.rounds)]
         took = dict(zip(contenders, np.array(times).T, strict=True))
-        speed = {name: LAYERS * rows * N * K / np.median(each) / 1e9 for name, each in took.items()}
+        speed = {name: LAYERS * rows * N * K / np.median(seconds) / 1e9 for name, seconds in took.items()}
         print(f"rows {rows}: OpenVINO {speed['rounded']:.1f}, {speed['f32']:.1f}")
-        for name, each in layers.items():
-            one, two, read = (took[f"{name} {kind}"] for kind in ("1", "2", "read"))
-            ratios = [np.median(took["rounded"] / one), np.median(took["f32"] / two), np.median(read / two)]
+        for name, layer in layers.items():
+            single, two, read = (took[f"{name} {kind}"] for kind in ("1", "2", "read"))
+            ratios = [
+                np.median(took["rounded"] / single),
+                np.median(took["f32"] / two),
+                np.median(read / two),
+            ]
             print(
                 f"    {name:20} {speed[f'{name} 1']:6.1f} {speed[f'{name} 2']:6.1f}; one / OpenVINO rounded "
                 f"{ratios[0]:.2f}, two / OpenVINO f32 {ratios[1]:.2f}, two / read {ratios[2]:.2f}; "
-                f"{8 * each.layer_bytes / N / K:.3f} bits",
+                f"{8 * layer.layer_bytes / N / K:.3f} bits",
                 flush=True,
             )
 

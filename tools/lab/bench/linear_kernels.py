@@ -94,14 +94,14 @@ def timed_ms(
 ) -> dict[str, list[Times]]:
     """Milliseconds of each round of each way; the first steps, which prepare the shape, do not count."""
     steps = {name: step_of(session, *size) for name, session in sessions.items()}
-    found: dict[str, list[Times]] = {name: [] for name in sessions}
+    times: dict[str, list[Times]] = {name: [] for name in sessions}
     for turn in range(rounds + 2):
         for name, session in sessions.items():
             began_s = now_s()
             session.run(steps[name])
             if turn >= 2:
-                found[name].append(since_ms(began_s))
-    return found
+                times[name].append(since_ms(began_s))
+    return times
 
 
 def row(size: tuple[int, int], found: dict[str, list[Times]]) -> str:
