@@ -76,11 +76,11 @@ def measure(
 ) -> dict[str, NDArray[np.float64]]:
     """The seconds of each round, by the name of a form; the forms take turns."""
     took: dict[str, list[float]] = {name: [] for name in forms}
-    for each in range(-1, ROUNDS):
+    for number in range(-1, ROUNDS):
         for name, run in forms.items():
             begin_s = time.process_time()
             run(rows)
-            took[name] += [time.process_time() - begin_s] if each >= 0 else []
+            took[name] += [time.process_time() - begin_s] if number >= 0 else []
     return {name: np.array(seconds) for name, seconds in took.items()}
 
 
