@@ -116,15 +116,17 @@ def random_blocks(rng: np.random.Generator, kind: Type, count: int, width: int) 
     size = gguf.GGML_QUANT_SIZES[kind][1]
     raw = np.frombuffer(rng.bytes(size * count), np.uint8).reshape(count, size).copy()
     scales = (rng.random(count, np.float32) + np.float32(0.5)) * np.float32(width**-0.5 / DEVIATIONS[kind])
-    if kind == Type.Q6_K:  # a signed byte for each 16, none of them near 0
+    if kind == Type.Q6_K:  # a signed byte for each 16: none near 0, the largest -128, as quantizers choose it
         raw[:, 192:208] |= 64
+        raw[:, 192] = 128
         raw[:, 208:] = _halves(scales)
         return raw
     raw[:, :2] = _halves(scales)
     if kind == Type.Q4_1:
         raw[:, 2:4] = _halves(scales * np.float32(-7.5))
-    elif kind == Type.Q4_K:  # minima are as random as scales, 7.5 times as large
+    elif kind == Type.Q4_K:  # six bits each for scales and minima, the largest 63, as quantizers choose it
         raw[:, 2:4] = _halves(scales * np.float32(7.5))
+        raw[:, [4, 8]] |= 63
     return raw
 
 

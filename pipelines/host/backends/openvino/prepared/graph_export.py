@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+
 HEADER = struct.Struct("<6Q")
 """In an export: offset and size of the description of its outputs, of its constants, and of its XML."""
 MAX_PREAMBLE = 4096
@@ -20,12 +22,13 @@ class NotStored(Exception):
 
 
 class ExportedGraph(NamedTuple):
-    """The XML of a graph and its constants, `uint8[size]`, mapped; constants of a model that was read as IR
-    are not among them, where they are as in its file.
+    """The XML of a graph and its constants, `uint8[size]`, in the mapped `file`; of a model that was read as
+    IR those are not among them that are as in its file.
     """
 
     graph: bytes
     constants: NDArray[np.uint8]
+    file: MappedFile
 
 
 class GraphExport:
@@ -54,7 +57,8 @@ class GraphExport:
         files = [file for file in self._folder.iterdir() if file.stat().st_size > HEADER.size]
         if len(files) != 1:
             raise NotStored(f"OpenVINO writes {len(files)} files of it")
-        blob = np.memmap(files[0], np.uint8, mode="r")
+        file = MappedFile(files[0])
+        blob = file.bytes
         preamble = blob[: MAX_PREAMBLE + HEADER.size].tobytes()
         for start in range(len(preamble) - HEADER.size):
             outputs, num_outputs, constants, num_constants, graph, num_graph = HEADER.unpack_from(
@@ -63,5 +67,5 @@ class GraphExport:
             ends = outputs + num_outputs, constants + num_constants, graph + num_graph
             if (outputs, *ends) == (HEADER.size, constants, graph, len(blob) - start):
                 first = start + constants
-                return ExportedGraph(self._graph, blob[first : first + num_constants])
+                return ExportedGraph(self._graph, blob[first : first + num_constants], file)
         raise NotStored("OpenVINO exports it in another form")

@@ -175,7 +175,7 @@ def _stored(
     (file,) = read.files
     exported = export.read()
     root = ElementTree.fromstring(exported.graph)
-    stored = StoredConstants(file, read.model, exported.constants, max_bytes)
+    stored = StoredConstants(file, read.model, exported, max_bytes)
     for layer in root.iter("layer"):
         if layer.get("type") == "Const":
             stored.place(layer)

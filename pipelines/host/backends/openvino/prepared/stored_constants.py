@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipelines.base.element_types import DTYPES
 from pipelines.host.backends.openvino.model.arrays import NAMES
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile, page_after
-from pipelines.host.backends.openvino.prepared.graph_export import NotStored
+from pipelines.host.backends.openvino.prepared.graph_export import ExportedGraph, NotStored
 
 IN_FILE = "WeightlessCacheAttribute"
 """Runtime attribute: which bytes of the model's file a constant is."""
@@ -24,6 +24,9 @@ LEAST_FOUND = 1024
 ENDS = 64
 """Bytes at both ends of a constant by which it is searched, before all of them are compared."""
 
+PIECE_BYTES = 16 << 20
+"""Bytes that are compared at once."""
+
 
 class StoredConstants:
     """Lets the constants of a graph refer to the model's file, or to what is stored `behind` it, which has at
@@ -33,14 +36,13 @@ class StoredConstants:
     same bytes does so too, of whatever shape it is there.
     """
 
-    def __init__(
-        self, file: MappedFile, model: ov.Model, exported: NDArray[np.uint8], max_bytes: int
-    ) -> None:
+    def __init__(self, file: MappedFile, model: ov.Model, exported: ExportedGraph, max_bytes: int) -> None:
         self._file = file.bytes
+        self._mapped = file, exported.file
         constants = [node for node in model.get_ops() if node.get_type_name() == "Constant"]
         self._constants = {node.get_friendly_name(): node for node in constants}
         self._places = _places(file.bytes, constants)
-        self._exported = exported
+        self._exported = exported.constants
         self._max_bytes = max_bytes
         self._bytes = bytearray(ALIGNMENT)  # not empty, so that it can be mapped
 
@@ -66,9 +68,22 @@ class StoredConstants:
 
     def _found_or_appended(self, content: NDArray[np.uint8]) -> int:
         for at in self._places.get(_key(content), []) if len(content) >= LEAST_FOUND else []:
-            if np.array_equal(self._file[at : at + len(content)], content):
+            if self._is_at(at, content):
                 return at
         return self._append(content.tobytes())
+
+    def _is_at(self, at: int, content: NDArray[np.uint8]) -> bool:
+        """Whether the model's file has these bytes there.
+
+        Pages of both files are released behind each piece: together they are twice the model.
+        """
+        for begin in range(0, len(content), PIECE_BYTES):
+            piece = content[begin : begin + PIECE_BYTES]
+            if not np.array_equal(self._file[at + begin : at + begin + len(piece)], piece):
+                return False
+            for file in self._mapped:
+                file.release_pages()
+        return True
 
     def _original(self, name: str, element: str, noted: ElementTree.Element) -> tuple[int, int]:
         """Offset and size of a constant that the export leaves out, as it notes: it is a part of the file, or
