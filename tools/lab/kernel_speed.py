@@ -93,22 +93,19 @@ def openvino_layers(group: int) -> Callable[[NDArray[np.float32]], Any]:
     """As many layers of 4 bits by OpenVINO, whose activations are rounded in groups of `group`; 0: not."""
     rng = np.random.default_rng(0)
     x = ops.parameter([-1, K], ov.Type.f32)
+    codes = [rng.integers(0, 256, N * K // 2, np.uint8) for _ in range(LAYERS)]  # read in place
+    scales = ops.constant(np.full((N, K // 32, 1), 0.01, np.float32))
+    zero = ops.convert(ops.constant(np.full(1, 8), ov.Type.u4), ov.Type.f32)
     results = []
-    for _ in range(LAYERS):
-        codes = ov.op.Constant(
-            ov.Tensor(rng.integers(0, 256, N * K // 2, np.uint8), [N, K // 32, 32], ov.Type.u4)
-        )
-        zero = ops.convert(ops.constant(np.full(1, 8), ov.Type.u4), ov.Type.f32)
-        blocks = ops.multiply(
-            ops.subtract(ops.convert(codes, ov.Type.f32), zero),
-            ops.constant(np.full((N, K // 32, 1), 0.01, np.float32)),
-        )
+    for packed in codes:
+        constant = ov.op.Constant(ov.Tensor(packed, [N, K // 32, 32], ov.Type.u4))
+        blocks = ops.multiply(ops.subtract(ops.convert(constant, ov.Type.f32), zero), scales)
         y = ops.matmul(x, ops.reshape(blocks, ops.constant([N, K]), False), False, True)
         results.append(ops.reduce_max(y, ops.constant([0, 1])))
     settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
     settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = group
     request = ov.Core().compile_model(ov.Model(results, [x]), "CPU", settings).create_infer_request()
-    return lambda rows: request.infer([rows], share_inputs=True)
+    return lambda rows, _=codes: request.infer([rows], share_inputs=True)
 
 
 def seconds(work: Callable[[], Any]) -> float:
