@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,17 +113,17 @@ class OnnxWriter:
 
     def _place(self, name: str, shape: tuple[int, ...], dtype: ir.DataType) -> ir.ExternalTensor:
         offset = self.num_bytes + -self.num_bytes % PAGE_BYTES
-        tensor = ir.ExternalTensor(
+        size = math.ceil(math.prod(shape) * dtype.itemsize)
+        self.num_bytes = offset + size
+        return ir.ExternalTensor(
             self._data_name,
             offset,
-            None,
+            size,
             dtype,
             shape=ir.Shape(shape),
             name=name,
             base_dir=self.folder,
         )
-        self.num_bytes = offset + tensor.nbytes
-        return tensor
 
 
 def _write_at(file: int, offset: int, array: np.ndarray) -> None:
