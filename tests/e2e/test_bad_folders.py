@@ -88,7 +88,7 @@ def test_check_says_the_same(served):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert "5 checked, 3 with problems" in done.stdout
-    assert done.stderr == ""
+    assert done.stderr == "CPU kernels: off, by BRAID_KERNELS\n"
 
 
 def test_a_bad_folder_comes_is_mended_and_breaks_again(served):

@@ -83,5 +83,5 @@ def test_options_of_other_models_are_refused(options, tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "voxtral"}')
     assert is_voxtral(str(tmp_path))
     assert not is_voxtral(str(tmp_path / "none"))
-    with pytest.raises(click.BadParameter, match="hears"):
+    with pytest.raises(click.BadParameter, match="audio model"):
         check_alone(Options(**options))

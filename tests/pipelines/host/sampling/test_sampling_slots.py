@@ -46,7 +46,7 @@ def test_a_cleared_row_is_greedy_and_has_no_edits():
     rows.clear(1)
     assert rows.edited.tolist() == [False, False]
     assert rows.edits == [None, None]
-    assert rows.temperature.tolist() == [0, 0]
+    assert rows.draws.temperature.tolist() == [0, 0]
     assert rows.num_logprobs.tolist() == [-1, -1]
 
 
@@ -81,7 +81,7 @@ def test_a_row_that_asks_for_nothing_keeps_nothing():
 def test_top_k_of_nothing_is_no_limit(top_k, kept):
     rows = SamplingSlots(1, 10)
     rows.set(0, SamplingParams(top_k=top_k), [], [], 0, [])
-    assert rows.top_k.tolist() == [kept]
+    assert rows.draws.top_k.tolist() == [kept]
 
 
 def test_a_row_taken_again_after_a_preemption_has_the_state_that_it_had():

@@ -210,7 +210,7 @@ def _open(path: Path, decoder: DecoderModel, settings: OnnxCpuSettings) -> tuple
             return _open_with(path, decoder, settings, library)
         except ModelError as error:
             log.warning("%s is opened without the kernels of %s: %s", path, library, error)
-    return _open_with(path, decoder, settings, None)
+    return _open_with(path, decoder, settings, library=None)
 
 
 def _open_with(

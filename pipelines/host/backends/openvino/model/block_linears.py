@@ -136,10 +136,10 @@ def _checked(codes: ov.Node, scales: ov.Node, zeros: ov.Node | None) -> _Weight 
         return None
     middle = 0 if _type(codes).startswith("i") else 1 << (bits - 1)
     if zeros is None:
-        return _Weight(codes, scales, None) if middle == 0 else None
+        return _Weight(codes, scales, zeros=None) if middle == 0 else None
     if _size(zeros) == 1:
         is_middle = float(zeros.get_data(dtype="float32").item()) == middle
-        return _Weight(codes, scales, None) if is_middle else None
+        return _Weight(codes, scales, zeros=None) if is_middle else None
     fits = _type(zeros) == _type(codes) or (_type(zeros), floats) == ("f32", "f32")
     return _Weight(codes, scales, zeros) if fits and _size(zeros) == num_scales else None
 
