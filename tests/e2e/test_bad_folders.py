@@ -36,7 +36,7 @@ def served(tmp_path_factory):
     write_bad(models)
     with ServerProcess(models) as server:
         server.models = models
-        server.ready()
+        server.all_ready()
         yield server
 
 
