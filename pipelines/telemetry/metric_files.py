@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import threading
 import time
 from contextlib import suppress
 
@@ -26,6 +27,8 @@ RETRY_S = 1.0
 
 _waiting: dict[MetricFile, float] = {}
 """Files of this process without room, and when each is tried again by the monotonic clock."""
+_writing = threading.RLock()
+"""Held while a value is written or a file replaced: a value that is written meanwhile would be lost."""
 
 
 def install() -> None:
@@ -36,8 +39,8 @@ def install() -> None:
 class MetricFile(MmapedDict):
     """The library's form of a file: its used bytes, then keys with their values.
 
-    Readers find a file whole or not at all: each size of it is written under another name first.  Not thread
-    safe.
+    Readers find a file whole or not at all: each size of it is written under another name first.  Values are
+    written from any thread.
     """
 
     def __init__(self, filename: str) -> None:
@@ -78,8 +81,9 @@ class MetricFile(MmapedDict):
         super()._init_value(key)  # type: ignore[no-untyped-call]
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
-        store_waiting()
-        super().write_value(key, value, timestamp)  # type: ignore[no-untyped-call]
+        with _writing:
+            store_waiting()
+            super().write_value(key, value, timestamp)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         _waiting.pop(self, None)
@@ -90,9 +94,10 @@ def store_waiting() -> None:
     """Store the files that had no room.  Any write does so for all, and an engine host that has nothing to
     write: some values are written once in the life of a process.
     """
-    for file, retry_s in list(_waiting.items()):
-        if time.monotonic() >= retry_s:
-            file._store()
+    with _writing:
+        for file, retry_s in list(_waiting.items()):
+            if time.monotonic() >= retry_s:
+                file._store()
 
 
 def _left(filename: str) -> bytes:

@@ -25,7 +25,7 @@ def test_a_server_serves_while_they_are_compiled_and_stops_what_compiles(models_
         assert server.log().count(UNTIL_THEN) == 1
         assert LATER not in server.log()
         (builder,) = builders(server)
-        assert builder.nice() == 19
+        assert builder.nice() == min(19, psutil.Process().nice() + 19)
         running = [builder, *builder.children()]
     assert psutil.wait_procs(running, PATIENCE_S)[1] == []
     compiler.release()

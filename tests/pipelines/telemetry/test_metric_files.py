@@ -1,13 +1,16 @@
 """Files of metrics on a disk that has room, has none, and has some again."""
 
 import errno
+import math
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from prometheus_client.mmap_dict import MmapedDict
 
 from pipelines.telemetry import metric_files
@@ -109,6 +112,36 @@ def test_a_file_that_was_begun_is_begun_again(tmp_path, content):
     file = MetricFile(str(path))
     file.write_value("a", 1.0, 0.0)
     assert read(str(path)) == {"a": 1.0}
+    file.close()
+
+
+def test_a_value_that_is_written_while_its_file_is_replaced_is_not_lost(tmp_path, monkeypatch):
+    disk, replacing, go_on = Disk(metric_files._allocate), threading.Event(), threading.Event()
+    monkeypatch.setattr(metric_files, "_allocate", disk)
+    monkeypatch.setattr(metric_files, "RETRY_S", 0.0)
+    rename = os.rename
+
+    def slow_rename(source, target):
+        replacing.set()
+        go_on.wait(PATIENCE_S)
+        rename(source, target)
+
+    disk.full = True
+    file = MetricFile(str(tmp_path / "counter_1.db"))
+    file.write_value("before", 1.0, 0.0)
+    disk.full = False
+    monkeypatch.setattr(os, "rename", slow_rename)
+    storing = threading.Thread(target=metric_files.store_waiting)
+    writing = threading.Thread(target=file.write_value, args=("meanwhile", 2.0, 0.0))
+    storing.start()
+    assert replacing.wait(PATIENCE_S)
+    metric_files._waiting[file] = math.inf
+    writing.start()
+    writing.join(0.2)  # it waits, or has written into what is replaced
+    go_on.set()
+    for thread in (storing, writing):
+        thread.join(PATIENCE_S)
+    assert read(file._fname) == {"before": 1.0, "meanwhile": 2.0}
     file.close()
 
 
