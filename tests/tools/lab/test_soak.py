@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from tools.client.connection import Connection, ConnectionBroken
 from tools.lab.soak import __main__ as command
+from tools.lab.soak import processes
 from tools.lab.soak.figures import Bounds, broken_bounds, kind_figures, slope_kb
 from tools.lab.soak.processes import Sample, Usage
 from tools.lab.soak.request_kinds import KINDS, SoakRequest, soak_request
@@ -42,6 +43,41 @@ def test_the_slope_is_that_of_the_second_half():
     samples = [sample(n, 9000 * n if n < 500 else 9000 * 500 + 2 * (n - 500)) for n in range(0, 1001, 50)]
     assert slope_kb(samples, "engine host") == pytest.approx(2000)
     assert slope_kb(samples[:1], "engine host") == 0
+
+
+def test_one_large_body_in_flight_is_no_slope():
+    samples = [sample(n, 300_000 if n == 900 else 100_000 + 2 * n) for n in range(0, 1001, 50)]
+    assert slope_kb(samples, "engine host") == pytest.approx(2000, rel=0.1)
+
+
+class Child:
+    """A process with a command and children."""
+
+    def __init__(self, pid, *command, children=()):
+        self.pid, self.command, self.below = pid, command, children
+
+    def cmdline(self):
+        return [*self.command]
+
+    def children(self):
+        return [*self.below]
+
+
+def test_what_compiles_kernels_is_no_process_of_the_server(monkeypatch):
+    build = Child(4, "python", "-m", "pipelines.host.kernel_build", children=[Child(5, "g++")])
+    host = Child(3, "python", "-m", "pipelines.host", "--models", "m", children=[build, Child(6, "render")])
+    workers = [Child(pid, "python", "-m", "gunicorn", "-c", "conf.py") for pid in (8, 7)]
+    monkeypatch.setattr(
+        processes.psutil, "Process", lambda pid: Child(pid, "gunicorn", children=[host, *workers])
+    )
+    found = processes.named_processes(1)
+    assert {name: process.pid for name, process in found.items()} == {
+        "master": 1,
+        "engine host": 3,
+        "other 1": 6,
+        "worker 1": 7,
+        "worker 2": 8,
+    }
 
 
 def test_figures_by_kind():

@@ -61,13 +61,18 @@ def error_counts(outcomes: Sequence[Outcome]) -> Counter[str]:
 
 
 def slope_kb(samples: Sequence[Sample], process: str) -> float:
-    """KB of resident memory per 1,000 requests over the second half, by least squares; 0 for one sample."""
+    """KB of resident memory per 1,000 requests over the second half; 0 for one sample.
+
+    It is the median of the slopes between all pairs of samples (Theil 1950, Sen 1968): a large body that is in
+    flight while one sample is taken changes it little.
+    """
     half = _second_half(samples)
     requests = np.array([sample.requests for sample in half], dtype=float)
     rss_kb = np.array([sample.usage[process].rss_kb for sample in half])
-    if np.ptp(requests) == 0:
-        return 0.0
-    return float(np.polyfit(requests, rss_kb, 1)[0] * 1000)
+    first, second = np.triu_indices(len(half), 1)
+    apart = requests[second] - requests[first]
+    slopes = (rss_kb[second] - rss_kb[first])[apart > 0] / apart[apart > 0]
+    return float(np.median(slopes) * 1000) if slopes.size else 0.0
 
 
 def broken_bounds(

@@ -26,10 +26,12 @@ class Sample(NamedTuple):
 
 
 def named_processes(master_pid: int) -> dict[str, psutil.Process]:
-    """The master and its children; workers and others are numbered in the order of their process ids."""
+    """The master and its children but those that compile kernels; workers and others are numbered in the order
+    of their process ids.
+    """
     master = psutil.Process(master_pid)
     found = {"master": master}
-    for child in sorted(master.children(recursive=True), key=lambda each: each.pid):
+    for child in sorted(_lasting(master), key=lambda process: process.pid):
         role = _role(child)
         number = sum(name.startswith(role) for name in found) + 1
         found[role if role == "engine host" else f"{role} {number}"] = child
@@ -45,9 +47,17 @@ def usage_of(processes: dict[str, psutil.Process]) -> dict[str, Usage]:
     return found
 
 
+def _lasting(process: psutil.Process) -> list[psutil.Process]:
+    """All below `process` but a compiler of kernels with its own: it ends by itself."""
+    children = [child for child in process.children() if "kernel_build" not in " ".join(child.cmdline())]
+    return children + [below for child in children for below in _lasting(child)]
+
+
 def _role(process: psutil.Process) -> str:
-    command = " ".join(process.cmdline())
-    return "engine host" if "pipelines.host" in command else "worker" if "gunicorn" in command else "other"
+    command = process.cmdline()
+    if "pipelines.host" in command:
+        return "engine host"
+    return "worker" if "gunicorn" in " ".join(command) else "other"
 
 
 def _usage(process: psutil.Process) -> Usage:
