@@ -86,7 +86,7 @@ test:  ## Lint, types and every test but those of `breadth`, in PROCESSES proces
 breadth:  ## More cases of what `test` proves with a few: seeds, schemas, families, prefixes.
 	@$(MAKE) --no-print-directory pytest MARK=breadth
 
-everything:  ## Lint, types and all tests in one run, as continuous integration does.
+everything:  ## Lint, types and all tests in one run.
 	@$(BESIDE_LINT)
 
 pytest: $(TESTED)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import httpx._config
 import pytest
-from breadth import skip_late
 from compiled_kernels import compiled_kernels
 from fake_decoder import byte_tokenizer
 from hypothesis import HealthCheck, settings
@@ -111,8 +110,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    skip_late(item)
+def pytest_runtest_setup() -> None:
     list_once()
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 
-import breadth
 import pytest
 from documents import ROOT
 from suite_schedule import FIRST, TOGETHER, unit_of
@@ -59,24 +57,3 @@ def test_no_file_of_tests_imports_a_large_package():
     files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "tests").rglob("conftest.py")]
     assert len(files) > 500
     assert [str(each.relative_to(ROOT)) for each in files if LARGE.search(each.read_text())] == []
-
-
-class Marked:
-    """A test with some marks."""
-
-    def __init__(self, *marks):
-        self.marks = marks
-
-    def get_closest_marker(self, name):
-        return name in self.marks
-
-
-def test_breadth_is_skipped_when_its_time_is_over(monkeypatch):
-    breadth.skip_late(Marked("breadth"))
-    monkeypatch.setenv("BREADTH_WITHIN_S", "60")
-    monkeypatch.setattr(breadth, "STARTED_S", time.monotonic() - 59)
-    breadth.skip_late(Marked("breadth"))
-    monkeypatch.setattr(breadth, "STARTED_S", time.monotonic() - 61)
-    breadth.skip_late(Marked("slow"))
-    with pytest.raises(pytest.skip.Exception, match="`make breadth` runs it"):
-        breadth.skip_late(Marked("breadth"))

@@ -63,8 +63,8 @@ def error_counts(outcomes: Sequence[Outcome]) -> Counter[str]:
 def slope_kb(samples: Sequence[Sample], process: str) -> float:
     """KB of resident memory per 1,000 requests over the second half; 0 for one sample.
 
-    It is the median of the slopes between all pairs of samples (Theil 1950, Sen 1968): a large body that is in
-    flight while one sample is taken changes it little.
+    It is the median of the slopes between all pairs of samples (Theil 1950, Sen 1968): a large body in flight
+    at one sample changes it little.
     """
     half = _second_half(samples)
     requests = np.array([sample.requests for sample in half], dtype=float)

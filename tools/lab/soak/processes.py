@@ -26,8 +26,9 @@ class Sample(NamedTuple):
 
 
 def named_processes(master_pid: int) -> dict[str, psutil.Process]:
-    """The master and its children but those that compile kernels; workers and others are numbered in the order
-    of their process ids.
+    """The master and its children but those that compile kernels.
+
+    Workers and others are numbered in the order of their process ids.
     """
     master = psutil.Process(master_pid)
     found = {"master": master}
