@@ -31,12 +31,12 @@ def named_processes(master_pid: int) -> dict[str, psutil.Process]:
     Workers and others are numbered in the order of their process ids.
     """
     master = psutil.Process(master_pid)
-    found = {"master": master}
+    named = {"master": master}
     for child in sorted(_lasting(master), key=lambda process: process.pid):
         role = _role(child)
-        number = sum(name.startswith(role) for name in found) + 1
-        found[role if role == "engine host" else f"{role} {number}"] = child
-    return found
+        number = sum(name.startswith(role) for name in named) + 1
+        named[role if role == "engine host" else f"{role} {number}"] = child
+    return named
 
 
 def usage_of(processes: dict[str, psutil.Process]) -> dict[str, Usage]:
