@@ -41,7 +41,7 @@ class GraphFolder(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the graph comes from, for messages."""
+        """The file or folder that the graph comes from, for messages."""
 
     def graph_text(self) -> str:
         """Raises GraphError, OSError and UnicodeDecodeError."""

@@ -63,7 +63,7 @@ class ModelFolder:
 
     @property
     def source(self) -> str:
-        """Where the graph comes from, for messages: the file, or the exported folder it is made from."""
+        """The origin of the graph, for messages: its file, or the exported folder that it is made from."""
         if self.servable is not None:
             return self.servable.graph.name if self.servable.graph else "config.json"
         files = (name for name in (GRAPH_FILE, GRAPH_PBTXT) if (self.path / name).exists())

@@ -10,7 +10,6 @@ of `pipelines.host.kernel_build`, in a process of its own.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -25,7 +24,6 @@ from ops.cpu.build import (
     MACHINES,
     Engine,
     Note,
-    digest,
     find_compiler,
     library_name,
     note_of,
@@ -33,7 +31,9 @@ from ops.cpu.build import (
     release,
     sources_digest,
 )
+from ops.cpu.build import digest as library_digest
 from pipelines.base.cache_folder import default_cache
+from pipelines.base.digests import digest
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +68,12 @@ def kernel_library(engine: Engine) -> Path | None:
 
 def digests() -> str:
     """The digests of the libraries that engines use, for keys of what was made or tried with them."""
-    libraries = [library for engine in operators() if (library := kernel_library(engine))]
-    return " ".join(_read_note(library)["digest"] for library in libraries)
+    return " ".join(_read_note(library)["digest"] for library in _libraries())
 
 
 def describe() -> str:
     """One line: the libraries that are used, or why there are none and what they would give."""
-    libraries = [library for engine in operators() if (library := kernel_library(engine))]
-    if libraries:
+    if libraries := _libraries():
         names = " and ".join(f"{each.name} ({_read_note(each)['compiler']})" for each in libraries)
         return f"CPU kernels: {names} in {libraries[0].parent.parent}"
     if setting() == OFF:
@@ -98,7 +96,7 @@ def is_usable(library: Path, engine: Engine) -> bool:
 
 
 def wheel_library(engine: Engine) -> Path | None:
-    """Where the wheel, if it is installed, has the library of an engine."""
+    """The library of an engine in the wheel; None where the wheel is not installed."""
     wheel = find_spec(WHEEL)
     return (
         None if wheel is None or wheel.origin is None else Path(wheel.origin).with_name(library_name(engine))
@@ -118,7 +116,7 @@ def folder() -> Path:
 
 def entry_name(engine: Engine, compiler: str) -> str:
     """The name of the cache's entry that a compiler, by what it says of itself, makes for an engine."""
-    return _entry_start(engine) + hashlib.blake2b(compiler.encode(), digest_size=4).hexdigest()
+    return _entry_start(engine) + digest(compiler, num_bytes=4)
 
 
 @cache
@@ -131,8 +129,13 @@ def runs_here() -> bool:
     return {*flags.split()} >= NEEDED
 
 
+def _libraries() -> list[Path]:
+    """The libraries that the engines of this process would load."""
+    return [library for engine in operators() if (library := kernel_library(engine))]
+
+
 def _candidates(engine: Engine) -> Iterator[Path]:
-    """Where the library of an engine may be, the first choice first."""
+    """The places of the library of an engine, the first choice first."""
     name = library_name(engine)
     if setting() != AUTO:
         yield Path(setting()).expanduser() / name
@@ -163,7 +166,7 @@ def _problem(library: Path, engine: Engine) -> str | None:
         if folder() in library.parents and not (_is_own(library) and _is_own(library.parent)):
             return "others can write to it"
         content, note = library.read_bytes(), _read_note(library)
-        if note["digest"] != digest(content):
+        if note["digest"] != library_digest(content):
             return "it is damaged"
         expected = {"sources": _sources(), "machine": platform.machine(), "release": release(engine)}
         given = {name: value for name, value in note.items() if name in expected}

@@ -89,7 +89,7 @@ def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: i
 
 
 def _sums(node: ov.Node) -> bool:
-    """Whether it is a product of more than one number a sum; rotary embeddings are of one."""
+    """Whether a node is a product of more than one number a sum, which rotary positions are not."""
     if node.get_type_name() != "MatMul":
         return False
     inner = node.input_value(0).get_partial_shape()[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import openvino as ov
 from openvino.utils.node_factory import NodeFactory
 
+from pipelines.base.digests import digest
 from pipelines.host.backends.cpu_kernels import kernel_library
 
 log = logging.getLogger(__name__)
@@ -67,13 +67,13 @@ def _loaded(path: Path) -> OperatorLibrary | None:
     try:
         ov.Core().add_extension(str(path))
         read = ctypes.CDLL(str(path)).bl_isa
-        digest = hashlib.blake2b(path.read_bytes(), digest_size=4).hexdigest()
+        library_digest = digest(path.read_bytes(), num_bytes=4)
     except (RuntimeError, OSError, AttributeError) as error:
         log.warning("%s cannot be loaded, linear layers are OpenVINO's: %s", path, error)
         return None
     read.restype = ctypes.c_char_p
     instructions = read().decode()
-    return None if instructions == "none" else OperatorLibrary(path, digest, instructions)
+    return None if instructions == "none" else OperatorLibrary(path, library_digest, instructions)
 
 
 @cache

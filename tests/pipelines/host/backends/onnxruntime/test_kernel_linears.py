@@ -133,7 +133,7 @@ def decoder(tmp_path_factory):
 
 
 def logits(path):
-    """Those of 30 tokens, and what the session says of its linear layers."""
+    """The logits of 30 tokens, and what the session says of its linear layers."""
     session = OnnxCpuSession(path, OnnxCpuSettings(threads=1))
     session.allocate(4)
     found = session.run(step(range(3, 33), 0, [0, 1], range(30))).copy()
