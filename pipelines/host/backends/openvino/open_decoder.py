@@ -42,13 +42,14 @@ def settings_of(settings: DecoderSettings) -> OpenVINOSettings:
     )
 
 
-def _kernels(given: DecoderSettings) -> LinearKernels | None:
-    """Braid's own kernels, where they fit the line.
+def _kernels(settings: DecoderSettings) -> LinearKernels | None:
+    """Braid's own kernels, where they fit the line; on the CPU alone, since no other device runs them.
 
     Two levels of int8 stand in for float32 where the line asks for nothing; one where OpenVINO would round
     activations in groups of 32 too.  Who asks for f32 or other groups gets OpenVINO's own sums.
     """
-    if given.precision == "f32" or given.activation_group not in (None, KERNEL_GROUP):
+    asks_for_others = settings.precision == "f32" or settings.activation_group not in (None, KERNEL_GROUP)
+    if settings.device != "cpu" or asks_for_others:
         return None
-    rounds = given.activation_group is not None or (given.precision is not None and has_int8_sums())
+    rounds = settings.activation_group is not None or (settings.precision is not None and has_int8_sums())
     return find_kernels(levels=1 if rounds else 2)

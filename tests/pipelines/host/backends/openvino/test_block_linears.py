@@ -254,6 +254,8 @@ def test_a_library_that_cannot_be_loaded_is_reported_once(monkeypatch, tmp_path,
         ({"activation_group": 0}, None),
         ({"activation_group": 64}, None),
         ({"precision": "bf16", "activation_group": 128}, None),
+        ({"device": "gpu"}, None),
+        ({"device": "gpu.1", "activation_group": 32}, None),
     ],
 )
 def test_a_line_says_how_exact_linear_layers_are(kernels, line, levels):
