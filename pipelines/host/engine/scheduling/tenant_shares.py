@@ -46,6 +46,11 @@ class TenantShares:
     def of(self, tenant: str) -> float:
         return max(self._slots[tenant] / self._num_slots, self._blocks[tenant] / self._num_blocks)
 
+    def turn(self, sequence: Sequence) -> tuple[int, float, int]:
+        """The order between tenants: smaller priority, then the tenant that holds less, then the older."""
+        priority, submit_order = by_turn(sequence)
+        return priority, self.of(sequence.request.tenant), submit_order
+
     def may_claim(self, sequence: Sequence, num_blocks: int) -> bool:
         """Whether a sequence that needs `num_blocks` is within its tenant's fair part of everything."""
         slots = self._slots[sequence.request.tenant] + len(sequence.group)
@@ -54,11 +59,7 @@ class TenantShares:
 
     def last_in_turn(self, running: Iterable[Sequence]) -> Sequence | None:
         """The sequence that gives way first: among the least urgent, the youngest of who holds most."""
-        return max(
-            running,
-            key=lambda one: (one.request.params.priority, self.of(one.request.tenant), one.submit_order),
-            default=None,
-        )
+        return max(running, key=self.turn, default=None)
 
     def last_beyond(self, running: Iterable[Sequence], priority: int) -> Sequence | None:
         """The last in turn of the tenants that hold more than their fair part, and of no smaller priority."""
@@ -107,13 +108,6 @@ class WaitingSequences:
         `shares` is needed where several tenants wait.
         """
         if len(self._queues) == 1:
-            return next(iter(self._queues.values()))[0]
+            return next(self.heads)
         assert shares is not None
-        return min(
-            (queue[0] for queue in self._queues.values()),
-            key=lambda sequence: (
-                sequence.request.params.priority,
-                shares.of(sequence.request.tenant),
-                sequence.submit_order,
-            ),
-        )
+        return min(self.heads, key=shares.turn)
