@@ -10,6 +10,9 @@ from pipelines.gguf.convert import convert
 from tools.lab.bench.random_gguf import SHAPES, write
 
 SMALL = replace(SHAPES["qwen3-0.6b"], layers=9, width=256, inner=512, heads=2, kv_heads=1, tokens=300)
+EXPERTS = replace(
+    SHAPES["gpt-oss-20b"], layers=1, width=96, inner=64, heads=4, kv_heads=1, tokens=300, experts=4, used=2
+)
 
 
 @pytest.mark.parametrize("is_tied", [True, False])
@@ -24,15 +27,30 @@ def test_a_mixture_is_that_of_llama_cpp(tmp_path, is_tied):
     assert {kinds[f"blk.{layer}.attn_q.weight"] for layer in range(9)} == {"Q4_K"}
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q4_K_M", "Q8_0"])
-def test_weights_neither_grow_nor_vanish(tmp_path, kind):
+def test_a_mixture_of_experts_has_its_types(tmp_path):
     path = tmp_path / "small.gguf"
-    write(path, SMALL, kind)
+    write(path, EXPERTS, "MXFP4")
+    shapes = {
+        each.name: (each.tensor_type.name, each.shape.tolist()) for each in gguf.GGUFReader(path).tensors
+    }
+    assert shapes["blk.0.ffn_down_exps.weight"] == ("MXFP4", [64, 96, 4])
+    assert shapes["blk.0.ffn_gate_inp.weight"] == ("F32", [96, 4])
+    assert shapes["blk.0.attn_q.weight"] == ("Q8_0", [96, 256])
+    assert shapes["output.weight"] == ("Q8_0", [96, 300])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [*((SMALL, kind) for kind in ("Q4_0", "Q4_1", "Q4_K_M", "Q8_0")), (EXPERTS, "Q4_0")],
+)
+def test_weights_neither_grow_nor_vanish(tmp_path, shape, kind):
+    path = tmp_path / "small.gguf"
+    write(path, shape, kind)
     for each in gguf.GGUFReader(path).tensors:
         weights = gguf.quants.dequantize(each.data, each.tensor_type)
         if weights.ndim > 1:
-            assert 0.8 < np.std(weights) * weights.shape[1] ** 0.5 < 1.25, each.name
-            assert abs(np.mean(weights)) * weights.shape[1] ** 0.5 < 0.15, (
+            assert 0.8 < np.std(weights) * weights.shape[-1] ** 0.5 < 1.25, each.name
+            assert abs(np.mean(weights)) * weights.shape[-1] ** 0.5 < 0.15, (
                 each.name
             )  # codes of four bits are -8 to 7
     convert(path, tmp_path / "folder")

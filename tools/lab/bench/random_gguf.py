@@ -6,7 +6,8 @@ larger than memory.  The vocabulary has the model's size; its texts are bytes, p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from pathlib import Path
@@ -21,6 +22,9 @@ from tokenizers import pre_tokenizers
 
 PIECE_BLOCKS = 1 << 17
 """Blocks that are made at once."""
+EXPERTS = "_exps"
+FINE = ("attn_v", "ffn_down", f"ffn_down{EXPERTS}")
+"""Of what some layers have more bits in files of Q4_K_M."""
 ENDS = ("<|im_end|>", "<|endoftext|>")
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -31,7 +35,10 @@ BYTES = 256
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a decoder of Qwen3's kind; `is_tied`: its head is the table of its embeddings."""
+    """Sizes of a decoder of Qwen3's kind; `is_tied`: its head is the table of its embeddings.
+
+    With `experts`, each layer has that many networks of `inner`, of which a token uses `used`.
+    """
 
     layers: int
     width: int
@@ -41,6 +48,8 @@ class Shape:
     head_size: int = 128
     tokens: int = 151_936
     is_tied: bool = True
+    experts: int = 0
+    used: int = 0
 
 
 SHAPES = {
@@ -48,27 +57,40 @@ SHAPES = {
     "qwen3-1.7b": Shape(28, 2048, 6144, 16),
     "qwen3-4b": Shape(36, 2560, 9728, 32),
     "qwen3-8b": Shape(36, 4096, 12288, 32, is_tied=False),
+    "qwen3-30b-a3b": Shape(48, 2048, 768, 32, kv_heads=4, is_tied=False, experts=128, used=8),
+    "gpt-oss-20b": Shape(24, 2880, 2880, 64, head_size=64, tokens=201_088, is_tied=False, experts=32, used=4),
 }
-DEVIATIONS = {Type.Q4_0: 4.6, Type.Q4_1: 4.6, Type.Q8_0: 74.0, Type.Q4_K: 268.0, Type.Q6_K: 18.5 * 74}
-"""Type of blocks → deviation of weights whose float16 scale is 1 and whose other bytes are random."""
+"""The last one has the sizes of gpt-oss-20b in Qwen3's form: its activation, no biases and no sinks."""
+DEVIATIONS = {
+    Type.Q4_0: 4.6,
+    Type.Q4_1: 4.6,
+    Type.Q8_0: 74.0,
+    Type.Q4_K: 268.0,
+    Type.Q6_K: 18.5 * 74,
+    Type.MXFP4: 2.9,
+}
+"""Type of blocks → deviation of weights whose scale is 1 and whose other bytes are random."""
+ONE = 127
+"""The exponent byte of MXFP4 that stands for 1."""
 
 
 class Place(NamedTuple):
-    """A tensor: its name, rows and width, and the type of its blocks; F32 is a norm of ones."""
+    """A tensor: its name, sizes and the type of its blocks.  F32 is a norm of ones, or a router."""
 
     name: str
-    rows: int
-    width: int
+    axes: tuple[int, ...]
     type: Type
 
     @property
     def num_bytes(self) -> int:
         weights, size = gguf.GGML_QUANT_SIZES[self.type]
-        return self.rows * self.width // weights * size
+        return math.prod(self.axes) // weights * size
 
 
-def mixture(name: str, shape: Shape) -> Callable[[str, int], Type]:
-    """Which type llama.cpp gives a tensor of a file of type `name`, by the tensor's last name and layer."""
+def mixture(name: str, shape: Shape) -> Callable[[str, int, int], Type]:
+    """Which type llama.cpp gives a tensor of a file of type `name`, by the tensor's last name, layer and
+    width; of MXFP4 are experts alone.
+    """
 
     def wide(layer: int) -> bool:
         eighth = shape.layers // 8
@@ -76,39 +98,48 @@ def mixture(name: str, shape: Shape) -> Callable[[str, int], Type]:
 
     def chosen(part: str, layer: int) -> Type:
         is_head = part == "output" or (part == "token_embd" and shape.is_tied)
+        if name == "MXFP4":
+            return Type.MXFP4 if part.endswith(EXPERTS) else Type.Q8_0
         if name != "Q8_0" and is_head:
             return Type.Q6_K
         if name == "Q4_K_M":
-            return Type.Q6_K if part in ("attn_v", "ffn_down") and wide(layer) else Type.Q4_K
+            return Type.Q6_K if part in FINE and wide(layer) else Type.Q4_K
         return Type[name]
 
-    return chosen
+    def possible(part: str, layer: int, width: int) -> Type:
+        kind = chosen(part, layer)
+        return kind if width % gguf.GGML_QUANT_SIZES[kind][0] == 0 else Type.Q8_0
+
+    return possible
 
 
-def places(shape: Shape, type_of: Callable[[str, int], Type]) -> Iterator[Place]:
+def places(shape: Shape, type_of: Callable[[str, int, int], Type]) -> Iterator[Place]:
     """The tensors of a file, in the order in which they are written."""
 
-    def matrix(part: str, rows: int, width: int, layer: int = -1) -> Place:
+    def matrix(part: str, *axes: int, layer: int = -1) -> Place:
         at = f"blk.{layer}." if layer >= 0 else ""
-        return Place(f"{at}{part}.weight", rows, width, type_of(part, layer))
+        return Place(f"{at}{part}.weight", axes, type_of(part, layer, axes[-1]))
 
     yield matrix("token_embd", shape.tokens, shape.width)
     if not shape.is_tied:
         yield matrix("output", shape.tokens, shape.width)
-    yield Place("output_norm.weight", 1, shape.width, Type.F32)
+    yield Place("output_norm.weight", (shape.width,), Type.F32)
     query, key = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    kind, several = (EXPERTS, (shape.experts,)) if shape.experts else ("", ())
     for layer in range(shape.layers):
         norms = {"attn_norm": shape.width, "ffn_norm": shape.width}
         norms |= {"attn_q_norm": shape.head_size, "attn_k_norm": shape.head_size}
         for part, size in norms.items():
-            yield Place(f"blk.{layer}.{part}.weight", 1, size, Type.F32)
-        yield matrix("attn_q", query, shape.width, layer)
-        yield matrix("attn_k", key, shape.width, layer)
-        yield matrix("attn_v", key, shape.width, layer)
-        yield matrix("attn_output", shape.width, query, layer)
-        yield matrix("ffn_gate", shape.inner, shape.width, layer)
-        yield matrix("ffn_up", shape.inner, shape.width, layer)
-        yield matrix("ffn_down", shape.width, shape.inner, layer)
+            yield Place(f"blk.{layer}.{part}.weight", (size,), Type.F32)
+        yield matrix("attn_q", query, shape.width, layer=layer)
+        yield matrix("attn_k", key, shape.width, layer=layer)
+        yield matrix("attn_v", key, shape.width, layer=layer)
+        yield matrix("attn_output", shape.width, query, layer=layer)
+        if shape.experts:
+            yield Place(f"blk.{layer}.ffn_gate_inp.weight", (shape.experts, shape.width), Type.F32)
+        yield matrix(f"ffn_gate{kind}", *several, shape.inner, shape.width, layer=layer)
+        yield matrix(f"ffn_up{kind}", *several, shape.inner, shape.width, layer=layer)
+        yield matrix(f"ffn_down{kind}", *several, shape.width, shape.inner, layer=layer)
 
 
 def random_blocks(rng: np.random.Generator, kind: Type, count: int, width: int) -> NDArray[np.uint8]:
@@ -120,6 +151,9 @@ def random_blocks(rng: np.random.Generator, kind: Type, count: int, width: int) 
         raw[:, 192:208] |= 64
         raw[:, 192] = 128
         raw[:, 208:] = _halves(scales)
+        return raw
+    if kind == Type.MXFP4:
+        raw[:, 0] = np.round(np.log2(scales)).astype(np.int8) + ONE
         return raw
     raw[:, :2] = _halves(scales)
     if kind == Type.Q4_1:
@@ -147,16 +181,17 @@ def vocabulary(size: int) -> tuple[list[str], list[int], list[str]]:
 
 def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
     """Write the file `path`; of its weights one piece is in memory at a time."""
-    writer = gguf.GGUFWriter(path, "qwen3")
+    writer = gguf.GGUFWriter(path, "qwen3moe" if shape.experts else "qwen3")
     _add_settings(writer, shape)
     tensors = list(places(shape, mixture(type_name, shape)))
     for tensor in tensors:
         weights, size = gguf.GGML_QUANT_SIZES[tensor.type]
-        row = tensor.width // weights * size
-        axes: Sequence[int] = [tensor.rows, row] if tensor.type != Type.F32 else [tensor.width]
-        dtype = np.dtype(np.uint8 if tensor.type != Type.F32 else np.float32)
-        raw_type = tensor.type if tensor.type != Type.F32 else None
-        writer.add_tensor_info(tensor.name, axes, dtype, tensor.num_bytes, raw_dtype=raw_type)
+        *axes, width = tensor.axes
+        if tensor.type == Type.F32:
+            writer.add_tensor_info(tensor.name, tensor.axes, np.dtype(np.float32), tensor.num_bytes)
+            continue
+        axes.append(width // weights * size)
+        writer.add_tensor_info(tensor.name, axes, np.dtype(np.uint8), tensor.num_bytes, raw_dtype=tensor.type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
@@ -170,12 +205,15 @@ def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
 
 
 def _pieces(rng: np.random.Generator, tensor: Place) -> Iterator[bytes]:
+    width = tensor.axes[-1]
     if tensor.type == Type.F32:
-        yield np.ones(tensor.rows * tensor.width, np.float32).tobytes()
+        is_router = len(tensor.axes) > 1
+        normal = rng.standard_normal(tensor.axes, np.float32) * np.float32(width**-0.5)
+        yield (normal if is_router else np.ones_like(normal)).tobytes()
         return
-    count = tensor.rows * tensor.width // gguf.GGML_QUANT_SIZES[tensor.type][0]
+    count = math.prod(tensor.axes) // gguf.GGML_QUANT_SIZES[tensor.type][0]
     for begin in range(0, count, PIECE_BLOCKS):
-        yield random_blocks(rng, tensor.type, min(PIECE_BLOCKS, count - begin), tensor.width).tobytes()
+        yield random_blocks(rng, tensor.type, min(PIECE_BLOCKS, count - begin), width).tobytes()
 
 
 def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
@@ -189,6 +227,10 @@ def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_value_length(shape.head_size)
     writer.add_rope_freq_base(1e6)
     writer.add_layer_norm_rms_eps(1e-6)
+    if shape.experts:
+        writer.add_expert_count(shape.experts)
+        writer.add_expert_used_count(shape.used)
+        writer.add_expert_feed_forward_length(shape.inner)
     tokens, kinds, merges = vocabulary(shape.tokens)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
@@ -207,13 +249,13 @@ def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
 @click.option(
     "--type",
     "type_name",
-    type=click.Choice(["Q4_0", "Q4_1", "Q4_K_M", "Q4_K", "Q6_K", "Q8_0"]),
+    type=click.Choice(["Q4_0", "Q4_1", "Q4_K_M", "Q4_K", "Q6_K", "Q8_0", "MXFP4"]),
     default="Q4_0",
 )
 @click.option("--layers", type=int, help="As many layers instead of the shape's.")
 @click.option("--tokens", type=int, help="A vocabulary of this size instead of the shape's.")
 def main(file: Path, shape: str, type_name: str, layers: int | None, tokens: int | None) -> None:
-    """Write FILE, of the shape of a Qwen3 and with the types of its tensors as llama.cpp chooses them."""
+    """Write FILE, of a real model's shape and with the types of its tensors as llama.cpp chooses them."""
     chosen = SHAPES[shape]
     write(file, replace(chosen, layers=layers or chosen.layers, tokens=tokens or chosen.tokens), type_name)
 
