@@ -17,6 +17,7 @@ from pipelines.base.cache_folder import appearing, default_cache, is_left, is_un
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.parts import present_parts
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,8 @@ CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 
 
 def converted(source: Path, cache_folder: Path | None = None) -> Path:
-    """The folder with the converted form of the file `source`; converts it when that is not there.
+    """The folder with the converted form of the file `source`; converts it when that is not there.  `source`
+    may be the first part of a model in several.
 
     Files that were removed or replaced lose their conversions.  Raises `GgufError`.
     """
@@ -80,5 +82,6 @@ def _is_orphan(entry: Path) -> bool:
 
 
 def _state(source: Path) -> str:
-    stat = source.stat()
-    return digest(f"{stat.st_size} {stat.st_mtime_ns} {code_digest(*CONVERTS)}", num_bytes=8)
+    stats = [part.stat() for part in present_parts(source)]
+    files = " ".join(f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
+    return digest(f"{files} {code_digest(*CONVERTS)}", num_bytes=8)

@@ -12,7 +12,6 @@ from pipelines.gguf.errors import GgufError
 
 T = TypeVar("T")
 ARCHITECTURE = "general.architecture"
-SPLIT = "split.count"
 UNREAD = frozenset(
     {"vocab_size", "feed_forward_length", "rope.scaling.finetuned", "rope.scaling.original_context_length"}
     | {"tensor_data_layout", "use_parallel_residual", "expert_used_count"}
@@ -28,8 +27,6 @@ class Metadata:
         self._fields = fields
         self._read: set[str] = set()
         self.architecture = self.text(ARCHITECTURE) or ""
-        if int(self.number(SPLIT, 1)) > 1:
-            raise GgufError("is one part of a split file; join the parts with llama-gguf-split --merge")
 
     def text(self, key: str) -> str | None:
         return self._typed(key, str, "a text")

@@ -1,4 +1,4 @@
-"""Reads a GGUF file: its metadata and where its tensors lie.
+"""Reads a GGUF file, or all parts of one: its metadata and where its tensors lie.
 
 Every count and offset is compared with the file's size before it is used, so that a damaged or hostile file
 gives a `GgufError`, not an allocation.  Tensors are views of the mapped file; nothing is copied.
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.parts import all_parts
 from pipelines.gguf.tensor_types import OTHER_TYPES, TENSOR_TYPES, TensorType
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
@@ -40,6 +41,8 @@ NUMBERS = {
 UNPACK = {form: struct.Struct("<" + form) for form in NUMBERS.values()}
 LEAST_KEY, LEAST_TENSOR, LEAST_STRING = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8, 8
 """Bytes of the shortest metadata entry, description of a tensor, and string."""
+NUM_PARTS, PART_NUMBER, NUM_TENSORS = "split.count", "split.no", "split.tensors.count"
+"""What each part says of itself and of the whole; the first one is number 0."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,39 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Read a file; the map lives as long as a tensor does.  Raises `GgufError` and OSError."""
+    """Read a file, or all parts of the model that it is a part of; the first one has the metadata.
+
+    The maps live as long as a tensor does.  Raises `GgufError` and OSError.
+    """
+    paths = all_parts(path)
+    first, tensors = _read_part(paths, 0), dict[str, GgufTensor]()
+    for number in range(len(paths)):
+        part = _read_part(paths, number) if number else first
+        if twice := sorted(tensors.keys() & part.tensors.keys()):
+            raise GgufError(f"has two tensors {twice[0]}, the second one in {paths[number].name}")
+        tensors |= part.tensors
+    announced = first.fields.get(NUM_TENSORS, len(tensors))
+    if announced != len(tensors):
+        raise GgufError(f"announces {announced} tensors in its parts, which hold {len(tensors)}")
+    return GgufFile(first.fields, tensors)
+
+
+def _read_part(paths: list[Path], number: int) -> GgufFile:
+    """One part, which must say what its name says."""
+    try:
+        part = _read_file(paths[number])
+    except GgufError as error:
+        raise GgufError(f"{paths[number].name} {error}" if number else str(error)) from error
+    count, own = (part.fields.get(key, default) for key, default in ((NUM_PARTS, 1), (PART_NUMBER, 0)))
+    if max(count, 1) != len(paths) or own != number:
+        raise GgufError(
+            f"holds part {own + 1} of {count} in {paths[number].name}; parts keep the names that they were "
+            "written with, NAME-00001-of-00002.gguf"
+        )
+    return part
+
+
+def _read_file(path: Path) -> GgufFile:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         if size < 24:

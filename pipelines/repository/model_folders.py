@@ -6,7 +6,8 @@ model_repo/
 │   └── 2/graph.yaml
 ├── OpenVINO/Qwen3-8B-int4-ov/     a name may have several parts; an exported model needs no graph.yaml
 ├── smollm2/SmolLM2.Q4_1.gguf      a GGUF file has the name of its folder when it is alone there,
-└── Qwen3-4B-Q4_K_M.gguf           else its own
+├── Qwen3-4B-Q4_K_M.gguf           else its own
+└── GLM-4.5-Q4_0-00001-of-00003.gguf   all parts of a file together are one model, GLM-4.5-Q4_0
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
+from pipelines.gguf.parts import GGUF, is_first, model_name, present_parts
 from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
 from pipelines.repository.exports.export_files import GRAPH_PBTXT, find_export
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 CONFIG_SUFFIX = ".json"
 GRAPH_FILE = "graph.yaml"
-GGUF = ".gguf"
 PROJECTOR = "mmproj"
 """What begins the names of GGUF files that hold no language model but belong to one."""
 SETTINGS_SUFFIXES = frozenset({".json", ".jinja", ".pbtxt", ".txt", ".yaml"})
@@ -69,6 +70,11 @@ class ModelFolder:
         files = (name for name in (GRAPH_FILE, GRAPH_PBTXT) if (self.path / name).exists())
         return next(files, f"{self.path.name} (no {GRAPH_FILE})")
 
+    @property
+    def is_gguf(self) -> bool:
+        """Whether it is a GGUF file, which `opened` converts."""
+        return _is_gguf(self.path)
+
     def graph_text(self) -> str:
         """The text of the graph: that of graph.yaml, or what `braid new-graph` would write.
 
@@ -104,7 +110,7 @@ class ModelFolder:
 
         Raises GraphError where it cannot be served.
         """
-        if self.problem is not None or not _is_gguf(self.path):
+        if self.problem is not None or not self.is_gguf:
             return self
         try:
             return replace(self, path=converted(self.path, self.cache))
@@ -137,9 +143,9 @@ class ModelFolder:
     @property
     def home(self) -> Path:
         """The folder of all versions; where there are none, the model's own folder or file."""
-        names = (last := self.name.rpartition("/")[2], last + self.path.suffix)
+        last = self.name.rpartition("/")[2]
         places = (self.path, self.path.parent, self.path.parent.parent)
-        return next((place for place in places if place.name in names), self.path.parent)
+        return next((place for place in places if last in (place.name, model_name(place))), self.path.parent)
 
 
 def scan(repository: Path, cache: Path | None = None, device: str | None = None) -> list[ModelFolder]:
@@ -157,7 +163,7 @@ def _scan(repository: Path) -> list[ModelFolder]:
 
         return [_listed(servable) for servable in read_config(repository)]
     if _is_gguf(repository):
-        return [_gguf_model(repository, repository.stem)]
+        return [_gguf_model(present_parts(repository)[0], model_name(repository))]
     if not repository.is_dir():
         raise FileNotFoundError(f"{repository} is not a folder of models")
     if (single := _only_model(repository)) is not None:
@@ -192,7 +198,7 @@ def _models_at(child: Path, parts: tuple[str, ...]) -> list[ModelFolder]:
     if child.is_symlink() and not child.exists():
         raise OSError(f"a link that leads nowhere: {os.readlink(child)}")
     if _is_gguf(child):
-        return [_gguf_model(child, "/".join([*parts, child.stem]))]
+        return [_gguf_model(child, "/".join([*parts, model_name(child)]))] if is_first(child) else []
     if not child.is_dir():
         return []
     if find_model(child) or versions(child) or (child / triton_config.FILE).is_file():
@@ -239,7 +245,7 @@ def find_model(folder: Path) -> Path | None:
     """What a folder serves: itself, or its only GGUF file; None when it holds neither."""
     if is_model(folder):
         return folder
-    files = [child for child in folder.iterdir() if _is_gguf(child)]
+    files = [child for child in folder.iterdir() if _is_gguf(child) and is_first(child)]
     return files[0] if len(files) == 1 else None
 
 
@@ -274,7 +280,7 @@ def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
 
 def _entries(folder: Path, servable: Servable | None) -> Iterator[Path]:
     """All entries of the model's places, also what is no file."""
-    found = servable.files() if servable else [folder, *folder.rglob("*")]
+    found = servable.files() if servable else [*present_parts(folder), *folder.rglob("*")]
     adapters = None if servable else _adapters_folder(folder)
     return (path for path in found if adapters not in path.parents)
 
@@ -298,6 +304,6 @@ def fingerprint(folder: Path, servable: Servable | None = None) -> str:
             stat = file.stat()
         except OSError:
             continue  # removed meanwhile: the next scan finds another digest
-        name = os.fsencode(file.relative_to(folder))
+        name = os.fsencode(os.path.relpath(file, folder))
         digest.update(name + f"\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from graphs.node import LARGEST
 from graphs.read import read
 from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.models.residents import GB, Terms
-from pipelines.repository.model_folders import GGUF, ModelFolder
+from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import WEIGHT_SUFFIXES
 
 OWN_GROWTH = 256 << 20
@@ -52,7 +52,7 @@ def file_bytes(folder: ModelFolder) -> int:
 
 
 def _graph(folder: ModelFolder) -> Mapping[str, Any]:
-    if folder.path.suffix.lower() == GGUF:
+    if folder.is_gguf:
         return {"nodes": {"generated": {"type": "scheduler"}}}
     try:
         return read(folder.graph_text()).data or {}

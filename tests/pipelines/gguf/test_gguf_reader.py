@@ -158,7 +158,7 @@ def _write(path, architecture="llama", tensor=None, kind=None, **fields):
 
 REFUSED = {
     "is of architecture mamba; GGUF files of llama": {"architecture": "mamba"},
-    "is one part of a split file": {"split__count": 3},
+    "holds part 1 of 3 in no.gguf": {"split__count": 3},
     "is a mixture of experts": {"architecture": "gemma", "gemma__expert_count": 8},
     "has no llama.expert_used_count": {"llama__expert_count": 8},
     "has no llama.embedding_length": {},
