@@ -17,7 +17,7 @@ from pipelines.requests.fields.field_types import (
     TokenIds,
 )
 from pipelines.requests.fields.known_fields import REFUSED, REFUSED_CHAT, Refused
-from pipelines.requests.generation.conversation import Conversation
+from pipelines.requests.generation.conversation import Conversation, goes_on
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.requests.generation.image_parts import check_media_settings, named
 from pipelines.requests.generation.prompts import read_ids
@@ -112,17 +112,23 @@ class ChatRequest(BaseGenerationRequest):
         return given if given and isinstance(given[0], int) else []
 
     @property
+    def continues(self) -> bool:
+        """Whether the reply continues the last message: by the field, or by the message's `prefix`."""
+        return bool(self.continue_final_message) or goes_on(self.conversation, "messages")
+
+    @property
     def prompts_reply(self) -> bool:
         """Whether the prompt ends with the start of a new reply; else it continues the last message."""
         if self.add_generation_prompt is None:
-            return not self.continue_final_message
+            return not self.continues
         return self.add_generation_prompt
 
     @property
     def role(self) -> str:
         """The role of the reply: "assistant", or that of the last message, which the reply continues."""
-        goes_on = self.conversation and not self.prompts_reply
-        return str(self.conversation[-1].role) if goes_on else "assistant"
+        if self.conversation and not self.prompts_reply:
+            return str(self.conversation[-1].role)
+        return "assistant"
 
     @property
     def echoed(self) -> str:
@@ -159,7 +165,7 @@ class ChatRequest(BaseGenerationRequest):
         self._check_messages()
         if self.shows_images:
             self._check_images()
-        if self.continue_final_message and self.add_generation_prompt:
+        if self.continues and self.add_generation_prompt:
             raise RequestError(
                 "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
                 field="continue_final_message",
@@ -232,7 +238,7 @@ class ChatRequest(BaseGenerationRequest):
             "tool_choice": choice.forced,
             "parallel_calls": self.parallel_tool_calls is not False,
             "add_generation_prompt": self.prompts_reply,
-            "continue_final_message": bool(self.continue_final_message),
+            "continue_final_message": self.continues,
             "chat_template": self.chat_template,
             "template_kwargs": self._template_kwargs(),
         }

@@ -5,6 +5,7 @@ Does not depend on templates, models or HTTP.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -171,6 +172,7 @@ class Message(BaseModel):
     tool_calls: Items[EarlierCall] | None = None
     tool_call_id: StrictStr | None = None
     function_call: FunctionCall | None = None
+    prefix: bool | None = None
 
     def plain(
         self, where: str, images: list[ImageInput] | None = None, sounds: list[SoundInput] | None = None
@@ -240,6 +242,22 @@ class Message(BaseModel):
             if not self._is_reasoning(part)
         ]
         return parts or self.refusal or ""
+
+
+def goes_on(messages: Sequence[Message], where: str) -> bool:
+    """Whether a reply continues the last message because of its `prefix`, as Mistral's clients write it.
+
+    Raises RequestError, with its place, for the `prefix` of any other message.
+    """
+    marked = [i for i, message in enumerate(messages) if message.prefix]
+    for i in marked:
+        if i + 1 < len(messages) or messages[i].role != "assistant":
+            raise RequestError(
+                f"`{where}.{i}.prefix`: a reply continues only the last message, and only if that is the "
+                "assistant's",
+                field=f"{where}.{i}.prefix",
+            )
+    return bool(marked)
 
 
 def _function_id(name: str) -> str:

@@ -74,4 +74,9 @@ def _message(item: Any, where: str, images: list[ImageInput]) -> dict[str, Any]:
         message = Message.model_validate(item)
     except ValidationError as error:
         raise from_validation(error, where) from None
+    if message.prefix:
+        raise RequestError(
+            f"`{where}.prefix`: no reply continues a message here; see `continue_final_message`",
+            field=f"{where}.prefix",
+        )
     return message.plain(where, images)

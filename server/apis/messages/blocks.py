@@ -24,6 +24,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "redacted_thinking": (),
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id",),
+    "search_result": ("title", "source", "content"),
 }
 """Kind of block → the fields it must have."""
 OPTIONAL: dict[str, tuple[str, ...]] = {
@@ -31,7 +32,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "redacted_thinking": ("data",),
 }
 BY_ROLE: dict[str, tuple[str, ...]] = {
-    "user": ("text", "image", "tool_result"),
+    "user": ("text", "image", "search_result", "tool_result"),
     "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
     "system": ("text",),
 }
@@ -39,9 +40,14 @@ BY_ROLE: dict[str, tuple[str, ...]] = {
 ACCOUNTING_PREFIX = "x-anthropic-billing-header:"
 """A system block with this prefix is a client's accounting, new in every request.  It is left out of the
 prompt, so that equal prefixes stay equal."""
-RESULT_KINDS = ("text", "image")
-"""The kinds of blocks that a tool result may hold."""
-MEDIA = ("document", "search_result", "container_upload", "browser_state")
+INSIDE: dict[str, tuple[str, ...]] = {
+    "tool_result": ("text", "image", "search_result"),
+    "search_result": ("text",),
+}
+"""Kind of block → the kinds of blocks that its content may hold."""
+SHOWN = ("text", "image", "search_result")
+"""The kinds of blocks that are content of a chat message."""
+MEDIA = ("document", "container_upload", "browser_state")
 
 
 def _content(value: Any) -> Any:
@@ -64,7 +70,8 @@ class MessageBlock(BaseModel):
     tool_use_id: StrictStr | None = None
     content: Content | None = None
     is_error: bool | None = None
-    source: dict[str, Any] | None = None
+    source: dict[str, Any] | StrictStr | None = None
+    title: StrictStr | None = None
 
     def check(self, allowed: tuple[str, ...], where: str) -> None:
         """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""
@@ -84,10 +91,17 @@ class MessageBlock(BaseModel):
                     f"`{where}.{name}` is required in a block of type `{self.type}`", field=f"{where}.{name}"
                 )
         self._check_fields(where)
-        if self.type == "image" and self.source is not None:
-            check_source(self.source, f"{where}.source")
+        self._check_source(f"{where}.source")
         for i, block in enumerate(self.content or []):
-            block.check(RESULT_KINDS, f"{where}.content.{i}")
+            block.check(INSIDE[self.type], f"{where}.content.{i}")
+
+    def _check_source(self, where: str) -> None:
+        """The source of an image is an object, that of a search result a text."""
+        if self.type == "image" and isinstance(self.source, dict):
+            check_source(self.source, where)
+        elif self.source is not None and isinstance(self.source, dict) != (self.type == "image"):
+            wanted = "an object" if self.type == "image" else "a string"
+            raise RequestError(f"`{where}` must be {wanted}, got {quoted(self.source)}", field=where)
 
     def _check_fields(self, where: str) -> None:
         """Refuse fields of other kinds of blocks, and unknown ones, unless they are null."""
@@ -148,7 +162,7 @@ def _turn(role: str, blocks: list[MessageBlock], names: dict[str | None, str | N
     messages: list[dict[str, Any]] = []
     shown: list[MessageBlock] = []
     for block in [*blocks, None]:
-        if block is not None and block.type in RESULT_KINDS:
+        if block is not None and block.type in SHOWN:
             shown.append(block)
             continue
         if shown:
@@ -179,13 +193,21 @@ def chat_content(blocks: list[MessageBlock]) -> str | list[dict[str, Any]]:
     """The texts and images among blocks, as the content of a chat message, without empty texts."""
     parts: list[dict[str, Any]] = []
     for block in blocks:
-        if block.type == "image" and block.source is not None:
+        if block.type == "image" and isinstance(block.source, dict):
             parts.append({"type": "image_url", "image_url": {"url": url_of(block.source)}})
+        elif block.type == "search_result":
+            parts.append({"type": "text", "text": _search_result(block)})
         elif block.type == "text" and block.text:
             parts.append({"type": "text", "text": block.text})
     if len(parts) == 1 and parts[0]["type"] == "text":
         return str(parts[0]["text"])
     return parts or ""
+
+
+def _search_result(block: MessageBlock) -> str:
+    """The text of a search result under its title and its source, which a reply can then name."""
+    texts = [part.text or "" for part in block.content or []]
+    return "\n".join([f"Title: {block.title}", f"Source: {block.source}", *texts])
 
 
 def image_places(messages: list[AnthropicMessage]) -> Iterator[str]:

@@ -34,7 +34,7 @@ IGNORED: dict[str, str] = {
 IGNORED_IN_BLOCKS: dict[str, str] = {
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "caller": "what an earlier reply carried; every call here comes from the model itself",
-    "citations": "what an earlier reply carried; templates do not read it",
+    "citations": "replies have none; a search result is shown with its title and its source",
     "is_error": "templates have no marker for a failed call; its content describes the failure",
     "parsed_output": "what an earlier reply was parsed into; its text is read",
     "signature": "replies of this server are not signed; the thinking itself is read",

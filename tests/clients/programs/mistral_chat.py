@@ -37,6 +37,14 @@ def chat() -> None:
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
 
 
+def continued() -> None:
+    """The reply goes on with a last message that is marked as its beginning."""
+    begun = [*CAPITAL, {"role": "assistant", "content": "The capital of France is", "prefix": True}]
+    reply = client.chat.complete(model="braid-demo", messages=begun, temperature=0)
+    content = reply.choices[0].message.content
+    assert content.strip().startswith("Paris"), content
+
+
 def seeded() -> None:
     """`random_seed` is a seed: the same text again."""
     ask = {
@@ -97,4 +105,4 @@ def models() -> None:
     assert found["french"].type == found["braid-demo"].type == "base"
 
 
-run([chat, seeded, stream, tools, parsed, embeddings, models])
+run([chat, continued, seeded, stream, tools, parsed, embeddings, models])

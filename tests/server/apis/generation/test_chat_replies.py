@@ -132,6 +132,18 @@ def test_the_reply_continues_the_last_message_under_its_role(rig):
     assert rig.pipeline.asked.add_generation_prompt is False
 
 
+def test_a_prefix_is_a_last_message_to_continue(rig):
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "I am", "prefix": True}]
+    said_by_field = [messages[0], {"role": "assistant", "content": "I am"}]
+    assert rig.chat(messages=messages).status == 200
+    marked = rig.pipeline.asked
+    assert (marked.continue_final_message, marked.add_generation_prompt) == (True, False)
+    rig.chat(messages=said_by_field, continue_final_message=True)
+    assert marked.messages == rig.pipeline.asked.messages
+    rig.chat(messages=[messages[0], {**messages[1], "prefix": False}])
+    assert not rig.pipeline.asked.continue_final_message
+
+
 def test_the_call_is_closed_after_the_reply(rig):
     rig.chat()
     assert rig.pipeline.calls[0].closed

@@ -251,6 +251,7 @@ def test_a_bad_value_is_named_on_chat(rig, fields, param, message):
     assert (answer.error["param"], message in answer.error["message"]) == (param, True)
 
 
+SAID = {"role": "assistant", "content": "a"}
 BAD_CHAT = [
     (
         {"thinking_token_budget": -5},
@@ -279,6 +280,21 @@ BAD_CHAT = [
         {"add_generation_prompt": True, "continue_final_message": True},
         "continue_final_message",
         "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
+    ),
+    (
+        {"messages": [{"role": "user", "content": "a", "prefix": True}]},
+        "messages.0.prefix",
+        "only the last message, and only if that is the assistant's",
+    ),
+    (
+        {"messages": [{**SAID, "prefix": True}, {"role": "user", "content": "b"}]},
+        "messages.0.prefix",
+        "only the last message, and only if that is the assistant's",
+    ),
+    (
+        {"messages": [{**SAID, "prefix": True}], "add_generation_prompt": True},
+        "continue_final_message",
+        "Cannot set both",
     ),
     (
         {"chat_template_kwargs": {"messages": []}},

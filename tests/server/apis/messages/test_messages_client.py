@@ -75,6 +75,15 @@ def test_the_text_of_a_stream(scripted_client):
     assert scripted_client(SCRIPTS["text"]).run(read) == ["Hel", "lo"]
 
 
+def test_a_search_result_is_shown_to_the_model(scripted_client):
+    found = {"type": "search_result", "source": "https://docs.test", "title": "Oslo"}
+    found["content"] = [{"type": "text", "text": "4 degrees"}]
+    asking = scripted_client(SCRIPTS["text"])
+    asking.run(create(messages=[{"role": "user", "content": [found]}]))
+    (message,) = asking.rig.pipeline.asked.messages
+    assert message["content"] == "Title: Oslo\nSource: https://docs.test\n4 degrees"
+
+
 def test_the_helpers_events_of_a_call(scripted_client):
     async def read(client):
         async with client.messages.stream(**body(tools=[WEATHER])) as stream:

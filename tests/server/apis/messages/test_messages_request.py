@@ -243,6 +243,42 @@ def test_media_in_a_result_are_refused():
     )
 
 
+FOUND = {
+    "type": "search_result",
+    "source": "https://docs.test/weather",
+    "title": "Weather",
+    "content": [text("4 degrees."), text("Rain.")],
+    "citations": {"enabled": True},
+}
+SHOWN = text("Title: Weather\nSource: https://docs.test/weather\n4 degrees.\nRain.")
+
+
+def test_a_search_result_is_text_where_it_stands():
+    messages = [
+        user([text("a"), FOUND, text("b")]),
+        assistant([CALL]),
+        user([{**RESULT, "content": [FOUND, FOUND]}]),
+    ]
+    first, _, result = turns(*messages)
+    assert first["content"] == [text("a"), SHOWN, text("b")]
+    assert result["content"] == [SHOWN, SHOWN]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"source": None}, "source"),
+        ({"source": {"type": "url", "url": "https://docs.test"}}, "source"),
+        ({"title": None}, "title"),
+        ({"content": None}, "content"),
+        ({"content": [{"type": "image", "source": {}}]}, "content.0.type"),
+    ],
+)
+def test_a_search_result_has_its_fields(change, field):
+    assert refusal(messages=[user([{**FOUND, **change}])]).field == f"messages.0.content.0.{field}"
+    assert refusal(messages=[assistant([FOUND])]).field == "messages.0.content.0.type"
+
+
 def image(**source):
     return {"type": "image", "source": source}
 
@@ -276,6 +312,7 @@ def test_images_are_shown_in_their_order_and_named_where_the_client_put_them():
         (image(type="url"), "source.url"),
         (image(type="base64", data="AAAA"), "source.media_type"),
         (image(type="base64", media_type="image/png", data=None), "source.data"),
+        ({"type": "image", "source": "https://pictures.test/a"}, "source"),
     ],
 )
 def test_an_image_needs_a_whole_source(block, field):

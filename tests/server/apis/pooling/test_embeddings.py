@@ -157,6 +157,11 @@ def test_fields_of_the_template_reach_it(ask):
     assert (asked.continue_final_message, asked.add_special_tokens) == (True, True)
 
 
+def test_a_prefix_is_no_field_of_what_is_embedded(rig):
+    answer = rig.post(PATH, {"messages": [*TALK, {"role": "assistant", "content": "It", "prefix": True}]})
+    assert (answer.status, answer.error["param"]) == (400, f"messages.{len(TALK)}.prefix")
+
+
 def test_a_trusted_template_reaches_it(make_rig):
     rig = make_rig(PooledPipeline(), trust_request_chat_template=True)
     assert rig.post(PATH, {"messages": TALK, "chat_template": "{{ 1 }}"}).status == 200

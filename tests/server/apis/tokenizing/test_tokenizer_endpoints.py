@@ -100,6 +100,8 @@ def test_a_conversation_may_go_on(rig, ids, anew):
     fields = {"continue_final_message": True, **anew}
     tokens = tokenize(rig, messages=messages, **fields).json["tokens"]
     assert tokens[-len(ids("It is")) :] == ids("It is")
+    marked = [USER, {**messages[1], "prefix": True}]
+    assert tokenize(rig, messages=marked, **anew).json["tokens"] == tokens
 
 
 def test_going_on_and_beginning_anew_exclude_each_other(rig):
