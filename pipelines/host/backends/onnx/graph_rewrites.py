@@ -32,7 +32,7 @@ HEADS = frozenset({("", "MatMul"), (CONTRIB, "MatMulNBits")})
 FIRST_OPSET = 13
 """The oldest operator set that is read: before it, axes of Squeeze and Unsqueeze were attributes."""
 
-Attribute = int | float | list[int]
+Attribute = int | float | str | list[int]
 
 
 class NodeInserter:

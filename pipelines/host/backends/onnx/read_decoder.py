@@ -16,6 +16,7 @@ import onnx_ir as ir
 from pipelines.host.backends.declared_attention import check_num_layers, exact_context
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.experts import check_experts
 from pipelines.host.backends.onnx.format_checks import (
     check_inputs,
     find_vocab_size,
@@ -61,6 +62,7 @@ def read_decoder(path: Path) -> DecoderModel:
         check_inputs(model.graph)
         compute_head_in_float32(model.graph)
         layers = read_layers(model.graph)
+        check_experts(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
         encoder_hidden_size, element_type = (

@@ -9,10 +9,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
+from mixtures import Mixture
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
+from pipelines.onnx_format.experts_format import EXPERTS
 
 VOCABULARY, HIDDEN, CONTEXT = 96, 32, 512
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -23,11 +25,13 @@ def small_decoder(
     num_layers: int = 2,
     head_size: int = 16,
     rotary: bool = False,
+    mixture: dict[str, Any] | None = None,
     **attributes: float,
 ) -> DecoderModel:
     """Two query heads over one key head per layer; the second layer has a window of 24 tokens.
 
-    `rotary` turns half of each head by its position; without, positions are embedded.
+    `rotary` turns half of each head by its position; without, positions are embedded.  `mixture`: how the
+    routed experts behind each attention differ from those of `mixtures.Mixture`.
     """
     layers = [
         AttentionLayer(
@@ -42,7 +46,7 @@ def small_decoder(
         )
         for number in range(num_layers)
     ]
-    model = _Writer(element_type, layers, rotary).model()
+    model = _Writer(element_type, layers, rotary, mixture).model()
     return DecoderModel(model, Path(), layers, VOCABULARY, CONTEXT, element_type)
 
 
@@ -55,7 +59,10 @@ def write_small(folder: Path, element_type: str = "f32", **changes: Any) -> Path
 
 
 class _Writer:
-    def __init__(self, element_type: str, layers: list[AttentionLayer], rotary: bool) -> None:
+    def __init__(
+        self, element_type: str, layers: list[AttentionLayer], rotary: bool, mixture: dict[str, Any] | None
+    ) -> None:
+        self.mixture = mixture
         self.random = np.random.default_rng(7)
         self.dtype = TYPES[element_type]
         self.layers = layers
@@ -72,6 +79,8 @@ class _Writer:
             hidden = self.op("Add", hidden, self.op("Gather", self.weights(CONTEXT, HIDDEN), positions))
         for layer in self.layers:
             hidden = self.op("Add", hidden, self.attention(hidden, layer))
+            if self.mixture is not None:
+                hidden = self.op("Add", hidden, self.experts(hidden, layer.layer))
         chosen = self.op("Gather", self.op("Squeeze", hidden, self.numbers(0)), at)
         logits = self.op("MatMul", chosen, self.weights(HIDDEN, VOCABULARY))
         logits = self.op("Cast", logits, to=ir.DataType.FLOAT)
@@ -103,6 +112,25 @@ class _Writer:
         rows = self.op("Reshape", rows, self.numbers(1, -1, layer.num_heads * layer.head_size))
         return self.op("MatMul", rows, self.weights(layer.num_heads * layer.head_size, HIDDEN))
 
+    def experts(self, hidden: ir.Value, layer: int) -> ir.Value:
+        """Routed experts, chosen by the softmax of a linear layer."""
+        assert self.mixture is not None
+        mixture = Mixture(width=HIDDEN, layer=layer, seed=layer, **self.mixture)
+        scores = self.op("MatMul", hidden, self.weights(HIDDEN, mixture.experts))
+        best, chosen = self.tape.op_multi_out(
+            "TopK", [scores, self.numbers(mixture.used)], num_outputs=2, attributes={"axis": -1}
+        )
+        inputs = mixture.operands(f"experts.{layer}.")
+        for value in inputs:
+            if value is not None:
+                self.tape.initializer(value.const_value, name=value.name)
+        made = {value.name: value for value in self.tape.initializers}
+        inputs = [value and made[value.name] for value in inputs]
+        weights = self.op("Softmax", best, axis=-1)
+        return self.op(
+            EXPERTS, hidden, chosen, weights, *inputs, domain=decoder_format.DOMAIN, **mixture.attributes
+        )
+
     def heads(self, hidden: ir.Value, count: int, size: int) -> ir.Value:
         rows = self.op("MatMul", hidden, self.weights(HIDDEN, count * size))
         rows = self.op("Reshape", rows, self.numbers(1, -1, count, size))
@@ -128,7 +156,7 @@ class _Writer:
         heads.shape = ir.Shape([1, count, "num_tokens", size])
         return heads
 
-    def op(self, op_type: str, *inputs: ir.Value, domain: str = "", **attributes: Any) -> ir.Value:
+    def op(self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: Any) -> ir.Value:
         return self.tape.op(op_type, inputs, attributes, domain=domain)
 
     def weights(self, *shape: int) -> ir.Value:

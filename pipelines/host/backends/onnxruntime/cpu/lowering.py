@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
@@ -26,6 +27,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     SLOTS,
     TABLE,
 )
+from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
@@ -95,6 +97,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
         if context is not None:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
+    use_expert_linears(graph)
+    widen_e2m1(graph)
     graph.opset_imports.pop(DOMAIN, None)
     if decoder.element_type == "f32" and with_kernels:
         use_kernels(graph)

@@ -33,14 +33,25 @@ CHOOSING = {"temperature": 1.0, "top_k": 2, "ignore_eos": True}
 """Choices of a prompt differ, and each token hangs on one number alone, which rounding hardly ever meets."""
 
 
+def opened(**changes):
+    """A session of a small decoder for all schedules; each allocates its own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "read_decoder", lambda path: small_decoder("f32", **changes))
+        return OnnxCpuSession("model.onnx", OnnxCpuSettings(threads=1, block_tokens=BLOCK_TOKENS))
+
+
 @pytest.fixture(scope="module")
 def session():
-    """One for all schedules; each allocates its own cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "read_decoder", lambda path: small_decoder("f32"))
-        opened = OnnxCpuSession("model.onnx", OnnxCpuSettings(threads=1, block_tokens=BLOCK_TOKENS))
-    yield opened
-    opened.close()
+    session = opened()
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    session = opened(mixture={"experts": 5, "used": 2})
+    yield session
+    session.close()
 
 
 class Schedule:
@@ -128,6 +139,13 @@ def ran(session):
 @pytest.mark.parametrize("seed", after(8, range(12)))
 def test_text_in_any_schedule_equals_text_alone(ran, seed):
     schedule, _ = ran(seed)
+    assert schedule.texts == {one: schedule.alone(*one) for one in schedule.texts}
+
+
+@pytest.mark.parametrize("seed", after(2, range(8)))
+def test_text_of_a_mixture_in_any_schedule_equals_text_alone(mixture, seed):
+    schedule = Schedule(mixture, seed)
+    schedule.run()
     assert schedule.texts == {one: schedule.alone(*one) for one in schedule.texts}
 
 
