@@ -32,7 +32,7 @@ def use_expert_linears(graph: ir.Graph) -> int:
 
 def replace_experts(graph: ir.Graph, experts: Experts) -> None:
     """Replace one node."""
-    mixed = _Lowering(graph, experts).mixed()
+    mixed = _LayerWriter(graph, experts).mixed()
     old, new = experts.node.outputs[0], mixed
     new.type, new.shape = old.type, old.shape
     old.replace_all_uses_with(new, replace_graph_outputs=True)
@@ -44,7 +44,7 @@ def replace_experts(graph: ir.Graph, experts: Experts) -> None:
                 graph.initializers.pop(part.name or "", None)
 
 
-class _Lowering:
+class _LayerWriter:
     """The nodes of one layer, before the node that they replace."""
 
     def __init__(self, graph: ir.Graph, experts: Experts) -> None:

@@ -111,7 +111,7 @@ def read_experts(node: ir.Node) -> Experts:
     up, down, gate = weights["up"], weights["down"], weights["gate"]
     if up is None or down is None:
         raise _fault(values["layer"], "no initializers up and down")
-    found = Experts(
+    experts = Experts(
         node=node,
         hidden_states=hidden_states,
         chosen=chosen,
@@ -125,15 +125,15 @@ def read_experts(node: ir.Node) -> Experts:
         limit=float(values.get("limit", math.inf)),
         accuracy_level=int(values.get("accuracy_level", 0)),
     )
-    _check(found)
-    return found
+    _check(experts)
+    return experts
 
 
 def _check_attributes(node: ir.Node) -> None:
     missing = [name for name in EXPERT_ATTRIBUTES if name not in node.attributes]
     unknown = set(node.attributes) - {*EXPERT_ATTRIBUTES, *OPTIONAL_ATTRIBUTES}
-    given = list(node.inputs[: WEIGHTS + 1])
-    if missing or unknown or None in given or not WEIGHTS < len(node.inputs) <= len(INPUTS):
+    first = list(node.inputs[: WEIGHTS + 1])
+    if missing or unknown or None in first or not WEIGHTS < len(node.inputs) <= len(INPUTS):
         raise ModelError(
             f"{DOMAIN}::{EXPERTS} {node.name} has {len(node.inputs)} inputs, lacks "
             f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid "
