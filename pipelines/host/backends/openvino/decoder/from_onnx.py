@@ -21,6 +21,7 @@ from openvino import opset13 as ops
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
@@ -108,6 +109,7 @@ def page_decoder(
         graph = decoder.model.graph
         linears = add_lora(graph, targets) | add_lora_embeddings(graph, targets)
     _declare_inputs(decoder)
+    use_expert_linears(decoder.model.graph)
     if int8_sums:  # which OpenVINO does not use where zero points are floats
         multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
     rewrite_compressed_weights(decoder.model.graph)

@@ -15,12 +15,14 @@ import onnx_ir as ir
 import openvino as ov
 from openvino import opset13 as ops
 
+from pipelines.host.backends.onnx.expert_linears import E2M1_LINEAR
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.onnx_format.decoder_format import DOMAIN
 
 BLOCK_MATMUL = "BlockMatMul"
 """A MatMulNBits with a weight typed [outer, blocks, block]; it exists during the conversion only."""
-BLOCK_TYPES = {8: (ir.DataType.UINT8, ov.Type.u8), 4: (ir.DataType.UINT4, ov.Type.u4)}
+BLOCK_TYPES = {8: ir.DataType.UINT8, 4: ir.DataType.UINT4, 2: ir.DataType.UINT2}
+"""Bits of a code → the type of codes."""
 TYPES = {
     ir.DataType.FLOAT: ov.Type.f32,
     ir.DataType.FLOAT16: ov.Type.f16,
@@ -29,7 +31,11 @@ TYPES = {
     ir.DataType.UINT8: ov.Type.u8,
     ir.DataType.INT4: ov.Type.i4,
     ir.DataType.UINT4: ov.Type.u4,
+    ir.DataType.UINT2: ov.Type.u2,
+    ir.DataType.FLOAT4E2M1: ov.Type.f4e2m1,
 }
+READ_AS = {ir.DataType.UINT2: ir.DataType.UINT4}
+"""Types that OpenVINO's conversion does not know → the types of their parameters, until they are attached."""
 SMALL_BYTES = 1024
 """Tensors up to this size are put into the graph: shapes and others that a conversion may need to read."""
 
@@ -71,14 +77,19 @@ def detach_weights(graph: ir.Graph, folder: Path) -> DetachedWeights:
         tensor = value.const_value
         if not isinstance(tensor, ir.ExternalTensor):
             continue
-        if tensor.nbytes <= SMALL_BYTES or tensor.dtype not in TYPES or _needs_constant(value):
+        if _is_small(tensor) or tensor.dtype not in TYPES or _needs_constant(value):
             value.const_value = ir.tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=name)
             continue
         weights.tensors[name] = tensor
-        value.dtype, value.shape, value.const_value = tensor.dtype, tensor.shape, None
+        value.dtype, value.shape = READ_AS.get(tensor.dtype, tensor.dtype), tensor.shape
+        value.const_value = None
         graph.initializers.pop(name)
         graph.inputs.append(value)
     return weights
+
+
+def _is_small(tensor: ir.ExternalTensor) -> bool:
+    return tensor.nbytes <= SMALL_BYTES and tensor.dtype not in READ_AS
 
 
 def _needs_constant(value: ir.Value) -> bool:
@@ -87,8 +98,8 @@ def _needs_constant(value: ir.Value) -> bool:
 
 
 def rewrite_compressed_weights(graph: ir.Graph) -> None:
-    """Rewrite MatMulNBits of 4 and 8 bits whose zero points are floats or the middle, and lookups in float16
-    tables; reads no weight.
+    """Rewrite linear layers of few bits whose codes can be read in place, and lookups in float16 tables;
+    reads no weight.
     """
     for node in list(graph):
         if _is_read_in_place(node):
@@ -103,41 +114,60 @@ def rewrite_compressed_weights(graph: ir.Graph) -> None:
 
 
 def _is_read_in_place(node: ir.Node) -> bool:
-    """Whether the node is a MatMulNBits of whole blocks, without packed zero points and prepacking."""
+    """Whether the node is a linear layer of whole blocks, whose zero points are floats, whole bytes for each
+    row, or absent, without prepacking.
+    """
+    if (node.domain, node.op_type) == (DOMAIN, E2M1_LINEAR):
+        return True
     if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
         return False
     weight, zeros = node.inputs[1], node.inputs[3] if len(node.inputs) > 3 else None
     if any(value is not None for value in node.inputs[4:]) or weight is None or not weight.is_initializer():
         return False
-    if zeros is not None and (not zeros.is_initializer() or zeros.dtype != ir.DataType.FLOAT):
+    if zeros is not None and not zeros.is_initializer():
         return False
     number = {
         name: value.as_int() for name, value in node.attributes.items() if value.type == ir.AttributeType.INT
     }
+    bits, inner, block = number.get("bits", 4), number["K"], number["block_size"]
     return (
-        number.get("bits", 4) in BLOCK_TYPES
-        and number["K"] % number["block_size"] == 0
+        bits in BLOCK_TYPES
+        and inner % block == 0
         and not number.get("weight_prepacked")
+        and (zeros is None or _can_be_typed(zeros, inner // block * bits))
     )
 
 
+def _can_be_typed(zeros: ir.Value, row_bits: int) -> bool:
+    return zeros.dtype == ir.DataType.FLOAT or row_bits % 8 == 0
+
+
 def _type_weight(node: ir.Node) -> None:
-    """Declare the packed weight as [outer, blocks, block] of its real type, over the same bytes."""
-    weight = node.inputs[1]
-    assert weight is not None
+    """Declare the packed codes, and zero points that are codes, as [outer, blocks, block] of their real type,
+    over the same bytes.
+    """
     outer, inner, block = (node.attributes[name].as_int() for name in ("N", "K", "block_size"))
-    dtype, _ = BLOCK_TYPES[node.attributes["bits"].as_int()]
-    shape = ir.Shape([outer, inner // block, block])
-    if weight.dtype == dtype:
-        return
-    weight.const_value = _retyped(weight.const_value, dtype, shape)
-    weight.dtype, weight.shape = dtype, shape
+    dtype = BLOCK_TYPES[node.attributes["bits"].as_int()]
+    weight, zeros = node.inputs[1], node.inputs[3] if len(node.inputs) > 3 else None
+    if zeros is not None and zeros.dtype != ir.DataType.FLOAT:
+        _declare(zeros, dtype, ir.Shape([outer, inner // block, 1]))
+    is_e2m1 = node.op_type == E2M1_LINEAR
+    _declare(weight, ir.DataType.FLOAT4E2M1 if is_e2m1 else dtype, ir.Shape([outer, inner // block, block]))
+
+
+def _declare(value: ir.Value | None, dtype: ir.DataType, shape: ir.Shape) -> None:
+    assert value is not None
+    if (value.dtype, value.shape) != (dtype, shape):
+        value.const_value = _retyped(value.const_value, dtype, shape)
+        value.dtype, value.shape = dtype, shape
 
 
 def _retyped(tensor: Any, dtype: ir.DataType, shape: ir.Shape) -> Any:
     if isinstance(tensor, ir.ExternalTensor):
         place = tensor.location, tensor.offset, tensor.length
         return ir.ExternalTensor(*place, dtype, shape=shape, name=tensor.name, base_dir=tensor.base_dir)
+    if dtype == ir.DataType.UINT8:
+        return ir.tensor(tensor.numpy().reshape(*shape.numpy()), dtype, name=tensor.name)
     return ir.PackedTensor(tensor.numpy().reshape(-1), dtype, shape=shape, name=tensor.name)
 
 
@@ -163,11 +193,20 @@ def _replace(graph: ir.Graph, node: ir.Node, by: list[ir.Node]) -> None:
 def convert_block_matmul(node: Any) -> list[ov.Output]:
     """OpenVINO's nodes for BLOCK_MATMUL, in the pattern that its devices recognize as a compressed weight."""
     outer, inner, bits = (node.get_attribute(name) for name in ("N", "K", "bits"))
-    rows, weight, *numbers = (node.get_input(number) for number in range(node.get_input_size()))
-    scale, *zeros = (ops.reshape(number, ops.constant([outer, -1, 1]), False) for number in numbers)
-    dtype, middle = rows.get_element_type(), 1 << (bits - 1)
-    zero = zeros[0] if zeros else ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
-    blocks = ops.multiply(ops.subtract(ops.convert(weight, dtype), zero), scale)
+    rows, weight, scales, *zeros = (node.get_input(number) for number in range(node.get_input_size()))
+    dtype, codes = rows.get_element_type(), weight.get_element_type()
+    values = ops.convert(weight, dtype)
+    if codes != ov.Type.f4e2m1:
+        middle = ops.constant(np.full(1, 1 << (bits - 1)), codes).output(0)
+        values = ops.subtract(values, _zero(zeros[0] if zeros else middle, outer, dtype))
+    blocks = ops.multiply(values, ops.reshape(scales, ops.constant([outer, -1, 1]), False))
     weights = ops.reshape(blocks, ops.constant([outer, inner]), False)
     outputs: list[ov.Output] = ops.matmul(rows, weights, False, True).outputs()
     return outputs
+
+
+def _zero(zero: ov.Output, outer: int, dtype: ov.Type) -> ov.Output:
+    """Zero points of a row's groups as `dtype`; codes have their shape."""
+    if zero.get_element_type() == dtype:
+        return ops.reshape(zero, ops.constant([outer, -1, 1]), False).output(0)
+    return ops.convert(zero, dtype).output(0)
