@@ -27,8 +27,15 @@ def server(tmp_path_factory):
     write_model(models / "fake")
     with ServerProcess(models, ENGINES="2", WORKERS="2") as running:
         running.ready()
-        running.wait_for(lambda: running.log().count("] loaded fake") == 2)
+        running.wait_for(lambda: each_worker_has_both(running, "fake"))
         yield running
+
+
+def each_worker_has_both(server, model):
+    """Whether each worker knows the model in both engines: one that does not, sends all sessions to one."""
+    with server.each_worker() as clients:
+        profiles = [client.get(f"/v1/models/{model}/profile").json() for client in clients.values()]
+    return all(len(profile.get("engines", ())) == 2 for profile in profiles)
 
 
 def samples(server, name):
@@ -71,7 +78,7 @@ def test_a_killed_engine_ends_its_own_streams_and_no_others(server):
     assert all(reply.done and not reply.broken for reply in replies if not reply.error), replies
     assert [(reply.status, reply.done, reply.error) for reply in new] == [(200, True, "")] * len(SESSIONS)
     assert ready == 200
-    server.wait_for(lambda: len(server.hosts()) == 2 and server.log().count("] loaded fake") == 3)
+    server.wait_for(lambda: len(server.hosts()) == 2 and each_worker_has_both(server, "fake"))
     assert pid not in [host.pid for host in server.hosts()]
     before = samples(server, "braid:engine_prompt_tokens_total")
     asyncio.run(asyncio.wait_for(_ask_all(server), PATIENCE_S))
@@ -166,7 +173,7 @@ def demos(tmp_path_factory):
     with ServerProcess(models, ENGINES="1") as one, ServerProcess(models, ENGINES="2", WORKERS="2") as two:
         for each in (one, two):
             each.ready("braid-demo")
-        two.wait_for(lambda: two.log().count("loaded braid-demo") == 2)
+        two.wait_for(lambda: each_worker_has_both(two, "braid-demo"))
         yield one, two
 
 
@@ -272,7 +279,7 @@ def adapted(tmp_path_factory):
     model = write_adapted_model(models / "base", "poet")
     with ServerProcess(models, ENGINES="2", WORKERS="2", ALLOW_RUNTIME_LORA_UPDATING="1") as running:
         running.ready("base")
-        running.wait_for(lambda: running.log().count("] loaded base") == 2)
+        running.wait_for(lambda: each_worker_has_both(running, "base"))
         yield running, model / "adapters" / "late"
 
 
@@ -335,7 +342,7 @@ def test_an_adapter_is_served_by_the_engine_that_still_has_it(adapted):
     loads = server.log().count("] loaded base")
     server.hosts()[0].kill()
     server.wait_for(lambda: server.log().count("] loaded base") == loads + 1)
-    server.wait_for(lambda: list(samples(server, "braid:engine_up").values()) == [1, 1])
+    server.wait_for(lambda: each_worker_has_both(server, "base"))
     assert statuses(server, "late") == {200}
     assert listed(server) == ["base", "late", "poet"]
     assert change(server, "unload", lora_name="late").is_success
