@@ -25,8 +25,8 @@ torch = Later("torch")
 
 pytestmark = [pytest.mark.slow, pytest.mark.breadth]
 
-NEAR = 2e-3
-"""Of logits of some tens."""
+NEAR = {None: 3e-5, 2: 6e-4}
+"""Levels of activations → root of the mean square of what logits, of deviation 1.6, may differ by."""
 
 
 @pytest.fixture(params=["int8", "int4"])
@@ -61,8 +61,8 @@ def test_logits_are_those_of_merged_dequantized_weights(
         session.put_adapter(NUMBERS[name], adapter)
     for name, prompt, _ in recorded_cases(recording)[:4]:
         own = () if name is None else adapters[name].linears.items()
-        found = logits(session, NUMBERS[name], prompt)
-        np.testing.assert_allclose(found, merged(source, floats, own, prompt), rtol=0, atol=NEAR)
+        differences = logits(session, NUMBERS[name], prompt) - merged(source, floats, own, prompt)
+        assert np.sqrt(np.mean(np.square(differences))) < NEAR[levels]
     session.close()
 
 
