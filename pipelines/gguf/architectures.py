@@ -7,9 +7,7 @@ from typing import Literal
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
-
-SOFTMAX = 1
-"""`expert_gating_func` of the mixtures that are served."""
+from pipelines.gguf.routers import SIGMOID, Mixture, Routing, read_mixture
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,8 @@ class Architecture:
     `nope_every`: every n-th layer has no positions (NoPE).  `windowed`: layers attend to
     `attention.sliding_window` tokens, but every n-th by `global_every` to all.  `local_base`: the rotary base
     of those with a window.  `wide_scale`: with this many layers, scores are scaled by width / heads in place
-    of the head size.  `experts_sum_to_one`: the weights of the experts that were chosen are divided by their
-    sum; None where mixtures are not served.
+    of the head size.  `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm
+    before the feed-forward part.
     """
 
     interleaved: bool = False
@@ -33,16 +31,21 @@ class Architecture:
     global_every: int = 0
     local_base: float | None = None
     wide_scale: int = 0
-    experts_sum_to_one: bool | None = None
+    routing: Routing | None = None
+    norm_of_feed: str = "ffn_norm"
 
 
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
 ARCHITECTURES = {
-    "llama": Architecture(interleaved=True, experts_sum_to_one=True),
+    "llama": Architecture(interleaved=True, routing=Routing()),
     "qwen2": Architecture(),
-    "qwen2moe": Architecture(experts_sum_to_one=False),
+    "qwen2moe": Architecture(routing=Routing(sums_to_one=False)),
     "qwen3": Architecture(),
-    "qwen3moe": Architecture(experts_sum_to_one=True),
+    "qwen3moe": Architecture(routing=Routing()),
+    "ernie4_5": Architecture(interleaved=True),
+    "ernie4_5-moe": Architecture(interleaved=True, routing=Routing()),
+    "dots1": Architecture(routing=Routing(sums_to_one=False)),
+    "glm4moe": Architecture(routing=Routing(SIGMOID, sums_to_one=False), norm_of_feed="post_attention_norm"),
     "phi3": Architecture(windowed=True),
     "smollm3": Architecture(interleaved=True, nope_every=4),
     "gemma": _GEMMA,
@@ -54,21 +57,22 @@ ARCHITECTURES = {
 
 @dataclass(frozen=True)
 class DecoderFacts:
-    """The sizes and numbers of one decoder; `window` is -1, caps and `experts` are 0 where there is none.
+    """The sizes and numbers of one decoder; `window` is -1, a cap 0 and `mixture` None where there is none.
 
-    `rotated`: the first numbers of each head, which rotary positions change.
+    `rotated`: the first numbers of each head, which rotary positions change.  `next_layers`: those behind the
+    layers, which are for tokens after the next one, and are not computed.
     """
 
     name: str
     kind: Architecture
     layers: int
+    next_layers: int
     width: int
     heads: int
     kv_heads: int
     head_size: int
     rotated: int
-    experts: int
-    experts_used: int
+    mixture: Mixture | None
     epsilon: float
     context: int
     scale: float
@@ -96,7 +100,7 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
             "others from their Hugging Face folders with `braid export`"
         )
     kind = ARCHITECTURES[name]
-    experts, experts_used = _read_experts(metadata, kind)
+    mixture = read_mixture(metadata, kind.routing)
     width, heads = metadata.count("embedding_length"), metadata.count("attention.head_count")
     kv_heads = metadata.count("attention.head_count_kv", heads)
     size = metadata.count("attention.key_length", max(width // heads, 1))
@@ -105,19 +109,20 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
     rotated = metadata.count("rope.dimension_count", size)
     if rotated % 2 or rotated > size or (rotated < size and kind.interleaved):
         raise GgufError(f"rotates {rotated} numbers of each head of {size} by its position")
-    layers = metadata.count("block_count")
+    next_layers = metadata.count("nextn_predict_layers", 0, 0)
+    layers = metadata.count("block_count", least=next_layers + 1) - next_layers
     scaled_by = width / heads if layers == kind.wide_scale else size
     return DecoderFacts(
         name,
         kind,
         layers=layers,
+        next_layers=next_layers,
         width=width,
         heads=heads,
         kv_heads=kv_heads,
         head_size=size,
         rotated=rotated,
-        experts=experts,
-        experts_used=experts_used,
+        mixture=mixture,
         epsilon=metadata.own("attention.layer_norm_rms_epsilon", most=1),
         context=metadata.count("context_length"),
         scale=scaled_by**-0.5,
@@ -131,18 +136,3 @@ def _read_window(metadata: Metadata, kind: Architecture) -> int:
     if kind.global_every:
         return metadata.count("attention.sliding_window")
     return (metadata.count("attention.sliding_window", 0, 0) or -1) if kind.windowed else -1
-
-
-def _read_experts(metadata: Metadata, kind: Architecture) -> tuple[int, int]:
-    """The number of experts of a layer and of those that each token uses."""
-    name, count = metadata.architecture, metadata.count("expert_count", 0, 0)
-    if not count:
-        return 0, 0
-    if kind.experts_sum_to_one is None:
-        raise GgufError(f"is a mixture of experts ({name}.expert_count), which is not served for {name}")
-    used = metadata.count("expert_used_count")
-    if used > count:
-        raise GgufError(f"uses {used} of {count} experts")
-    if metadata.count("expert_gating_func", SOFTMAX) != SOFTMAX:
-        raise GgufError(f"weights its experts by another function than softmax ({name}.expert_gating_func)")
-    return count, used

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.gguf.blocks import Bytes, Floats, Parts, half, in_blocks, unpack
+from pipelines.gguf.blocks import Bytes, Floats, Parts, half, in_blocks, join_pairs, unpack
 
 FP4 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 """Twice the numbers of one sign, two exponent bits and one bit of fraction (e2m1)."""
@@ -39,6 +39,12 @@ POWERS, SMALL_FLOATS = _powers(), _small_floats()
 
 def read_mxfp4(raw: Bytes) -> Parts:
     return in_blocks(_looked_up(FP4_CODES, unpack(raw, 1, 16, 4, 16)), POWERS[raw[..., 0]], 32)
+
+
+def read_mxfp4_places(raw: Bytes) -> Parts:
+    """The places in the table of weights as codes of 4 bits, and whole scales."""
+    places = in_blocks(unpack(raw, 1, 16, 4, 16), POWERS[raw[..., 0]] * np.float32(2), 32)
+    return places._replace(codes=join_pairs(places.codes))
 
 
 def read_nvfp4(raw: Bytes) -> Parts:

@@ -28,6 +28,7 @@ from pipelines.onnx_format.decoder_format import (
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+AFTER_ATTENTION = "post_attention_norm"
 HEADS_FIRST = [0, 2, 1, 3]
 INT64 = ir.DataType.INT64
 CosSin = tuple[ir.Value, ir.Value]
@@ -88,7 +89,9 @@ class _Decoder:
 
     def _refuse_unused(self) -> None:
         self._metadata.refuse_unread()
-        unused = sorted(self._linears.unused())
+        facts = self._facts
+        behind = tuple(f"blk.{facts.layers + layer}." for layer in range(facts.next_layers))
+        unused = sorted(name for name in self._linears.unused() if not name.startswith(behind))
         if unused:
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {self._facts.name}")
 
@@ -115,11 +118,13 @@ class _Decoder:
         return cosines, sines
 
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
-        at, width = f"blk.{layer}.", self._facts.width
+        at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
         read = self._norm(state, f"{at}attn_norm.weight", width)
         attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
-        state = self._op("Add", state, self._normed_after(attended, f"{at}post_attention_norm.weight"))
-        read = self._norm(state, f"{at}ffn_norm.weight", width)
+        if kind.norm_of_feed != AFTER_ATTENTION:
+            attended = self._normed_after(attended, f"{at}{AFTER_ATTENTION}.weight")
+        state = self._op("Add", state, attended)
+        read = self._norm(state, f"{at}{kind.norm_of_feed}.weight", width)
         fed = self._feed_forward.write(at, read)
         return self._op("Add", state, self._normed_after(fed, f"{at}post_ffw_norm.weight"))
 

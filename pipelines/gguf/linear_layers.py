@@ -42,8 +42,8 @@ class LinearLayers:
     """
 
     def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
-        self._writer, self._tensors, self._level = writer, tensors, accuracy_level
-        self._weights = WeightWriter(writer)
+        self._writer, self._tensors, self.accuracy_level = writer, tensors, accuracy_level
+        self.weights = WeightWriter(writer)
         self._used: set[str] = set()
 
     def has(self, name: str) -> bool:
@@ -75,9 +75,9 @@ class LinearLayers:
         """`rows` · weightᵀ, the rows of the weight taken in `order`; `name` is that of the operand."""
         part = WeightPart(tensor, order)
         if is_float(tensor):
-            columns = self._widened(self._weights.columns(name, part), tensor)
+            columns = self._widened(self.weights.columns(name, part), tensor)
             return self._writer.op("MatMul", rows, columns)
-        return self._multiply_blocks(rows, self._weights.blocks(name, [part]), tensor.width)
+        return self._multiply_blocks(rows, self.weights.blocks(name, [part]), tensor.width)
 
     def linear(
         self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
@@ -103,7 +103,7 @@ class LinearLayers:
             pairs = zip(tensors, operands, strict=True)
             return [self.multiply(rows, tensor, operand.name, operand.order) for tensor, operand in pairs]
         parts = [WeightPart(tensor, operand.order) for tensor, operand in zip(tensors, operands, strict=True)]
-        blocks = self._weights.blocks(f"{operands[0].name}{AND}", parts)
+        blocks = self.weights.blocks(f"{operands[0].name}{AND}", parts)
         linear = self._multiply_blocks(rows, blocks, inner)
         return self._writer.split(linear, *(operand.rows for operand in operands))
 
@@ -129,16 +129,16 @@ class LinearLayers:
             N=weight.codes.shape[0],
             bits=weight.bits,
             block_size=weight.block,
-            accuracy_level=self._level,
+            accuracy_level=self.accuracy_level,
         )
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
         """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""
         op = self._writer.op
         if is_float(tensor):
-            table = self._weights.table(f"{tensor.name}.table", tensor)
+            table = self.weights.table(f"{tensor.name}.table", WeightPart(tensor))
             return self._widened(op("Gather", table, ids), tensor)
-        weight = self._weights.blocks(tensor.name, [WeightPart(tensor)], widen=True)
+        weight = self.weights.blocks(tensor.name, [WeightPart(tensor)], widen=True)
         zero = self._writer.number(MIDDLE) if weight.zeros is None else self._of_blocks(weight.zeros, ids)
         codes = op("Cast", op("Gather", weight.codes, ids), to=F32)
         embeddings = op("Mul", op("Sub", codes, zero), self._of_blocks(weight.scales, ids))
@@ -146,7 +146,7 @@ class LinearLayers:
 
     def write_weights(self) -> None:
         """Write the weights of all operands to the data file.  Raises `GgufError` and OSError."""
-        self._weights.write()
+        self.weights.write()
 
     def _of_blocks(self, values: ir.Value, ids: ir.Value) -> ir.Value:
         """The numbers [1, tokens, blocks, 1] of the rows `ids` of `values`."""

@@ -14,8 +14,9 @@ T = TypeVar("T")
 ARCHITECTURE = "general.architecture"
 UNREAD = frozenset(
     {"vocab_size", "feed_forward_length", "rope.scaling.finetuned", "rope.scaling.original_context_length"}
-    | {"tensor_data_layout", "use_parallel_residual", "expert_used_count"}
-    | {"expert_feed_forward_length", "expert_shared_feed_forward_length"}
+    | {"tensor_data_layout", "use_parallel_residual", "expert_used_count", "expert_feed_forward_length"}
+    | {"expert_shared_feed_forward_length", "expert_shared_count"}
+    | {"leading_dense_block_count", "interleave_moe_layer_step"}
 )
 """Entries of an architecture that say nothing which the tensors and the other entries do not."""
 

@@ -62,26 +62,28 @@ class WeightWriter:
         self._pieces: list[Callable[[], None]] = []
         self._blocks: dict[tuple[str, int], Blocks] = {}
 
-    def blocks(self, name: str, parts: Sequence[WeightPart], widen: bool = False) -> Blocks:
+    def blocks(self, name: str, parts: Sequence[WeightPart], widen: bool = False, experts: int = 0) -> Blocks:
         """A weight of the rows of quantized tensors of one type, one tensor after the other.
 
-        `widen` keeps codes of 4 bits in 8, with the same weights.
+        `widen` keeps codes of 4 bits in 8, with the same weights.  `experts`: how many have equal shares of
+        the rows; they get an axis of their own, the first.
         """
         bits = 8 if widen else parts[0].tensor.type.bits
         if (name, bits) not in self._blocks:
-            self._blocks[name, bits] = self._new_blocks(name, parts, bits)
+            self._blocks[name, bits] = self._new_blocks(name, parts, bits, experts)
         return self._blocks[name, bits]
 
-    def _new_blocks(self, name: str, parts: Sequence[WeightPart], bits: int) -> Blocks:
+    def _new_blocks(self, name: str, parts: Sequence[WeightPart], bits: int, experts: int) -> Blocks:
         tensor, rows = parts[0].tensor, sum(part.tensor.rows for part in parts)
         kind, count = tensor.type, tensor.width // tensor.type.block
-        codes = self._writer.room(
-            f"{name}.int{bits}", (rows, count, kind.block * bits // 8), ir.DataType.UINT8
-        )
-        scales = self._writer.room(f"{name}.scales", (rows, count), ir.DataType.FLOAT)
+        lead = _leading_axes(rows, experts)
+        row = (count, kind.block * bits // 8)
+        codes = self._writer.room(f"{name}.int{bits}", (*lead, *row), ir.DataType.UINT8, len(lead))
+        scales = self._writer.room(f"{name}.scales", (*lead, count), ir.DataType.FLOAT, len(lead))
         rooms = [codes, scales]
         if kind.has_zeros:
-            rooms.append(self._writer.room(f"{name}.zeros{bits}", (rows, count), ir.DataType.FLOAT))
+            zeros = self._writer.room(f"{name}.zeros{bits}", (*lead, count), ir.DataType.FLOAT, len(lead))
+            rooms.append(zeros)
         at = 0
         for part in parts:
             for piece in _slices(part.tensor.rows, max(SLICE_WEIGHTS // part.tensor.width, 1)):
@@ -97,11 +99,13 @@ class WeightWriter:
             self._pieces.append(partial(_write_columns, room, part, piece))
         return room.value
 
-    def table(self, name: str, tensor: GgufTensor) -> ir.Value:
-        """A weight of float type as it is, [rows, width]."""
-        room = self._writer.room(name, (tensor.rows, tensor.width), TYPES[tensor.type.name])
+    def table(self, name: str, part: WeightPart, experts: int = 0) -> ir.Value:
+        """A weight of float type as it is, [rows, width]; with `experts`, [experts, their rows, width]."""
+        tensor = part.tensor
+        lead = _leading_axes(tensor.rows, experts)
+        room = self._writer.room(name, (*lead, tensor.width), TYPES[tensor.type.name], len(lead))
         for piece in _slices(tensor.rows, max(SLICE_WEIGHTS // tensor.width, 1)):
-            self._pieces.append(partial(_write_rows, room, tensor, piece))
+            self._pieces.append(partial(_write_rows, room, part, piece))
         return room.value
 
     def write(self) -> None:
@@ -133,8 +137,13 @@ def _write_columns(room: Room, part: WeightPart, piece: slice) -> None:
     room.write(piece.start, (values if part.order is None else values[part.order]).T)
 
 
-def _write_rows(room: Room, tensor: GgufTensor, piece: slice) -> None:
-    room.write(piece.start, view_floats(tensor, (piece, EVERY)))
+def _write_rows(room: Room, part: WeightPart, piece: slice) -> None:
+    rows = piece if part.order is None else part.order[piece]
+    room.write(piece.start, view_floats(part.tensor, (rows, EVERY)))
+
+
+def _leading_axes(rows: int, experts: int) -> tuple[int, ...]:
+    return (experts, rows // experts) if experts else (rows,)
 
 
 def _slices(count: int, step: int) -> Iterator[slice]:

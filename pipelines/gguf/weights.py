@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ DTYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2
 
 Rows = NDArray[np.int64]
 """Which row of the tensor becomes each row of the weights."""
-Place = tuple[slice, slice]
+Place = tuple[slice | Rows, slice]
 """Rows and columns."""
 EVERY = slice(None)
 WHOLE: Place = (EVERY, EVERY)
@@ -62,13 +61,6 @@ def read_blocks(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = No
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
     return _widened(parts) if bits > kind.bits else parts
-
-
-def side_by_side(tensor: GgufTensor, count: int) -> GgufTensor:
-    """`count` weights that lie one after the other in a tensor, as one weight of their rows joined."""
-    rows = tensor.rows // count
-    data = tensor.data.reshape(count, rows, -1).swapaxes(0, 1).reshape(rows, -1)
-    return replace(tensor, rows=rows, width=tensor.width * count, data=data)
 
 
 def _check_finite(tensor: GgufTensor, are_finite: NDArray[np.bool_]) -> None:

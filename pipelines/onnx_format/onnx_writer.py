@@ -85,15 +85,17 @@ class OnnxWriter:
             self._initializers[name] = value
         return self._initializers[name]
 
-    def room(self, name: str, shape: tuple[int, ...], dtype: ir.DataType) -> Room:
-        """The initializer of this name, with the place of its bytes in the data file."""
+    def room(self, name: str, shape: tuple[int, ...], dtype: ir.DataType, axes: int = 1) -> Room:
+        """The initializer of this name, with the place of its bytes in the data file; its first `axes` are
+        those of its rows.
+        """
         if name not in self._initializers:
             placed = self._place(name, shape, dtype)
             self._initializers[name] = ir.val(name, dtype, list(shape), const_value=placed)
         value = self._initializers[name]
         tensor = value.const_value
         assert isinstance(tensor, ir.ExternalTensor), f"{name} is in the data file"
-        return Room(value, self._data.fileno(), tensor.offset or 0, tensor.nbytes // shape[0])
+        return Room(value, self._data.fileno(), tensor.offset or 0, tensor.nbytes // math.prod(shape[:axes]))
 
     def save(self, inputs: list[ir.Value], outputs: list[ir.Value], name: str) -> None:
         graph = ir.Graph(

@@ -41,7 +41,7 @@ def test_a_mixture_of_experts_has_its_types(tmp_path):
 
 @pytest.mark.parametrize(
     ("shape", "kind"),
-    [*((SMALL, kind) for kind in ("Q4_0", "Q4_1", "Q4_K_M", "Q8_0")), (EXPERTS, "Q4_0")],
+    [*((SMALL, kind) for kind in ("Q4_0", "Q4_1", "Q4_K_M", "Q8_0")), (EXPERTS, "Q4_0"), (EXPERTS, "MXFP4")],
 )
 def test_weights_neither_grow_nor_vanish(tmp_path, shape, kind):
     path = tmp_path / "small.gguf"

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from breadth import after
+from gguf import ExpertGatingFuncType
 from gguf import GGMLQuantizationType as Type
 from gguf_files import (
     CONTEXT,
@@ -20,8 +21,8 @@ from gguf_files import (
     KV_HEADS,
     LAYERS,
     WIDTH,
+    Mixture,
     gate_in_up,
-    mixture,
     vocabulary,
     write_llama_like,
 )
@@ -71,6 +72,11 @@ def ids():
 
 def expected(config, state):
     model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    for name in [name for name in state if name.endswith("bias") and name not in model.state_dict()]:
+        linear = model.get_submodule(
+            name.removesuffix(".bias")
+        )  # of a file that has more biases than families
+        linear.register_parameter("bias", torch.nn.Parameter(torch.empty(linear.out_features)))
     missing, unexpected = model.load_state_dict(
         {name: torch.tensor(each) for name, each in state.items()}, strict=False
     )
@@ -204,6 +210,61 @@ SHARED = 96
 MIXED = SIZES | {"num_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED}
 MIXED |= {"moe_intermediate_size": EXPERT_INNER, "decoder_sparse_step": 1}
 MIXTRAL = {"num_local_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED, "rope_theta": 1e4}
+ROUTED = SIZES | {
+    "n_routed_experts": EXPERTS,
+    "num_experts_per_tok": EXPERTS_USED,
+    "moe_intermediate_size": EXPERT_INNER,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 2.5,
+    "norm_topk_prob": True,
+}
+CORRECTED = {
+    "shared": EXPERT_INNER,
+    "shared_name": "shared_experts",
+    "gated": False,
+    "correction": "gate.e_score_correction_bias",
+    "dense": 1,
+}
+ERNIE = {
+    "moe_num_experts": EXPERTS,
+    "moe_k": EXPERTS_USED,
+    "moe_num_shared_experts": 1,
+    "moe_intermediate_size": EXPERT_INNER,
+    "moe_layer_start_index": 1,
+    "rope_theta": 1e4,
+    "use_bias": False,
+}
+
+
+def _routed(groups):
+    """What files say of experts that are chosen with a correction, among the best half of the `groups`."""
+
+    def more(model):
+        _mixed(model)
+        model.writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
+        model.writer.add_expert_weights_norm(True)
+        model.writer.add_expert_weights_scale(2.5)
+        model.writer.add_expert_shared_count(1)
+        model.writer.add_leading_dense_block_count(1)
+        model.writer.add_expert_group_count(groups)
+        model.writer.add_expert_group_used_count(max(groups // 2, 1))
+
+    return more
+
+
+def _glm(model):
+    _routed(1)(model)
+    model.writer.add_rope_dimension_count(HEAD_SIZE // 2)
+
+
+def _ernie(model):
+    _mixed(model)
+    model.writer.add_leading_dense_block_count(1)
+    model.writer.add_interleave_moe_layer_step(1)
+    model.writer.add_expert_shared_feed_forward_length(EXPERT_INNER)
+
+
 FUSED = {"architecture": "phi3", "fused": True, "feed": gate_in_up}
 TIED = SIZES | {"tie_word_embeddings": True}
 GEMMA = TIED | {"sliding_window": 16, "query_pre_attn_scalar": HEAD_SIZE}
@@ -240,27 +301,63 @@ FAMILIES = {
     "phi3-short": (lambda: _phi3(CONTEXT), FUSED | {"more": _longrope(CONTEXT)}),
     "mixtral": (
         lambda: hf.MixtralConfig(**SIZES | MIXTRAL | {"intermediate_size": EXPERT_INNER}),
-        {"feed": mixture("block_sparse_moe", ("w1", "w3", "w2")), "more": _mixed},
+        {"feed": Mixture("block_sparse_moe", ("w1", "w3", "w2")), "more": _mixed},
     ),
     "qwen2moe": (
         lambda: hf.Qwen2MoeConfig(**MIXED, shared_expert_intermediate_size=SHARED, norm_topk_prob=False),
-        {"architecture": "qwen2moe", "bias": True, "feed": mixture(shared=SHARED), "more": _mixed},
+        {"architecture": "qwen2moe", "bias": True, "feed": Mixture(shared=SHARED), "more": _mixed},
     ),
     "qwen3moe": (
         lambda: hf.Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
-        {"architecture": "qwen3moe", "norms": True, "feed": mixture(), "more": _mixed},
+        {"architecture": "qwen3moe", "norms": True, "feed": Mixture(), "more": _mixed},
+    ),
+    "qwen3moe-merged": (
+        lambda: hf.Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
+        {"architecture": "qwen3moe", "norms": True, "feed": Mixture(merged=True), "more": _mixed},
+    ),
+    "qwen3moe-biases": (
+        lambda: hf.Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
+        {"architecture": "qwen3moe", "norms": True, "feed": Mixture(biases=True), "more": _mixed},
+    ),
+    "dots1-groups": (
+        lambda: hf.Dots1Config(**ROUTED, n_group=2, topk_group=1, rope_theta=1e4),
+        {"architecture": "dots1", "norms": True, "feed": Mixture(**CORRECTED), "more": _routed(2)},
+    ),
+    "glm4moe": (
+        lambda: hf.Glm4MoeConfig(**ROUTED, n_group=1, topk_group=1, partial_rotary_factor=0.5, rope_theta=1e4),
+        {"architecture": "glm4moe", "feed": Mixture(**CORRECTED), "more": _glm},
+    ),
+    "ernie4_5-moe": (
+        lambda: hf.Ernie4_5_MoeConfig(**SIZES | ERNIE),
+        {"architecture": "ernie4_5-moe", "more": _ernie}
+        | {"feed": Mixture(**CORRECTED | {"correction": "moe_statics.e_score_correction_bias"})},
     ),
 }  # fmt: skip
+MIXTURES = ("mixtral", "qwen2moe", "qwen3moe", "qwen3moe-merged", "qwen3moe-biases", "dots1-groups")
+MIXTURES += ("glm4moe", "ernie4_5-moe")
 ALWAYS = [
-    *((family, "onnxruntime") for family in ("llama-3", "smollm3", "gemma3", "phi3-long", "qwen2moe")),
-    *((family, "openvino") for family in ("phi3-window", "mixtral")),
+    *(
+        (family, "onnxruntime")
+        for family in ("llama-3", "smollm3", "gemma3", "phi3-long", "qwen2moe", "dots1-groups")
+    ),
+    *((family, "openvino") for family in ("phi3-window", "glm4moe")),
 ]
 """Each way of positions, norms, windows and experts in one family; `make breadth` has the others."""
 CASES = [
     *((family, "onnxruntime") for family in FAMILIES),
-    *((family, "openvino") for family in ("llama-yarn", "phi3-window", "phi3-long", "mixtral", "qwen2moe")),
+    *((family, "openvino") for family in ("llama-yarn", "phi3-window", "phi3-long", *MIXTURES)),
 ]
 CASES = after(len(ALWAYS), ALWAYS + [case for case in CASES if case not in ALWAYS])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", after(1, ("MXFP4", "Q8_0", "BF16", "F16", "Q4_0")))
+def test_experts_of_every_type_are_their_dequantized_weights(tmp_path, kind, engine):
+    config, written = FAMILIES["qwen3moe"]
+    source = tmp_path / "tiny.gguf"
+    state = write_llama_like(source, kind=Type[kind], **written)
+    logits = given(ENGINES[engine], source, tmp_path / "model")
+    np.testing.assert_allclose(logits, expected(config(), state), atol=TOLERANCE, rtol=0)
 
 
 @pytest.mark.parametrize(("family", "engine"), CASES)
