@@ -22,7 +22,8 @@ def block_product(bits, zeros=None, inner=INNER, block=BLOCK):
     points = np.full((OUTER, blocks), limit // 2)
     if zeros == "packed":
         points = rng.integers(0, limit, (OUTER, blocks), np.uint8)
-        stored["zero_points"] = _packed(points, bits)
+        room = blocks % 2 if bits == 4 else 0
+        stored["zero_points"] = _packed(np.pad(points, ((0, 0), (0, room))), bits)
     if zeros == "float32":
         points = stored["zero_points"] = rng.uniform(-2, limit, (OUTER, blocks)).astype(np.float32)
     meant = (codes.astype(np.float32) - points[..., None]) * scales[..., None]
