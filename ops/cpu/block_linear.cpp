@@ -271,11 +271,11 @@ void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int 
                            static_cast<uint8_t*>(rounded));
 }
 
-void bl_multiply_experts(const bl_format* format, const bl_expert_rows* list, size_t count, int levels, int type,
-                         size_t n, size_t k, const void* rounded, const void* packed, size_t part, size_t parts,
-                         void* y, size_t stride) {
+void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,
+                         size_t n, size_t k, const void* rounded, size_t part, size_t parts, void* y,
+                         size_t stride) {
     const size_t blocks = ratio_up(n, CHANNELS), size = type == BL_F32 ? 4 : 2;
-    const size_t row_bytes = bl_rounded_bytes(levels, 1, k), weight_bytes = bl_packed_bytes(format, n, k);
+    const size_t row_bytes = bl_rounded_bytes(levels, 1, k);
     size_t all = 0, before = 0;
     for (size_t i = 0; i < count; i++) all += blocks * cost_of(list[i]);
     for (size_t i = 0; i < count; i++) {
@@ -283,10 +283,10 @@ void bl_multiply_experts(const bl_format* format, const bl_expert_rows* list, si
         const size_t begin = blocks_within(before, cost, blocks, all * part / parts);
         const size_t end = blocks_within(before, cost, blocks, all * (part + 1) / parts);
         before += blocks * cost;
+        const bl_weight& weight = weights[list[i].expert];
         if (begin < end)
-            bl_multiply(format, levels, type, list[i].end - first, n, k,
-                        static_cast<const uint8_t*>(rounded) + first * row_bytes,
-                        static_cast<const uint8_t*>(packed) + list[i].expert * weight_bytes, begin, end,
+            bl_multiply(&weight.format, levels, type, list[i].end - first, n, k,
+                        static_cast<const uint8_t*>(rounded) + first * row_bytes, weight.packed, begin, end,
                         static_cast<uint8_t*>(y) + first * stride * size, stride);
     }
 }

@@ -91,11 +91,32 @@ typedef struct {
 void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int type, size_t k, const void* x,
                       size_t stride, const int64_t* tokens, size_t part, size_t parts, void* rounded);
 
+/* A packed weight [n][k]. */
+typedef struct {
+    bl_format format;
+    const void* packed;
+} bl_weight;
+
 /* Part `part` of `parts`, which are even, of the products of all rows of the list; y has the sorted rows.
- * `packed` has the packed weights [n][k] of all experts one after the other. */
-void bl_multiply_experts(const bl_format* format, const bl_expert_rows* list, size_t count, int levels, int type,
-                         size_t n, size_t k, const void* rounded, const void* packed, size_t part, size_t parts,
-                         void* y, size_t stride);
+ * `weights` are those of the experts, by number. */
+void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,
+                         size_t n, size_t k, const void* rounded, size_t part, size_t parts, void* y,
+                         size_t stride);
+
+/* What is between the linear layers of a network: activation(gate) * up, or activation(up) without a gate.
+ *     BL_SILU     x * sigmoid(x)                 BL_RELU2   max(x, 0)^2
+ *     BL_GELU     gelu(x), by erf                BL_GELU_TANH   gelu(x), by tanh
+ *     BL_CLAMPED  x * sigmoid(alpha * x) with x = min(gate, limit), times clamp(up, -limit, limit) + 1
+ * The results are the same to the last bit for each instruction set, but for BL_GELU, which is the C library's. */
+enum { BL_SILU = 0, BL_GELU = 1, BL_GELU_TANH = 2, BL_RELU2 = 3, BL_CLAMPED = 4 };
+
+typedef struct {
+    int32_t kind;
+    float alpha, limit; /* of BL_CLAMPED */
+} bl_activation;
+
+/* out may be gate or up; gate is NULL where there is none. */
+void bl_activate(const bl_activation* activation, size_t count, const float* gate, const float* up, float* out);
 
 /* The instruction set in use: "avx512vnni", "avxvnni", "avx2", or "none", with which nothing may be rounded or
  * multiplied.  Another one is set for tests; 0: this processor does not have it. */

@@ -14,42 +14,28 @@
 #include <string>
 #include <vector>
 
-#define OV_THREAD OV_THREAD_TBB  // the wheel's own libtbb, and with it the arena of the inference
 #include "block_linear.h"
 #include "huge_pages.h"
 #include "openvino/core/op_extension.hpp"
-#include "openvino/core/parallel.hpp"
 #include "openvino/op/op.hpp"
+#include "openvino_experts.hpp"
+#include "openvino_threads.hpp"
 #include "stored_weight.h"
 
 namespace {
 
+using braid::in_parallel;
 using braid::StoredWeight;
+using braid::type_of;
 
 constexpr size_t CHANNELS = 16, ROWS = 16;     // of a block of the kernels, and of a tile
 constexpr size_t ROUNDED_BY_ONE = 32 * 1024;   // numbers that one thread rounds sooner than several would
-
-// Calls part(begin, end) for ranges that cover [0, count), on the threads of the arena.  Isolated: while this
-// thread waits it does not begin another evaluation, which could need what it holds.
-template <class Part>
-void in_parallel(size_t count, const Part& part) {
-    const size_t threads = std::min<size_t>(parallel_get_max_threads(), count);
-    if (threads < 2) return part(0, count);
-    tbb::this_task_arena::isolate([&] {
-        const auto one = [&](size_t t) { part(count * t / threads, count * (t + 1) / threads); };
-        tbb::parallel_for(size_t(0), threads, one, tbb::static_partitioner());
-    });
-}
 
 struct Packed {
     std::once_flag once;
     bl_format format;
     std::shared_ptr<void> bytes;
 };
-
-int type_of(const ov::element::Type& type) {
-    return type == ov::element::f32 ? BL_F32 : type == ov::element::f16 ? BL_F16 : BL_BF16;
-}
 
 class BlockLinear : public ov::op::Op {
 public:
@@ -171,4 +157,5 @@ private:
 }  // namespace
 
 OPENVINO_CREATE_EXTENSIONS(
-    std::vector<ov::Extension::Ptr>({std::make_shared<ov::OpExtension<BlockLinear>>()}));
+    std::vector<ov::Extension::Ptr>({std::make_shared<ov::OpExtension<BlockLinear>>(),
+                                     std::make_shared<ov::OpExtension<braid::Experts>>()}));

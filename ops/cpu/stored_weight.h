@@ -70,25 +70,26 @@ enum class Zeros { MIDDLE, INTEGERS, FLOATS };
 
 struct StoredWeight {
     size_t n, k, group;  // group: k where a row has one scale
-    int bits;            // 4 or 8
+    int bits;            // 2, 4 or 8
     bool is_signed;      // codes are of two's complement, and MIDDLE is 0
     bool half_scales;    // float16 instead of float32
     Zeros zeros;         // INTEGERS: as the codes; FLOATS: float32, with scales of float32
     const uint8_t* codes = nullptr;
     const void* scales = nullptr;
     const void* zero_points = nullptr;
+    int table = BL_LINEAR;
 
     size_t groups() const { return k / group; }
 
     // What the kernels are given if nothing can be left out.
     bl_format widest() const {
         const int kind = zeros == Zeros::FLOATS ? BL_MINIMUM : zeros == Zeros::INTEGERS ? BL_INTEGER : BL_MIDDLE;
-        return {bits, group == k ? 0 : int32_t(group), half_scales ? BL_F16 : BL_F32, kind, BL_LINEAR};
+        return {bits, group == k ? 0 : int32_t(group), half_scales ? BL_F16 : BL_F32, kind, table};
     }
 
     // What holds for all numbers of a weight, so that nothing is lost by writing them narrower.
     struct Narrow {
-        std::atomic<bool> halves{true}, products{true}, six_bits{true};
+        std::atomic<bool> halves{true}, products{true}, six_bits{true}, powers{true};
     };
 
     // The narrowest format without loss.
@@ -96,6 +97,7 @@ struct StoredWeight {
         bl_format format = widest();
         if (is.halves) format.scales = BL_F16;
         if (is.products) format.scales = BL_TWO_LEVEL;
+        if (is.powers) format.scales = BL_E8M0;
         if (is.six_bits) format.bits = 6;
         return bl_check(&format, n, k) ? widest() : format;
     }
@@ -105,6 +107,7 @@ struct StoredWeight {
         if (is.six_bits && !has_six_bits(begin, end)) is.six_bits = false;
         if (is.halves && !has_halves(begin * groups(), end * groups())) is.halves = false;
         if (is.products && !has_products(begin, end)) is.products = false;
+        if (is.powers && !has_powers(begin * groups(), end * groups())) is.powers = false;
     }
 
     // Packs blocks [begin, end) of 16 channels as `format`, which is `widest` or has fewer bits.
@@ -145,8 +148,22 @@ private:
         return true;
     }
 
+    // Whether the scales are powers of two, as those of MXFP4 are.
+    bool has_powers(size_t begin, size_t end) const {
+        if (table != BL_E2M1 || half_scales) return false;
+        for (size_t i = begin; i < end; i++)
+            if (bits_of(i) & 0x807fffff || !bits_of(i)) return false;
+        return true;
+    }
+
+    uint32_t bits_of(size_t scale) const {
+        uint32_t bits;
+        std::memcpy(&bits, floats(scales) + scale, 4);
+        return bits;
+    }
+
     bool has_products(size_t begin, size_t end) const {
-        if (half_scales || k % 256 || group > 32) return false;
+        if (half_scales || k % 256 || group > 32 || table != BL_LINEAR) return false;
         int8_t wholes[16];
         uint16_t half;
         const size_t count = 256 / group;
@@ -185,6 +202,8 @@ private:
         const size_t begin = first * groups(), size = count * groups(), width = half_scales ? 2 : 4;
         if (format.scales == BL_TWO_LEVEL)
             write_products(first, count, false, out);
+        else if (format.scales == BL_E8M0)
+            for (size_t i = 0; i < size; i++) out[i] = uint8_t(bits_of(begin + i) >> 23);
         else if (half_scales || format.scales == BL_F32)
             std::memcpy(out, static_cast<const char*>(scales) + begin * width, size * width);
         else
@@ -198,10 +217,10 @@ private:
             const float least = minimum(begin + i);
             format.scales == BL_F16 ? put_half(out, i, least) : void(std::memcpy(out + 4 * i, &least, 4));
         }
+        const uint8_t mask = uint8_t((1 << bits) - 1), *at = static_cast<const uint8_t*>(zero_points);
         for (size_t i = 0; i < size && zeros == Zeros::INTEGERS; i++) {
-            const uint8_t* at = static_cast<const uint8_t*>(zero_points);
-            const uint8_t pair = bits == 8 ? at[begin + i] : at[(begin + i) / 2] >> (begin + i) % 2 * 4 & 15;
-            out[i] = pair ^ (flipped() & (bits == 8 ? 0xff : 15));
+            const size_t bit = (begin + i) * size_t(bits);
+            out[i] = (at[bit / 8] >> bit % 8 & mask) ^ (flipped() & mask);
         }
     }
 

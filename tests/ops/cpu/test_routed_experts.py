@@ -6,8 +6,11 @@ import ctypes
 
 import numpy as np
 import pytest
-from kernel_library import E2M1, E8M0, F16, F32, MIDDLE, Format, empty, kernel_library
+from kernel_library import E2M1, E8M0, F16, F32, INSTRUCTION_SETS, MIDDLE, Format, empty, kernel_library
 from linear_model import expected, random_weight
+from mixtures import activated
+
+from pipelines.onnx_format.experts_format import ACTIVATIONS
 
 EXPERTS, TOKENS, N, K = 6, 40, 72, 160
 
@@ -28,14 +31,23 @@ def routed(rng, per_token):
     return tokens.astype(np.int64), (ExpertRows * len(spans))(*spans)
 
 
-def by_parts(library, form, weights, levels, rows, parts):
+class PackedWeight(ctypes.Structure):
+    """`bl_weight`."""
+
+    _fields_ = [("format", Format), ("packed", ctypes.c_void_p)]
+
+
+def by_parts(library, weights, levels, rows, parts):
     """All sorted rows [rows, N]; `rows` is (x, tokens, list)."""
     x, tokens, spans = rows
-    packed = empty(sum(len(weight.packed(library)) for weight in weights))
-    packed[:] = np.concatenate([weight.packed(library) for weight in weights])
+    packed = [weight.packed(library) for weight in weights]
+    given = [
+        PackedWeight(weight.format, array.ctypes.data) for weight, array in zip(weights, packed, strict=True)
+    ]
+    given = (PackedWeight * len(given))(*given)
     rounded = empty(library.bl_rounded_bytes(levels, len(tokens), K))
     y = np.full((len(tokens), N), np.nan, np.float32)
-    size, pointer, at = ctypes.c_size_t, ctypes.c_void_p, ctypes.byref
+    size, pointer = ctypes.c_size_t, ctypes.c_void_p
     for part in range(parts):
         library.bl_round_experts(
             spans, size(len(spans)), levels, F32, size(K), pointer(x.ctypes.data), size(K),
@@ -43,17 +55,17 @@ def by_parts(library, form, weights, levels, rows, parts):
         )  # fmt: skip
     for part in range(parts):
         library.bl_multiply_experts(
-            at(form), spans, size(len(spans)), levels, F32, size(N), size(K), pointer(rounded.ctypes.data),
-            pointer(packed.ctypes.data), size(part), size(parts), pointer(y.ctypes.data), size(N),
+            given, spans, size(len(spans)), levels, F32, size(N), size(K), pointer(rounded.ctypes.data),
+            size(part), size(parts), pointer(y.ctypes.data), size(N),
         )  # fmt: skip
     return y
 
 
 @pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("form", [Format(4, 32, F16, MIDDLE), Format(4, 32, E8M0, MIDDLE, E2M1)], ids=str)
-def test_each_row_is_multiplied_by_its_expert_however_the_work_is_split(form, levels):
+def test_each_row_is_multiplied_by_its_expert_however_the_work_is_split(levels):
     library, rng = kernel_library(), np.random.default_rng(0)
-    weights = [random_weight(form, N, K, rng) for _ in range(EXPERTS)]
+    forms = [Format(4, 32, F16, MIDDLE), Format(4, 32, E8M0, MIDDLE, E2M1), Format(8, 16, F32, MIDDLE)]
+    weights = [random_weight(forms[expert % 3], N, K, rng) for expert in range(EXPERTS)]
     x = rng.standard_normal((TOKENS, K)).astype(np.float32)
     for per_token in (1, 3):
         tokens, spans = routed(rng, per_token)
@@ -61,4 +73,39 @@ def test_each_row_is_multiplied_by_its_expert_however_the_work_is_split(form, le
             [expected(weights[span.expert], levels, x[tokens[span.begin : span.end]]) for span in spans]
         )
         for parts in (1, 2, 7, 100):
-            assert np.array_equal(by_parts(library, form, weights, levels, (x, tokens, spans), parts), wanted)
+            assert np.array_equal(by_parts(library, weights, levels, (x, tokens, spans), parts), wanted)
+
+
+class Activation(ctypes.Structure):
+    """`bl_activation`."""
+
+    _fields_ = [("kind", ctypes.c_int32), ("alpha", ctypes.c_float), ("limit", ctypes.c_float)]
+
+
+def activated_by(library, kind, gate, up):
+    out = np.full_like(up, np.nan)
+    pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (gate, up, out)]
+    library.bl_activate(
+        ctypes.byref(Activation(ACTIVATIONS.index(kind), 1.702, 7.0)), ctypes.c_size_t(len(up)), *pointers
+    )
+    return out
+
+
+@pytest.mark.parametrize("has_gate", [True, False])
+@pytest.mark.parametrize("kind", ACTIVATIONS)
+def test_activations_are_those_of_numpy_and_the_same_on_each_instruction_set(kind, has_gate):
+    if kind == "clamped" and not has_gate:
+        pytest.skip("it has a gate")
+    library, rng = kernel_library(), np.random.default_rng(0)
+    gate, up = (rng.standard_normal(997).astype(np.float32) * 20 for _ in range(2))
+    gate = gate if has_gate else None
+    first = library.bl_isa()
+    results = []
+    for name in INSTRUCTION_SETS:
+        if library.bl_set_isa(name.encode()):
+            results.append(activated_by(library, kind, gate, up))
+    library.bl_set_isa(first)
+    with np.errstate(over="ignore"):
+        expected = activated(kind, None if gate is None else gate.astype(np.float64), up.astype(np.float64))
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
+    assert all(np.array_equal(results[0], other) for other in results)

@@ -7,7 +7,8 @@ tests/pipelines/host/backends/openvino/test_openvino_from_onnx.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,6 +27,8 @@ from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
+from pipelines.host.backends.openvino.decoder.kernel_experts import KERNEL_EXPERTS, KernelExperts, keep_types
 from pipelines.host.backends.openvino.decoder.onnx_weights import (
     BLOCK_MATMUL,
     DetachedWeights,
@@ -35,6 +38,7 @@ from pipelines.host.backends.openvino.decoder.onnx_weights import (
 )
 from pipelines.host.backends.openvino.decoder.token_order import HEADS_LAST, read_in_order, write_in_order
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.cross_attention_cache import (
     FRAMES,
     CrossAttentionModel,
@@ -52,6 +56,9 @@ from pipelines.onnx_format.decoder_format import (
     AttentionLayer,
 )
 
+Conversion = Callable[[Any], list[ov.Output]]
+"""What makes OpenVINO's nodes of one of ONNX."""
+NO_CONVERSIONS: Mapping[str, Conversion] = MappingProxyType({})
 STEP_SHAPES: dict[str, list[str | int]] = {
     "past_lens": ["num_seqs"],
     "subsequence_begins": ["num_seqs_plus_1"],
@@ -88,19 +95,29 @@ class PagedOnnx(NamedTuple):
     max_frames: int = 0
     frames: CrossAttentionModel | None = None
     linears: Mapping[str, LinearShape] = MappingProxyType({})
+    experts: ExpertLayers = ExpertLayers()
 
 
-def read_onnx(path: Path, targets: frozenset[str] | None = None, int8_sums: bool = False) -> PagedOnnx:
+def read_onnx(
+    path: Path,
+    targets: frozenset[str] | None = None,
+    int8_sums: bool = False,
+    kernels: LinearKernels | None = None,
+) -> PagedOnnx:
     """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
-    `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.
+    `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.  `kernels`
+    compute routed experts.
 
     Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
     """
-    return page_decoder(read_decoder(path), targets, int8_sums)
+    return page_decoder(read_decoder(path), targets, int8_sums, kernels)
 
 
 def page_decoder(
-    decoder: DecoderModel, targets: frozenset[str] | None = None, int8_sums: bool = False
+    decoder: DecoderModel,
+    targets: frozenset[str] | None = None,
+    int8_sums: bool = False,
+    kernels: LinearKernels | None = None,
 ) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_scores(decoder)
@@ -109,13 +126,19 @@ def page_decoder(
         graph = decoder.model.graph
         linears = add_lora(graph, targets) | add_lora_embeddings(graph, targets)
     _declare_inputs(decoder)
-    use_expert_linears(decoder.model.graph)
+    experts, conversions = ExpertLayers(), {}
+    if kernels is not None:
+        kernel_experts = KernelExperts(kernels)
+        experts = ExpertLayers(by_kernels=kernel_experts.use(decoder.model.graph))
+        conversions[KERNEL_EXPERTS] = kernel_experts.convert
+    experts = replace(experts, by_linears=use_expert_linears(decoder.model.graph))
     if int8_sums:  # which OpenVINO does not use where zero points are floats
         multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
-    model = _convert(ir.to_proto(decoder.model).SerializeToString())
+    model = _convert(ir.to_proto(decoder.model).SerializeToString(), conversions)
     weights.attach(model)
+    keep_types(model)
     _skip_transposes(model)
     _clear_names(model)
     attentions = _attentions_to_frames(model)
@@ -126,7 +149,7 @@ def page_decoder(
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
     sizes = decoder.max_context, decoder.encoder_hidden_size, decoder.max_frames
-    return PagedOnnx(model, weights, *sizes, frames, linears)
+    return PagedOnnx(model, weights, *sizes, frames, linears, experts)
 
 
 def _refuse_scores(decoder: DecoderModel) -> None:
@@ -205,7 +228,7 @@ def _drop_batch(graph: ir.Graph, row: ir.Value) -> None:
 # OpenVINO's side
 
 
-def _convert(graph: bytes) -> ov.Model:
+def _convert(graph: bytes, more_conversions: Mapping[str, Conversion] = NO_CONVERSIONS) -> ov.Model:
     from openvino.frontend.onnx import ConversionExtension
 
     core = ov.Core()
@@ -213,6 +236,7 @@ def _convert(graph: bytes) -> ov.Model:
         ATTENTION: _attention,
         CONTEXT_ATTENTION: _context_attention,
         BLOCK_MATMUL: convert_block_matmul,
+        **more_conversions,
     }
     for operator, conversion in conversions.items():
         core.add_extension(ConversionExtension(operator, DOMAIN, conversion))

@@ -16,6 +16,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
+from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.openvino.model.activation_groups import check_group
 from pipelines.host.backends.openvino.model.block_linears import BlockLinears, use_block_linears
@@ -41,7 +42,8 @@ class ReadDecoder(NamedTuple):
     `encoder_hidden_size`, `max_frames`: of the frames that it attends to; `embedded`: how it reads images;
     `frames`:
     what it computes of frames; `linears`: which linear layers adapters may change, `adapter_dtype`: the type
-    of their inputs; `block_linears`: which of them Braid's own kernels compute.
+    of their inputs; `block_linears`: which of them Braid's own kernels compute; `experts`: what computes its
+    layers of routed experts.
     """
 
     model: ov.Model
@@ -54,6 +56,7 @@ class ReadDecoder(NamedTuple):
     linears: Mapping[str, LinearShape] = NO_LINEARS
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
     block_linears: BlockLinears = BlockLinears()
+    experts: ExpertLayers = ExpertLayers()
 
 
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
@@ -61,7 +64,7 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     targets = settings.targets
     rounds = settings.precision != "f32" and settings.activation_group != 0
     if path.suffix == ".onnx":
-        read = _of_onnx(path, targets, rounds and settings.kernels is None and has_int8_sums())
+        read = _of_onnx(path, settings, rounds and settings.kernels is None and has_int8_sums())
     else:
         read = _of_openvino(path, targets, settings.headless)
     if targets is not None:
@@ -77,10 +80,10 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 
 
-def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> ReadDecoder:
+def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDecoder:
     from pipelines.host.backends.openvino.decoder.from_onnx import read_onnx
 
-    read = read_onnx(path, targets, int8_sums)
+    read = read_onnx(path, settings.targets, int8_sums, settings.kernels)
     return ReadDecoder(
         model=read.model,
         max_context=read.max_context,
@@ -89,6 +92,7 @@ def _of_onnx(path: Path, targets: frozenset[str] | None, int8_sums: bool) -> Rea
         max_frames=read.max_frames,
         frames=read.frames,
         linears=read.linears,
+        experts=read.experts,
     )
 
 

@@ -27,6 +27,7 @@ from pipelines.base.element_types import DTYPES
 from pipelines.base.prepared_models import Entry, PreparedModels
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
 from pipelines.host.backends.openvino.model.block_linears import BlockLinears
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
@@ -161,6 +162,7 @@ def _read(entry: Entry, path: Path, kernels: LinearKernels | None) -> ReadDecode
         linears={name: LinearShape(*sizes) for name, sizes in facts["products"].items()},
         adapter_dtype=DTYPES[facts["adapter_dtype"]],
         block_linears=BlockLinears(**facts["block_linears"]),
+        experts=ExpertLayers(**facts["experts"]),
     )
 
 
@@ -189,6 +191,7 @@ def _stored(
         "products": {name: [shape.size_in, shape.size_out] for name, shape in read.linears.items()},
         "adapter_dtype": read.adapter_dtype.name,
         "block_linears": asdict(read.block_linears),
+        "experts": asdict(read.experts),
         "notes": notes,
         "first_step": session.first_step,
     }

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 import openvino as ov
 import pytest
 from mixtures import Form, Mixture
-
-from pipelines.host.backends.onnx.expert_linears import use_expert_linears
-from pipelines.host.backends.openvino.decoder.from_onnx import _convert
-from pipelines.host.backends.openvino.decoder.onnx_weights import detach_weights, rewrite_compressed_weights
+from paged_mixtures import paged, run
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
 MIXTURES = {
@@ -29,22 +25,11 @@ MIXTURES = {
 }
 
 
-def converted(mixture, folder):
-    """The OpenVINO model of a mixture whose weights are in a file, and what it holds."""
-    ir.save(mixture.model(), folder / "model.onnx", external_data="data", size_threshold_bytes=0)
-    model = ir.load(folder / "model.onnx")
-    use_expert_linears(model.graph)
-    rewrite_compressed_weights(model.graph)
-    weights = detach_weights(model.graph, folder)
-    made = _convert(ir.to_proto(model).SerializeToString())
-    weights.attach(made)
-    return made, weights
-
-
 @pytest.mark.parametrize("name", MIXTURES)
 def test_linear_layers_of_experts_compute_what_the_node_means(name, tmp_path):
     mixture, kind = MIXTURES[name]
-    model, held = converted(mixture, tmp_path)
+    model, held, experts = paged(mixture, tmp_path)
+    assert (experts.by_kernels, experts.by_linears) == (0, 1)
     types = {
         node.get_element_type().to_string() for node in model.get_ops() if node.get_type_name() == "Constant"
     }
@@ -52,14 +37,14 @@ def test_linear_layers_of_experts_compute_what_the_node_means(name, tmp_path):
     compiled = ov.Core().compile_model(model, "CPU", EXACT)
     for tokens in (1, 7):
         given = mixture.inputs(tokens)
-        result = compiled([given[port.any_name] for port in compiled.inputs])[0]
+        result = run(compiled, given)
         expected = mixture.expected(**given)
         np.testing.assert_allclose(result, expected, atol=3e-5 * expected.std(), rtol=1e-4)
     assert held.files
 
 
 def test_weights_are_read_in_the_file(tmp_path):
-    model, held = converted(Mixture(width=128, inner=256), tmp_path)
+    model, held, _ = paged(Mixture(width=128, inner=256), tmp_path)
     (file,) = held.files.values()
     first = file.bytes.ctypes.data
     codes = [node for node in model.get_ops() if node.get_type_name() == "Constant"]

@@ -1,0 +1,54 @@
+// The rows of tokens that are routed to experts, sorted by expert; the rows of an expert are in the order of
+// their tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "block_linear.h"
+
+namespace braid {
+
+struct RoutedRows {
+    // `chosen` [tokens][used] are numbers below `experts`, by which `expert_of` gives them; false where one is not.
+    template <class ExpertOf>
+    bool sort(size_t tokens, size_t used, size_t experts, const ExpertOf& expert_of) {
+        const size_t count = tokens * used;
+        begins.assign(experts + 1, 0);
+        for (size_t i = 0; i < count; i++) {
+            if (expert_of(i) >= experts) return false;
+            begins[expert_of(i) + 1]++;
+        }
+        for (size_t e = 0; e < experts; e++) begins[e + 1] += begins[e];
+        list.clear();
+        tiles.clear();
+        for (size_t e = 0; e < experts; e++) add(e, begins[e], begins[e + 1]);
+        places.resize(count);
+        token_of.resize(count);
+        for (size_t i = 0; i < count; i++) {
+            places[i] = begins[expert_of(i)]++;
+            token_of[places[i]] = int64_t(i / used);
+        }
+        return true;
+    }
+
+    size_t count() const { return token_of.size(); }
+
+    std::vector<bl_expert_rows> list;   // of the experts that are used
+    std::vector<bl_expert_rows> tiles;  // the same rows in pieces that are rounded together
+    std::vector<size_t> places;         // sorted row of each token's chosen experts
+    std::vector<int64_t> token_of;      // of each sorted row
+
+private:
+    static constexpr size_t TILE = 16;
+
+    void add(size_t expert, size_t begin, size_t end) {
+        if (begin < end) list.push_back({expert, begin, end});
+        for (; begin < end; begin += TILE) tiles.push_back({expert, begin, end < begin + TILE ? end : begin + TILE});
+    }
+
+    std::vector<size_t> begins;
+};
+
+}  // namespace braid
