@@ -15,9 +15,11 @@ from click.testing import CliRunner
 from hf_folders import SIZES as TEXT_SIZES
 from hf_folders import TEMPLATE, write_decoder, write_whole
 
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from tools.export.__main__ import main
 from tools.export.base.folder import ExportError
 from tools.export.decoders.decoder import export_decoder
+from tools.paged_steps import Prompt, prompt_logits
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -226,11 +228,22 @@ def dequantized_logits(file: Path) -> np.ndarray:
     return session.run(None, {"input_ids": ids, "position_ids": order[None], "logits_indices": order})[0]
 
 
+ERNIE = {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 0, "moe_intermediate_size": 32}
+
+
 @pytest.mark.breadth
-def test_a_mixture_of_experts_is_written_as_one_wide_layer(tmp_path):
-    write_decoder(tmp_path / "source", "qwen3_moe", **MIXTURE)
+@pytest.mark.parametrize(("family", "config"), [("qwen3_moe", MIXTURE), ("ernie4_5_moe", SMALL | ERNIE)])
+def test_a_mixture_of_experts_is_written_as_a_node(tmp_path, family, config):
+    write_decoder(tmp_path / "source", family, **config)
     export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx")
-    given = logits_of(tmp_path / "model" / "model.onnx", PROMPT, [0, 39])
+    kinds = [node.op_type for node in graph_of(tmp_path / "model" / "model.onnx").node]
+    assert kinds.count("Experts") == kinds.count("PagedAttention")
+    session = OnnxCpuSession(tmp_path / "model" / "model.onnx")  # the export was compared on OpenVINO
+    prompt = Prompt(np.array(PROMPT, np.int64), np.array([0, 39]))
+    try:
+        (given,) = prompt_logits(session, [prompt], 16)
+    finally:
+        session.close()
     np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[0, 39]], atol=1e-4)
 
 
@@ -241,7 +254,12 @@ def test_a_router_keeps_its_weights(tmp_path):
     kinds = [node.op_type for node in graph_of(tmp_path / "model" / "model.onnx").node]
     assert kinds.count("MatMul") + kinds.count("Gemm") == 1
     assert "Shape" not in kinds
-    assert kinds.count("MatMulNBits") == 2 + 3 + 1  # attention, all experts, the head
+    assert kinds.count("MatMulNBits") == 2 + 1  # attention, the head
+    (experts,) = (
+        node for node in graph_of(tmp_path / "model" / "model.onnx").node if node.op_type == "Experts"
+    )
+    bits = {each.name: each.i for each in experts.attribute}
+    assert {bits[f"{side}_bits"] for side in ("up", "down", "gate")} == {4}
 
 
 @pytest.mark.parametrize(
@@ -257,11 +275,6 @@ def test_a_router_keeps_its_weights(tmp_path):
         ("bloom", {}, "BloomForCausalLM"),
         ("lfm2", {"layer_types": ["conv", "full_attention"]}, r"recurrent layers \(conv\)"),
         ("mamba2", {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1}, r"\(Mamba2Mixer\)"),
-        (
-            "ernie4_5_moe",
-            {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 0, "moe_intermediate_size": 32},
-            "chooses its experts",
-        ),
     ],
 )
 def test_what_the_form_cannot_say_is_refused(tmp_path, family, config, why):

@@ -1,164 +1,220 @@
-"""Replaces mixtures of experts, which route by data, by wide layers that compute every expert, weighted.
+"""Finds the mixtures of experts of a transformers model, and replaces what computes their experts.
 
-A mixture's output Σ wₑ·downₑ(act(gateₑ x)·upₑ x) is one wide network whose middle is scaled by the weights of
-its experts, zero where an expert was not chosen. It is exact, and computes every expert for every token.
+transformers 5 stacks the experts of a layer in tensors, in one of a few layouts; transformers 4 has a module
+for each, and in each family a loop over those that were chosen, which no trace can follow.
 """
 
 from __future__ import annotations
 
-import inspect
-from functools import partial
+import re
+import sys
 from types import MethodType
 from typing import Any
 
 import torch
 
 from tools.export.base.folder import ExportError
+from tools.export.graphs.routed_experts import Gated, Network, RoutedExperts, Weight, recognised
 
 PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 """Names of an expert's three weights in the model families."""
+SHARED = ("shared_expert", "shared_experts", "shared_mlp")
+"""Names of the network that every token uses."""
 SAME = 0.05
-"""Allowed relative difference of a mixture and its wide layer, above what half precision rounds."""
+"""Allowed relative difference of a mixture before and after, above what half precision rounds."""
+NUM_ROWS = 8
+LAYER = re.compile(r"\.(\d+)\.")
 
 
-class WideExperts(torch.nn.Module):
-    """All experts of a layer: gate and up [experts·middle, width], down [width, experts·middle]."""
+def route_experts(model: torch.nn.Module) -> None:
+    """Replace the experts of `model` in the supported forms by `RoutedExperts`; others stay unchanged.
 
-    def __init__(self, experts: list[Any]) -> None:
-        super().__init__()
-        names = next(names for names in PROJECTIONS if hasattr(experts[0], names[0]))
-        gate, up, down = ([getattr(expert, name).weight for expert in experts] for name in names)
-        self.gate, self.up, self.down = _linear(gate, 0), _linear(up, 0), _linear(down, 1)
-        self.act = experts[0].act_fn
-        self.middle = gate[0].shape[0]
-
-    def forward(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """x [tokens, width], weights [tokens, experts] → [tokens, width]."""
-        middle = self.act(self.gate(x)) * self.up(x)
-        spread = middle.view(-1, weights.shape[1], self.middle) * weights[:, :, None]
-        return self.down(spread.view(-1, middle.shape[1]))
-
-
-class StackedExperts(torch.nn.Module):
-    """All experts of a layer that transformers 5 stores in two tensors: gate and up, down.
-
-    gate_up [experts·2·middle, width] is a view of transformers' own; down [width, experts·middle].
+    Raises `ExportError` for a mixture that chooses or weights its experts in another way.
     """
-
-    def __init__(self, experts: Any) -> None:
-        super().__init__()
-        self.num_experts, both, width = experts.gate_up_proj.shape
-        self.gate_up = _linear([experts.gate_up_proj.reshape(self.num_experts * both, width)], 0)
-        self.down = _linear([experts.down_proj.permute(1, 0, 2).reshape(width, -1)], 0)
-        self.apply_gate = getattr(experts, "_apply_gate", None) or partial(_gated, experts.act_fn)
-
-    def forward(
-        self, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
-    ) -> torch.Tensor:
-        """hidden_states [tokens, width], chosen experts and their weights [tokens, k] → [tokens, width]."""
-        both = self.gate_up(hidden_states).view(
-            -1, self.num_experts, self.gate_up.out_features // self.num_experts
-        )
-        weights = _spread(top_k_index, top_k_weights.to(both.dtype), self.num_experts)
-        middle = self.apply_gate(both) * weights[:, :, None]
-        return self.down(middle.view(-1, self.down.in_features))
-
-
-def widen_experts(model: torch.nn.Module) -> None:
-    """Replace the mixtures of `model` in the supported formats; others stay unchanged."""
     with torch.no_grad():
-        for parent in list(model.modules()):
+        for place, parent in list(model.named_modules()):
+            layer = _layer(f".{place}.")
             for name, experts in list(parent.named_children()):
-                if _is_stacked(experts):
-                    setattr(parent, name, StackedExperts(experts))
-        for mixture in [module for module in model.modules() if _understood(module)]:
-            _widen(mixture)
+                if (routed := _stacked(experts, layer)) is not None:
+                    setattr(parent, name, routed)
+            if _is_list_of_experts(parent):
+                _replace_list(parent, layer)
 
 
-def _is_stacked(module: Any) -> bool:
-    """Whether the module is of transformers 5, without biases and with the experts first in its tensors."""
-    gate_up, down = (getattr(module, name, None) for name in ("gate_up_proj", "down_proj"))
-    if not isinstance(gate_up, torch.nn.Parameter) or not isinstance(down, torch.nn.Parameter):
-        return False
-    takes = [*inspect.signature(module.forward).parameters][:3]
-    return (
-        takes in (["hidden_states", "top_k_index", "top_k_weights"], ["args", "kwargs"])
-        and gate_up.ndim == 3
-        and tuple(down.shape) == (gate_up.shape[0], gate_up.shape[2], gate_up.shape[1] // 2)
-        and getattr(module, "gate_up_proj_bias", None) is None
-        and not getattr(module, "is_transposed", False)
+def _layer(place: str) -> int:
+    numbers = LAYER.findall(place)
+    return int(numbers[0]) if numbers else 0
+
+
+def _stacked(experts: Any, layer: int) -> RoutedExperts | None:
+    """The experts of a module of transformers 5; None for another module."""
+    names = ("gate_up_proj", "up_proj", "down_proj")
+    both, up, down = (getattr(experts, name, None) for name in names)
+    first = both if both is not None else up
+    if not all(isinstance(weight, torch.nn.Parameter) and weight.ndim == 3 for weight in (first, down)):
+        return None
+    ways = [_halves, _turns] if both is not None else [_whole]
+    for split in ways:
+        network = _network(experts, first, split, layer)
+        if network is not None and _computes(experts, routed := RoutedExperts(network)):
+            return routed
+    return None
+
+
+def _halves(first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gate and up in the halves of axis 1."""
+    gate, up = first.chunk(2, dim=1)
+    return gate, up
+
+
+def _turns(first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gate and up in turns on axis 1."""
+    return first[:, ::2], first[:, 1::2]
+
+
+def _whole(first: torch.Tensor) -> tuple[None, torch.Tensor]:
+    """Experts without gate."""
+    return None, first
+
+
+def _network(experts: Any, first: torch.Tensor, split: Any, layer: int) -> Network | None:
+    """The network of stacked experts whose gate and up are split in a way; None where they are not."""
+    is_transposed = getattr(experts, "is_transposed", False)
+    turned = (first, experts.down_proj)
+    up_weights, down = (weights.transpose(1, 2) if is_transposed else weights for weights in turned)
+    gate, up = split(up_weights)
+    gated = _gated(experts)
+    activation = gated and recognised(gated, *_numbers(experts))
+    if activation is None or down.shape[1:] != (up.shape[2], up.shape[1]):
+        return None
+    biases = getattr(experts, "gate_up_proj_bias", getattr(experts, "up_proj_bias", None))
+    gate_bias, up_bias = (None, None) if biases is None else split(biases)
+    sides = Weight(up, up_bias), Weight(down, getattr(experts, "down_proj_bias", None))
+    return Network(*sides, None if gate is None else Weight(gate, gate_bias), activation, layer)
+
+
+def _numbers(experts: Any) -> tuple[float, float]:
+    """alpha and limit of a clamped activation."""
+    alpha, limit = (
+        float(getattr(experts, name, getattr(experts, f"swiglu_{name}", 0.0)) or 0.0)
+        for name in ("alpha", "limit")
     )
+    return alpha, limit
 
 
-def _understood(module: Any) -> bool:
+def _gated(experts: Any) -> Gated | None:
+    """What stacked experts compute of gates and ups [n]; None where they do not say it."""
+    apply_gate, act_fn = getattr(experts, "_apply_gate", None), getattr(experts, "act_fn", None)
+    if hasattr(experts, "gate_up_proj") and apply_gate is not None:
+        return lambda gate, up: apply_gate(torch.stack([gate, up], -1))[:, 0]
+    return act_fn and (lambda gate, up: act_fn(gate) * up)
+
+
+def _computes(experts: Any, routed: RoutedExperts) -> bool:
+    """Whether both give the same for random rows."""
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(NUM_ROWS, routed.up.shape[2], generator=generator).to(routed.up.dtype)
+    chosen = torch.rand(NUM_ROWS, routed.num_experts, generator=generator).topk(2).indices
+    weights = torch.rand(NUM_ROWS, 2, generator=generator).to(rows.dtype)
+    try:
+        expected = experts(rows, chosen, weights)
+    except (IndexError, RuntimeError, TypeError, ValueError):  # of another form
+        return False
+    return expected.shape == rows.shape and _alike(expected, routed(rows, chosen, weights))
+
+
+def _alike(before: torch.Tensor, after: torch.Tensor) -> bool:
+    return bool((after - before).abs().mean() <= SAME * before.abs().mean())
+
+
+# Lists of experts
+
+
+def _is_list_of_experts(module: Any) -> bool:
     experts = getattr(module, "experts", None)
     if not isinstance(experts, torch.nn.ModuleList) or not hasattr(module, "gate"):
         return False
-    first = experts[0]
-    names = next((names for names in PROJECTIONS if hasattr(first, names[0])), ())
-    linear = [getattr(first, name, None) for name in names]
-    plain = bool(linear) and all(isinstance(each, torch.nn.Linear) and each.bias is None for each in linear)
-    return plain and hasattr(first, "act_fn") and (hasattr(module, "moe") or hasattr(module, "top_k"))
+    names = _projections(experts[0])
+    plain = all(isinstance(getattr(experts[0], name), torch.nn.Linear) for name in names)
+    return (
+        bool(names)
+        and plain
+        and hasattr(experts[0], "act_fn")
+        and (hasattr(module, "moe") or hasattr(module, "top_k"))
+    )
 
 
-def _widen(mixture: Any) -> None:
+def _projections(expert: Any) -> tuple[str, ...]:
+    return next((names for names in PROJECTIONS if hasattr(expert, names[0])), ())
+
+
+def _replace_list(mixture: Any, layer: int) -> None:
     """Raises `ExportError` for a mixture that chooses or weights its experts in another way."""
-    rows = _some_rows(mixture.experts[0])
+    experts = list(mixture.experts)
+    first = getattr(experts[0], _projections(experts[0])[0]).weight
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(1, NUM_ROWS, first.shape[1], generator=generator).to(first.dtype)
     expected = mixture(rows)
     mixture.gives_pair = isinstance(expected, tuple)
     if hasattr(mixture, "moe"):
         mixture.moe = MethodType(_mix_chosen, mixture)
     else:
         mixture.forward = MethodType(_mix, mixture)
-    mixture.num_mixed = len(mixture.experts)
-    mixture.experts = WideExperts(list(mixture.experts))
+    mixture.experts = RoutedExperts(_listed(experts, layer))
     before, after = (output[0] if mixture.gives_pair else output for output in (expected, mixture(rows)))
-    if (after - before).abs().mean() > SAME * before.abs().mean():
+    if not _alike(before, after):
         raise ExportError(
             f"{type(mixture).__name__} chooses its experts in a way that Braid cannot read from this version "
             "of transformers; transformers 5 has one form for all"
         )
 
 
-def _some_rows(expert: Any) -> torch.Tensor:
-    """Random inputs [1, 8, width] of an expert."""
-    first = next(getattr(expert, names[0]) for names in PROJECTIONS if hasattr(expert, names[0]))
-    rows = torch.randn(1, 8, first.in_features, generator=torch.Generator().manual_seed(1))
-    return rows.to(first.weight.dtype)
+def _listed(experts: list[Any], layer: int) -> Network:
+    """The network of experts that are a module each."""
+    sides = [[getattr(expert, name) for expert in experts] for name in _projections(experts[0])]
+    gate, up, down = (
+        Weight(
+            torch.stack([linear.weight for linear in side]),
+            None if side[0].bias is None else torch.stack([linear.bias for linear in side]),
+        )
+        for side in sides
+    )
+    activation = recognised(lambda gate, up: experts[0].act_fn(gate) * up, 0.0, 0.0)
+    if activation is None:
+        raise ExportError(f"experts with {type(experts[0].act_fn).__name__} are not in Braid's ONNX format")
+    return Network(up, down, gate, activation, layer)
 
 
 def _mix(mixture: Any, hidden_states: torch.Tensor) -> Any:
     """The forward of Mixtral-like models: the top probabilities of a linear router weight the experts."""
     x = hidden_states.reshape(-1, hidden_states.shape[-1])
-    scores = mixture.gate(x)
-    weights, chosen = torch.topk(scores.softmax(-1, dtype=torch.float32), mixture.top_k, dim=-1)
-    if getattr(mixture, "norm_topk_prob", True):
-        weights = weights / weights.sum(-1, keepdim=True)
-    mixed = _mix_chosen(mixture, x, chosen, weights.to(x.dtype))
-    if hasattr(mixture, "shared_expert"):
-        mixed = mixed + torch.sigmoid(mixture.shared_expert_gate(x)) * mixture.shared_expert(x)
+    scores = mixture.gate(hidden_states)
+    scores = scores.reshape(-1, scores.shape[-1])
+    mixed = mixture.experts(x, *_chosen(mixture, scores))
+    for name in SHARED:
+        if (shared := getattr(mixture, name, None)) is not None:
+            gate = getattr(mixture, f"{name}_gate", None)
+            mixed = mixed + (shared(x) if gate is None else torch.sigmoid(gate(x)) * shared(x))
     mixed = mixed.view(hidden_states.shape)
     return (mixed, scores) if mixture.gives_pair else mixed
 
 
+def _chosen(mixture: Any, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The experts that a router's outputs choose, and their weights."""
+    mixer = getattr(sys.modules[type(mixture).__module__], "sparsemixer", None)
+    if mixer is not None:  # PhiMoE's
+        weights, chosen = mixer(scores, mixture.router_jitter_noise, training=False)
+        return chosen, weights
+    probabilities = scores.softmax(-1, dtype=torch.float32)
+    correct = getattr(mixture, "moe_statics", lambda unchanged: unchanged)  # Ernie's
+    chosen = torch.topk(correct(probabilities), mixture.top_k, dim=-1).indices
+    weights = probabilities.gather(-1, chosen)
+    if getattr(mixture, "norm_topk_prob", True):
+        weights = weights / weights.sum(-1, keepdim=True)
+    return chosen, weights
+
+
 def _mix_chosen(mixture: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """x [tokens, width], chosen int64[tokens, k], weights [tokens, k] → [tokens, width]."""
-    return mixture.experts(x, _spread(chosen, weights.to(x.dtype), mixture.num_mixed))
-
-
-def _spread(chosen: torch.Tensor, weights: torch.Tensor, num_experts: int) -> torch.Tensor:
-    """The weights of chosen experts [tokens, k] → of all experts [tokens, experts], zero for the others."""
-    return ((chosen[:, :, None] == torch.arange(num_experts)) * weights[:, :, None]).sum(1)
-
-
-def _gated(act: Any, both: torch.Tensor) -> torch.Tensor:
-    """Gate and up in the halves of the last axis → the middle of a gated layer."""
-    gate, up = both.chunk(2, dim=-1)
-    return act(gate) * up
-
-
-def _linear(weights: list[torch.Tensor], axis: int) -> torch.nn.Linear:
-    weight = torch.cat(weights, axis)
-    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
-    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
-    return layer
+    """x [tokens, width], chosen int64[tokens, used], weights [tokens, used] → [tokens, width]."""
+    mixed: torch.Tensor = mixture.experts(x, chosen, weights)
+    return mixed

@@ -8,7 +8,9 @@ from typing import Any
 import onnx_ir as ir
 
 from tools.export.base.folder import Stage
+from tools.export.decoders.experts import route_experts
 from tools.export.decoders.tracing import prompts_of, trace, watch
+from tools.export.graphs.expert_weights import quantize_experts
 from tools.export.graphs.fused_projections import fuse_projections
 from tools.export.graphs.linear_inputs import mean_squares
 from tools.export.graphs.quantizing import BITS, quantize
@@ -24,6 +26,7 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
     squares = {}
     if weights == "int4":
         stage("watching what its weights are multiplied with")
+        route_experts(model)
         squares = {
             f"model.{name}": mean_square for name, mean_square in mean_squares(model, tokenizer).items()
         }
@@ -33,7 +36,7 @@ def write_traced(model: Any, tokenizer: Any, folder: Path, weights: str, stage: 
     graph = trace(model, attention)
     if weights in BITS:
         stage(f"compressing weights to {weights}")
-        graph = quantize(graph, weights, squares)
+        graph = quantize_experts(quantize(graph, weights, squares), weights, squares)
     graph = fuse_projections(graph)
     stage("writing the weights")
     model.config.save_pretrained(folder)

@@ -20,7 +20,7 @@ from pipelines.onnx_format.decoder_format import (
 )
 from tools.export.base.folder import ExportError, first_line
 from tools.export.decoders.attention import NAME, Attention, Mode, installed
-from tools.export.decoders.experts import widen_experts
+from tools.export.decoders.experts import route_experts
 from tools.export.decoders.logit_check import SENTENCES
 from tools.export.decoders.sparsity import fix_sparsity
 from tools.export.graphs.simplifying import simplify
@@ -65,7 +65,7 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     """
     _check_layers(model)
     expected = [_logits(model, ids) for ids in prompts]
-    widen_experts(model)
+    route_experts(model)
     fix_sparsity(model)
     if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
         model.set_experts_implementation("batched_mm")

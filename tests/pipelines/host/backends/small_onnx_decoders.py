@@ -127,6 +127,7 @@ class _Writer:
         made = {value.name: value for value in self.tape.initializers}
         inputs = [value and made[value.name] for value in inputs]
         weights = self.op("Softmax", best, axis=-1)
+        hidden.dtype = weights.dtype = ir.DataType.from_numpy(np.dtype(self.dtype))
         return self.op(
             EXPERTS, hidden, chosen, weights, *inputs, domain=decoder_format.DOMAIN, **mixture.attributes
         )

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     ELEMENTS,
     QUANTIZED_RANGE,
@@ -21,6 +22,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
 )
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
 
@@ -123,7 +125,14 @@ def lower(
 
 def uncapturable(model: ir.Model) -> list[str]:
     """The operators of a model that a CUDA graph would not replay correctly, by name."""
-    return sorted({node.op_type for node in model.graph if not node.domain} & UNCAPTURABLE)
+    return sorted({node.op_type for node in model.graph if not node.domain and _is_uncapturable(node)})
+
+
+def _is_uncapturable(node: ir.Node) -> bool:
+    """Also for a Split into sizes that the graph computes, for which ONNX Runtime waits."""
+    if node.op_type == "Split" and len(node.inputs) > 1 and node.inputs[1] is not None:
+        return not node.inputs[1].is_initializer()
+    return node.op_type in UNCAPTURABLE
 
 
 def lower_for_cuda(decoder: DecoderModel, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
@@ -161,6 +170,8 @@ class _Lowering:
         self.inputs: dict[str, ir.Value] = {}
 
     def run(self) -> None:
+        use_expert_linears(self.graph)
+        widen_e2m1(self.graph)
         self._declare_inputs()
         for node in list(self.graph):
             if (node.domain, node.op_type) == (DOMAIN, ATTENTION):

@@ -17,6 +17,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowering import (
     choose_cache,
     lower_for_cuda,
     quantization_scale,
+    uncapturable,
 )
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.onnx_format.decoder_format import AttentionLayer
@@ -251,3 +252,13 @@ def refusal(proto: onnx.ModelProto) -> str:
     if "InsertedPrecisionFreeCast" in message:
         return "a cast of its own"
     return "type error" if "Type Error" in message else message
+
+
+@pytest.mark.parametrize("element_type", ["f32", "f16"])
+def test_experts_are_linear_layers_that_no_cuda_graph_replays(element_type: str):
+    model = lower_for_cuda(small_decoder(element_type, **CALIBRATED, mixture={}), 256)
+    proto = ir.to_proto(model)
+    onnx.checker.check_model(proto)
+    assert "MatMulNBits" in {node.op_type for node in proto.graph.node}
+    assert refusal(proto) in ("no kernel", "a cast of its own")
+    assert uncapturable(model) == ["Split"]
