@@ -35,13 +35,15 @@ PARTS = {
 def linear_name(module: str) -> str | None:
     """The linear layer that a module's name says, None where it says none of a layer of text.
 
-    Slashes count as dots; onnxruntime-genai's `attn` is what checkpoints call `self_attn`.
+    Slashes count as dots; onnxruntime-genai's `attn` is what checkpoints call `self_attn`, and some call a
+    `shared_expert` `shared_experts`.
     """
     dotted = module.replace("/", ".").strip(".")
     found = _NAMED.fullmatch(dotted)
-    return (
-        None if found is None else re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", found[1])
-    )
+    if found is None:
+        return None
+    name = re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", found[1])
+    return name.replace(".shared_experts.", ".shared_expert.")
 
 
 def end_name(module: str) -> str | None:

@@ -23,6 +23,8 @@ from pipelines.base.float_tensors import read_float_tensors
 WEIGHTS = "adapter_model.safetensors"
 A, B = "lora_A.weight", "lora_B.weight"
 MODULE = re.compile(r"(?:base_model\.model\.)?(.+)\.lora_([AB])\.weight")
+EXPERT = ".experts."
+"""What the names of routed experts have in them."""
 HEADER_BYTES = 1 << 24
 """Room for names in a file of weights."""
 
@@ -81,6 +83,7 @@ def _read_tensors(file: Path, linears: Mapping[str, LinearShape], max_rank: int)
         if not names:
             raise AdapterError(f"{WEIGHTS} has no tensors")
         check_prepared(names, linears)
+        _refuse_experts(names, linears)
         if (size := file.stat().st_size) > most:
             raise AdapterError(f"{WEIGHTS} has {size} bytes, and an adapter of this model at most {most}")
         return read_float_tensors(file)
@@ -88,6 +91,16 @@ def _read_tensors(file: Path, linears: Mapping[str, LinearShape], max_rank: int)
         raise AdapterError(f"{WEIGHTS} has numbers of type {error}; floats are read") from error
     except (OSError, SafetensorError) as error:
         raise AdapterError(f"{WEIGHTS} cannot be read: {error}") from error
+
+
+def _refuse_experts(names: Iterable[str], linears: Mapping[str, LinearShape]) -> None:
+    """Raise `AdapterError` for a tensor of a routed expert, which no engine of Braid adapts."""
+    if not any(EXPERT in linear for linear in linears):
+        for name in sorted(name for name in names if EXPERT in name):
+            raise AdapterError(
+                f"tensor {name} belongs to a routed expert, and only attention and shared experts of a "
+                "mixture are adapted; train the adapter without experts in target_modules"
+            )
 
 
 def _most_numbers(linear: str, shape: LinearShape, max_rank: int) -> int:

@@ -113,12 +113,14 @@ def test_what_is_not_served_is_refused_by_field(tmp_path, config, sentence):
         read_adapter(write(tmp_path, **config), PRODUCTS, max_rank=2)
 
 
+EXPERT = "base_model.model.model.layers.1.mlp.experts.3.up_proj"
 VISION = tensors("base_model.model.model.vision_tower.encoder.layers.0.self_attn.q_proj")
 
 
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
+        (ALL | tensors(EXPERT), "layers.1.mlp.experts.3.up_proj.lora_A.weight belongs to a routed expert"),
         (VISION, "vision_tower.* belongs to no linear layer of a text layer"),
         (tensors(Q.format(0)), "layers.0.self_attn.v_proj has no tensors, but target_modules names it"),
         (dict([*ALL.items()][1:]), "q_proj.lora_A.weight is missing beside "),

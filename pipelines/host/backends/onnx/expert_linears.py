@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.experts import Experts, ExpertWeight, find_experts, shape_of
-from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter, constant_number
 from pipelines.onnx_format.decoder_format import DOMAIN
 
 E2M1_LINEAR = "E2M1Linear"
@@ -18,21 +18,21 @@ E2M1_LINEAR = "E2M1Linear"
 FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
-def use_expert_linears(graph: ir.Graph) -> int:
+def use_expert_linears(graph: ir.Graph, least_rows: int = 1) -> int:
     """Replace all nodes of experts; returns how many there were.
 
-    Weights of codes become MatMulNBits, and E2M1Linear where their table is e2m1.
+    Weights of codes become MatMulNBits, and E2M1Linear where their table is e2m1.  `least_rows` 2: an expert
+    that one row chose computes two, for an engine that sums one row in another order than several.
     """
     count = 0
     for experts in find_experts(graph):
-        replace_experts(graph, experts)
+        _replace(graph, experts, least_rows)
         count += 1
     return count
 
 
-def replace_experts(graph: ir.Graph, experts: Experts) -> None:
-    """Replace one node."""
-    mixed = _LayerWriter(graph, experts).mixed()
+def _replace(graph: ir.Graph, experts: Experts, least_rows: int) -> None:
+    mixed = _LayerWriter(graph, experts, least_rows).mixed()
     old, new = experts.node.outputs[0], mixed
     new.type, new.shape = old.type, old.shape
     old.replace_all_uses_with(new, replace_graph_outputs=True)
@@ -47,23 +47,26 @@ def replace_experts(graph: ir.Graph, experts: Experts) -> None:
 class _LayerWriter:
     """The nodes of one layer, before the node that they replace."""
 
-    def __init__(self, graph: ir.Graph, experts: Experts) -> None:
-        self._graph, self._experts = graph, experts
+    def __init__(self, graph: ir.Graph, experts: Experts, least_rows: int) -> None:
+        self._graph, self._experts, self._least_rows = graph, experts, least_rows
         self._writer = NodeInserter(graph, experts.node)
         self._op, self._ints = self._writer.op, self._writer.ints
 
     def mixed(self) -> ir.Value:
         op, ints, experts = self._op, self._ints, self._experts
-        used = op("Shape", experts.chosen, start=2)
+        known = num_used(experts.chosen)
+        used = op("Shape", experts.chosen, start=2) if known is None else ints(known)
         self._flat = op("Reshape", experts.chosen, ints(-1))
-        place = self._sort()
-        pairs = op("Shape", self._flat)
-        arange = op("Range", self._number(0), op("Squeeze", pairs, ints(0)), self._number(1))
-        order = op("ScatterElements", arange, place, arange, axis=0)
+        place, pairs = self._sort(), self._arange(self._flat)
+        if self._least_rows > 1:
+            place_of_all, pairs = self._with_second_rows(place, pairs)
+        else:
+            place_of_all = place
+        order = op("ScatterElements", place_of_all, place_of_all, pairs, axis=0)
         self._expert = op("Gather", self._flat, order, axis=0)
         read = op("Gather", self._float32(experts.hidden_states), op("Div", order, used), axis=1)
         results = op("Gather", self._linear(self._middle(read), experts.down), place, axis=1)
-        shape = op("Concat", op("Shape", experts.chosen), ints(experts.width), axis=0)
+        shape = op("Concat", ints(1, -1), used, ints(experts.width), axis=0)
         weights = op("Unsqueeze", self._float32(experts.weights), ints(3))
         weighted = op("Mul", op("Reshape", results, shape), weights)
         mixed = op("ReduceSum", weighted, ints(2), keepdims=0)
@@ -72,17 +75,33 @@ class _LayerWriter:
 
     def _sort(self) -> ir.Value:
         """int64[pairs], where the row of each token and chosen expert is among all rows, sorted by expert;
-        notes how many rows each expert has.
+        notes how many rows each expert has, and where they begin.
         """
         op, ints = self._op, self._ints
         on_off = self._writer.constant(np.array([0, 1], np.int64))
         is_chosen = op("OneHot", self._flat, ints(self._experts.count), on_off, axis=1)
         so_far = op("CumSum", is_chosen, self._number(0))
         self._counts = op("ReduceSum", is_chosen, ints(0), keepdims=0)
-        begins = op("Sub", op("CumSum", self._counts, self._number(0)), self._counts)
+        if self._least_rows > 1:
+            self._is_alone = op("Equal", self._counts, self._number(1))
+            self._counts = op("Add", self._counts, op("Cast", self._is_alone, to=int(INT64)))
+        self._begins = op("Sub", op("CumSum", self._counts, self._number(0)), self._counts)
         column = op("Unsqueeze", self._flat, ints(1))
-        numbers = op("GatherElements", op("Add", so_far, begins), column, axis=1)
+        numbers = op("GatherElements", op("Add", so_far, self._begins), column, axis=1)
         return op("Sub", op("Reshape", numbers, ints(-1)), self._number(1))
+
+    def _with_second_rows(self, place: ir.Value, pairs: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Places and pairs with a second row, that of the first pair, behind each row that is alone."""
+        op = self._op
+        alone = op("Reshape", op("NonZero", self._is_alone), self._ints(-1))
+        second = op("Add", op("Gather", self._begins, alone, axis=0), self._number(1))
+        first_pair = op("Mul", alone, self._number(0))
+        return op("Concat", place, second, axis=0), op("Concat", pairs, first_pair, axis=0)
+
+    def _arange(self, values: ir.Value) -> ir.Value:
+        """int64 0, 1, … as many as there are values."""
+        one = self._op("Add", self._op("Mul", values, self._number(0)), self._number(1))
+        return self._op("Sub", self._op("CumSum", one, self._number(0)), self._number(1))
 
     def _middle(self, read: ir.Value) -> ir.Value:
         """What `down` reads: the activated gate times `up`."""
@@ -157,3 +176,15 @@ def one_of(graph: ir.Graph, value: ir.Value, expert: int) -> ir.Value:
             part = ir.tensor(tensor.numpy()[expert], dtype=tensor.dtype, name=name)
         graph.register_initializer(ir.val(name, tensor.dtype, shape, const_value=part))
     return graph.initializers[name]
+
+
+def num_used(chosen: ir.Value) -> int | None:
+    """How many experts a token uses, where the graph says it.
+
+    Then no node computes a shape: OpenVINO gives it another type in a graph that was stored.
+    """
+    if chosen.shape is not None and isinstance(used := chosen.shape[-1], int):
+        return used
+    node = chosen.producer()
+    count = constant_number(node.inputs[1]) if node is not None and node.op_type == "TopK" else None
+    return None if count is None else int(count)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from small_onnx_decoders import CONTEXT, VOCABULARY, small_decoder
+from small_onnx_decoders import CONTEXT, ROUTER, VOCABULARY, small_decoder
 
 from pipelines.adapters.weights import AdapterWeights, LinearShape, LoraFactors
 from pipelines.onnx_format.decoder_format import ATTENTION
@@ -19,11 +20,21 @@ RANKS = {"a": (4, LAST), "b": (7, ("q_proj", "v_proj")), "c": (1, ("o_proj",))}
 """Name → rank and targets."""
 
 
-def write(folder: Path, adapter: AdapterWeights | None = None, element_type: str = "f32") -> Path:
-    """A small decoder whose weights have a checkpoint's names, into which the adapter is merged."""
+def write(
+    folder: Path,
+    adapter: AdapterWeights | None = None,
+    element_type: str = "f32",
+    mixture: dict[str, Any] | None = None,
+) -> Path:
+    """A small decoder whose weights have a checkpoint's names, into which the adapter is merged; with a
+    `mixture` behind each attention.
+    """
     folder.mkdir()
-    model = small_decoder(element_type, rotary=True).model
-    linears = [node for node in model.graph if node.op_type == "MatMul"][: 2 * len(LAST)]
+    model = small_decoder(element_type, rotary=True, mixture=mixture).model
+    linears = [
+        node for node in model.graph if node.op_type == "MatMul" and not (node.name or "").startswith(ROUTER)
+    ]
+    linears = linears[: 2 * len(LAST)]
     for number, node in enumerate(linears):
         layer, place = divmod(number, len(LAST))
         name, weight = f"layers.{layer}.self_attn.{LAST[place]}", node.inputs[1]

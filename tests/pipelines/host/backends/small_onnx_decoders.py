@@ -17,6 +17,7 @@ from pipelines.onnx_format.decoder_format import AttentionLayer
 from pipelines.onnx_format.experts_format import EXPERTS
 
 VOCABULARY, HIDDEN, CONTEXT = 96, 32, 512
+ROUTER = "router"
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 
@@ -41,8 +42,7 @@ def small_decoder(
             head_size=head_size,
             scale=head_size**-0.5,
             window=24 if number % 2 else -1,
-            softcap=20.0,
-            **attributes,
+            **{"softcap": 20.0} | attributes,
         )
         for number in range(num_layers)
     ]
@@ -117,6 +117,7 @@ class _Writer:
         assert self.mixture is not None
         mixture = Mixture(width=HIDDEN, layer=layer, seed=layer, **self.mixture)
         scores = self.op("MatMul", hidden, self.weights(HIDDEN, mixture.experts))
+        scores.producer().name = f"{ROUTER}.{layer}"
         best, chosen = self.tape.op_multi_out(
             "TopK", [scores, self.numbers(mixture.used)], num_outputs=2, attributes={"axis": -1}
         )

@@ -32,16 +32,29 @@ def cuda(path: Path, targets: frozenset[str] | None = None) -> DecoderSession:
     return allocated(open_with_adapters(path, targets)[0])
 
 
+MIXTURE = {"experts": 5, "used": 2}
+
+
+@pytest.mark.parametrize("opened", [openvino, onnxruntime])
+def test_a_mixed_batch_on_a_mixture_says_what_merged_models_say_alone(tmp_path, opened):
+    says_what_merged_models_say(tmp_path, opened, MIXTURE)
+
+
 @pytest.mark.parametrize("opened", [openvino, onnxruntime, cuda])
 def test_a_mixed_batch_says_what_merged_models_say_alone(tmp_path, opened):
-    mixed = opened(write(tmp_path / "base"), ALL)
+    says_what_merged_models_say(tmp_path, opened, mixture=None)
+
+
+def says_what_merged_models_say(tmp_path, opened, mixture):
+    """With chunks, preemption and draft tokens."""
+    mixed = opened(write(tmp_path / "base", mixture=mixture), ALL)
     assert len(mixed.linears) == 2 * len(LAST)
     adapters = {name: made_for(mixed.linears, name) for name in RANKS}
     rng = np.random.default_rng(2)
     prompts = [rng.integers(0, VOCABULARY, size).tolist() for size in (30, 7, 45)]
     cases = []
     for name in (None, *RANKS):
-        path = write(tmp_path / f"merged-{name}", adapters.get(name))
+        path = write(tmp_path / f"merged-{name}", adapters.get(name), mixture=mixture)
         alone = engine_of(opened(path), {})
         own = [Case(None, prompt, []) for prompt in prompts]
         said = generate(alone, own)

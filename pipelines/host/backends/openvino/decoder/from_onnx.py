@@ -103,14 +103,15 @@ def read_onnx(
     targets: frozenset[str] | None = None,
     int8_sums: bool = False,
     kernels: LinearKernels | None = None,
+    least_rows: int = 1,
 ) -> PagedOnnx:
     """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
     `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.  `kernels`
-    compute routed experts.
+    compute routed experts; where they do not, an expert that is chosen computes `least_rows`, 1 or 2.
 
     Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
     """
-    return page_decoder(read_decoder(path), targets, int8_sums, kernels)
+    return page_decoder(read_decoder(path), targets, int8_sums, kernels, least_rows)
 
 
 def page_decoder(
@@ -118,6 +119,7 @@ def page_decoder(
     targets: frozenset[str] | None = None,
     int8_sums: bool = False,
     kernels: LinearKernels | None = None,
+    least_rows: int = 1,
 ) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_scores(decoder)
@@ -131,7 +133,7 @@ def page_decoder(
         kernel_experts = KernelExperts(kernels)
         experts = ExpertLayers(by_kernels=kernel_experts.use(decoder.model.graph))
         conversions[KERNEL_EXPERTS] = kernel_experts.convert
-    experts = replace(experts, by_linears=use_expert_linears(decoder.model.graph))
+    experts = replace(experts, by_linears=use_expert_linears(decoder.model.graph, least_rows))
     if int8_sums:  # which OpenVINO does not use where zero points are floats
         multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
     rewrite_compressed_weights(decoder.model.graph)

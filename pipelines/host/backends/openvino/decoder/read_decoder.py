@@ -83,7 +83,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
 def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDecoder:
     from pipelines.host.backends.openvino.decoder.from_onnx import read_onnx
 
-    read = read_onnx(path, settings.targets, int8_sums, settings.kernels)
+    least_rows = 2 if settings.precision == "f32" else 1  # one row is summed in another order
+    read = read_onnx(path, settings.targets, int8_sums, settings.kernels, least_rows)
     return ReadDecoder(
         model=read.model,
         max_context=read.max_context,

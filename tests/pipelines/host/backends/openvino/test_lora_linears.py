@@ -161,6 +161,8 @@ def test_no_step_converts_adapters():
         ("w", "/model/layers.4/attn/v_proj/MatMul_Q4", "layers.4.self_attn.v_proj"),
         ("blk.5.ffn_gate", "", "layers.5.mlp.gate_proj"),
         ("blk.6.attn_output.int8", "", "layers.6.self_attn.o_proj"),
+        ("blk.7.ffn_down_shexp", "", "layers.7.mlp.shared_expert.down_proj"),
+        ("model.layers.8.mlp.shared_experts.up_proj.weight", "", "layers.8.mlp.shared_expert.up_proj"),
     ],
 )
 def test_onnx_products_are_found_by_the_names_of_weights_or_nodes(weight, node, linear):
