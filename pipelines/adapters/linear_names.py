@@ -39,10 +39,10 @@ def linear_name(module: str) -> str | None:
     `shared_expert` `shared_experts`.
     """
     dotted = module.replace("/", ".").strip(".")
-    found = _NAMED.fullmatch(dotted)
-    if found is None:
+    match = _NAMED.fullmatch(dotted)
+    if match is None:
         return None
-    name = re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", found[1])
+    name = re.sub(r"(?<=\d\.)attn\.(?=(?:q|k|v|qkv|o)_proj$)", "self_attn.", match[1])
     return name.replace(".shared_experts.", ".shared_expert.")
 
 

@@ -18,17 +18,19 @@ E2M1_LINEAR = "E2M1Linear"
 FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 
 
-def use_expert_linears(graph: ir.Graph, least_rows: int = 1) -> int:
-    """Replace all nodes of experts; returns how many there were.
+def use_expert_linears(graph: ir.Graph, least_rows: int = 1) -> tuple[int, int]:
+    """Replace all nodes of experts; returns how many layers they were, and how many linear layers of few bits
+    stand in for them.
 
     Weights of codes become MatMulNBits, and E2M1Linear where their table is e2m1.  `least_rows` 2: an expert
     that one row chose computes two, for an engine that sums one row in another order than several.
     """
-    count = 0
+    num_layers = num_linears = 0
     for experts in find_experts(graph):
         _replace(graph, experts, least_rows)
-        count += 1
-    return count
+        num_layers += 1
+        num_linears += experts.count * sum(weight.bits > 0 for weight in experts.network)
+    return num_layers, num_linears
 
 
 def _replace(graph: ir.Graph, experts: Experts, least_rows: int) -> None:

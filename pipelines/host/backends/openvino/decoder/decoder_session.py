@@ -105,9 +105,7 @@ class OpenVINOSession:
             self._state_layout = TableLayout(compiled, STATE_INPUT)
             self.shape = self._shape_of(compiled, read)
             self._facts = self._read_facts(compiled, settings.device)
-            self._facts["linear_layers"] = read.block_linears.title
-            if read.experts.count:
-                self._facts["experts"] = read.experts.title(read.block_linears.kernels)
+            self._facts |= read.facts(path, compiled)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._inputs: RequestInputs | None = RequestInputs(self._request, ports)

@@ -133,7 +133,8 @@ def page_decoder(
         kernel_experts = KernelExperts(kernels)
         experts = ExpertLayers(by_kernels=kernel_experts.use(decoder.model.graph))
         conversions[KERNEL_EXPERTS] = kernel_experts.convert
-    experts = replace(experts, by_linears=use_expert_linears(decoder.model.graph, least_rows))
+    num_layers, num_linears = use_expert_linears(decoder.model.graph, least_rows)
+    experts = replace(experts, by_linears=num_layers, num_linears=num_linears)
     if int8_sums:  # which OpenVINO does not use where zero points are floats
         multiply_block_sums(decoder.model.graph, LEAST_SUMMED, nodes_from_head(decoder.model.graph))
     rewrite_compressed_weights(decoder.model.graph)

@@ -58,6 +58,11 @@ class ReadDecoder(NamedTuple):
     block_linears: BlockLinears = BlockLinears()
     experts: ExpertLayers = ExpertLayers()
 
+    def facts(self, path: Path, compiled: ov.CompiledModel) -> dict[str, str]:
+        """What computes its linear layers and experts, for logs and the status page."""
+        linears = self.block_linears
+        return {"linear_layers": linears.title, **self.experts.facts(path, compiled, linears.kernels)}
+
 
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     """Read a decoder for a session with these settings.  Raises `ModelError`."""

@@ -35,6 +35,7 @@ def test_linear_layers_of_experts_compute_what_the_node_means(name, tmp_path):
     }
     assert kind is None or kind in types
     compiled = ov.Core().compile_model(model, "CPU", EXACT)
+    assert experts.num_unpacked(compiled) == 0
     for tokens in (1, 7):
         given = mixture.inputs(tokens)
         result = run(compiled, given)
@@ -51,3 +52,12 @@ def test_weights_are_read_in_the_file(tmp_path):
     codes = [node for node in codes if node.get_element_type() == ov.Type.u4 and node.get_byte_size() > 1]
     assert len(codes) == 3 * 6
     assert all(0 <= node.data.ctypes.data - first < len(file.bytes) for node in codes)
+
+
+def test_weights_that_openvino_unpacks_are_counted(tmp_path):
+    """Here: since they are results of the graph, too, as nothing of ours is."""
+    model, _held, experts = paged(Mixture(), tmp_path)
+    linears = [node for node in model.get_ops() if node.get_type_name() == "MatMul"]
+    for node in linears[:4]:
+        model.add_results([ov.opset13.result(node.input_value(1))])
+    assert experts.num_unpacked(ov.Core().compile_model(model, "CPU", EXACT)) == 4
