@@ -1,4 +1,4 @@
-// Rounding of activations, for vectors V (block_products.hpp).
+// Rounding of activations, and reading what was rounded, for vectors V (block_products.hpp).
 #pragma once
 
 #include "vector_common.hpp"
@@ -13,69 +13,132 @@ constexpr int32_t INFINITE = 255 << 23;       // bits of infinity; those of NaN 
 // each row: the scale, the sum of the codes, that of the first half of them, and scale * sum as float32.
 enum Number { SCALE, SUM, FIRST_SUM, VALUE, NUMBERS };
 
-template <class V, int LEVELS>
-constexpr size_t ROW_BYTES = V::template CODE_BYTES<LEVELS> + 4 * NUMBERS;
+template <class Sums>
+constexpr size_t ROW_BYTES = Sums::CODE_BYTES + 4 * NUMBERS;
 
 inline size_t panel_rows(size_t left, size_t most) {
     while (most > left) most /= 2;
     return most;
 }
 
+// Codes around a middle, codes from 0 with a minimum, or codes around a middle with a minimum.
+enum Zeros { MIDDLE, MINIMUM, BOTH };
+
+// A segment of a panel of R rows; IN_HALVES: of which each half is a part with a scale of the weights.
+template <class V, class Sums, bool IN_HALVES, int R>
+struct PanelSegment {
+    const uint8_t* at;
+
+    void next() { at += R * ROW_BYTES<Sums>; }
+    const uint8_t* codes(int r) const { return at + r * Sums::CODE_BYTES; }
+    int32_t sum(int part, int r) const {
+        if (!IN_HALVES) return number<int32_t>(SUM, r);
+        const int32_t first = number<int32_t>(FIRST_SUM, r);
+        return part ? number<int32_t>(SUM, r) - first : first;
+    }
+
+    // Adds a part's sum to a total.
+    template <int ZEROS>
+    typename V::Float add(typename V::Float total, typename V::Float sum_of_products, int part, int r,
+                          typename V::Float scale, typename V::Float minimum) const {
+        const typename V::Float scaled = V::multiply(scale, V::broadcast(number<float>(SCALE, r)));
+        total = V::add_product(sum_of_products, scaled, total);
+        if (ZEROS == MIDDLE) return total;
+        const float value = !IN_HALVES ? number<float>(VALUE, r)
+                                       : number<float>(SCALE, r) * static_cast<float>(sum(part, r));
+        return V::add_product(minimum, V::broadcast(value), total);
+    }
+
+private:
+    template <class T>
+    T number(Number which, int r) const {
+        return read<T>(at + R * (Sums::CODE_BYTES + 4 * which) + 4 * r);
+    }
+};
+
+template <class V>
+using SegmentFloats = typename V::Float[SEGMENT / V::LANES];
+template <class V>
+using SegmentInts = typename V::Int[SEGMENT / V::LANES];
+
+template <class V, int TYPE>
+inline void read_whole(const uint8_t* x, SegmentFloats<V>& out) {
+    for (size_t i = 0; i < SEGMENT / V::LANES; i++, x += V::LANES * (TYPE == BL_F32 ? 4 : 2))
+        out[i] = TYPE == BL_F32   ? V::load(reinterpret_cast<const float*>(x))
+                 : TYPE == BL_F16 ? V::from_halves(x)
+                                  : V::from_bfloats(x);
+}
+
 // `count` numbers as float32, and zeros up to 32.
-inline void read_segment(int type, const uint8_t* x, size_t count, float (&out)[SEGMENT]) {
-    std::memset(out, 0, sizeof(out));
-    if (type == BL_F32) return void(std::memcpy(out, x, 4 * count));
-    alignas(64) uint16_t halves[SEGMENT] = {};
-    std::memcpy(halves, x, 2 * count);
-    if (type == BL_F16) return halves_to_floats(reinterpret_cast<const uint8_t*>(halves), SEGMENT, out);
-    uint32_t bits[SEGMENT];
-    for (size_t i = 0; i < SEGMENT; i++) bits[i] = uint32_t(halves[i]) << 16;
-    std::memcpy(out, bits, sizeof(out));
+template <class V, int TYPE>
+inline void read_segment(const uint8_t* x, size_t count, SegmentFloats<V>& out) {
+    constexpr size_t SIZE = TYPE == BL_F32 ? 4 : 2;
+    if (count >= SEGMENT) return read_whole<V, TYPE>(x, out);
+    alignas(64) uint8_t padded[SEGMENT * SIZE] = {};
+    std::memcpy(padded, x, count * SIZE);
+    read_whole<V, TYPE>(padded, out);
 }
 
 // Rounds a segment to `codes` and returns its scale.
-inline float round_segment(const float (&x)[SEGMENT], float largest_code, int32_t (&codes)[SEGMENT]) {
-    int32_t bits[SEGMENT], most = 0;
-    std::memcpy(bits, x, sizeof(bits));
-    for (size_t i = 0; i < SEGMENT; i++) {
-        const int32_t size = bits[i] & 0x7fffffff;
-        most = size > most ? size : most;
+template <class V>
+inline float round_segment(const SegmentFloats<V>& x, float largest_code, SegmentInts<V>& codes) {
+    typename V::Int bits = V::size_bits(x[0]);
+    for (size_t i = 1; i < SEGMENT / V::LANES; i++) bits = V::larger(bits, V::size_bits(x[i]));
+    const int32_t most = V::largest(bits);
+    if (most < LEAST || most >= INFINITE) {
+        for (auto& code : codes) code = V::broadcast(0);
+        return most < LEAST ? 0.0f : read<float>(&most) - read<float>(&most);  // 0, or NaN
     }
-    std::memset(codes, 0, sizeof(codes));
-    if (most < LEAST) return 0.0f;
-    if (most >= INFINITE) return read<float>(&most) - read<float>(&most);  // NaN
-    const float largest = read<float>(&most), inverse = largest_code / largest;
-    constexpr float MAGIC = 12582912.0f;  // 1.5 * 2^23: its last bits are the nearest integer of what is added
-    float moved[SEGMENT];
-    for (size_t i = 0; i < SEGMENT; i++) moved[i] = x[i] * inverse + MAGIC;
-    std::memcpy(codes, moved, sizeof(moved));
-    for (size_t i = 0; i < SEGMENT; i++) codes[i] -= 0x4b400000;
+    const float largest = read<float>(&most);
+    const typename V::Float inverse = V::broadcast(largest_code / largest);
+    for (size_t i = 0; i < SEGMENT / V::LANES; i++) codes[i] = V::nearest(V::multiply(x[i], inverse));
     return largest / largest_code;
 }
 
-template <class V, int LEVELS>
+// Writes the numbers of a row's segment, `rows` apart.
+template <class V>
+inline void write_numbers(float scale, const SegmentInts<V>& codes, size_t rows, uint8_t* out) {
+    constexpr size_t HALF = SEGMENT / V::LANES / 2;
+    typename V::Int first = codes[0], second = codes[HALF];
+    for (size_t i = 1; i < HALF; i++) {
+        first = V::add(first, codes[i]);
+        second = V::add(second, codes[HALF + i]);
+    }
+    const int32_t half = V::total(first), sum = half + V::total(second);
+    const float value = scale * static_cast<float>(sum);
+    std::memcpy(out + 4 * rows * SCALE, &scale, 4);
+    std::memcpy(out + 4 * rows * SUM, &sum, 4);
+    std::memcpy(out + 4 * rows * FIRST_SUM, &half, 4);
+    std::memcpy(out + 4 * rows * VALUE, &value, 4);
+}
+
+// A panel, of which x points to the rows.
+template <class V, class Sums, int LEVELS, int TYPE>
+void round_panel(size_t rows, size_t k, const uint8_t* const* x, uint8_t* out) {
+    constexpr size_t SIZE = TYPE == BL_F32 ? 4 : 2;
+    const size_t segments = segments_of(k);
+    for (size_t first = 0; first < segments; first += UNIT_SEGMENTS)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t s = first; s < segments && s < first + UNIT_SEGMENTS; s++) {
+                uint8_t* to = out + s * rows * ROW_BYTES<Sums>;
+                SegmentFloats<V> values;
+                SegmentInts<V> codes;
+                read_segment<V, TYPE>(x[r] + s * SEGMENT * SIZE, k - s * SEGMENT, values);
+                const float scale = round_segment<V>(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
+                Sums::put(codes, to + r * Sums::CODE_BYTES);
+                write_numbers<V>(scale, codes, rows, to + rows * Sums::CODE_BYTES + 4 * r);
+            }
+}
+
+template <class V, class Sums, int LEVELS>
 void round_tile(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* out) {
-    const size_t size = type == BL_F32 ? 4 : 2, segments = segments_of(k);
+    const auto round = type == BL_F32   ? round_panel<V, Sums, LEVELS, BL_F32>
+                       : type == BL_F16 ? round_panel<V, Sums, LEVELS, BL_F16>
+                                        : round_panel<V, Sums, LEVELS, BL_BF16>;
     for (size_t first = 0, panel; first < rows; first += panel) {
         panel = panel_rows(rows - first, V::MOST_ROWS);
-        for (size_t s = 0; s < segments; s++, out += panel * ROW_BYTES<V, LEVELS>)
-            for (size_t r = 0; r < panel; r++) {
-                const size_t count = k - s * SEGMENT < SEGMENT ? k - s * SEGMENT : SEGMENT;
-                alignas(64) float values[SEGMENT];
-                alignas(64) int32_t codes[SEGMENT];
-                read_segment(type, x[first + r] + s * SEGMENT * size, count, values);
-                const float scale = round_segment(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
-                int32_t half = 0, sum = 0;
-                for (size_t i = 0; i < SEGMENT / 2; i++) half += codes[i], sum += codes[SEGMENT / 2 + i];
-                sum += half;
-                V::template put<LEVELS>(codes, out + r * V::template CODE_BYTES<LEVELS>);
-                const float value = scale * static_cast<float>(sum);
-                uint8_t* numbers = out + panel * V::template CODE_BYTES<LEVELS> + 4 * r;
-                std::memcpy(numbers + 4 * panel * SCALE, &scale, 4);
-                std::memcpy(numbers + 4 * panel * SUM, &sum, 4);
-                std::memcpy(numbers + 4 * panel * FIRST_SUM, &half, 4);
-                std::memcpy(numbers + 4 * panel * VALUE, &value, 4);
-            }
+        round(panel, k, x + first, out);
+        out += panel * segments_of(k) * ROW_BYTES<Sums>;
     }
 }
 

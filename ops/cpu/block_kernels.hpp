@@ -18,10 +18,14 @@ struct Product {
     size_t stride;
 };
 
+// Rounds 16 rows at most.
+using Round = void (*)(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* tile);
+
 struct Kernels {
     const char* name;
+    size_t few_rows;      // up to which activations of two levels are held in another way
     size_t row_bytes[2];  // of a row's segment, rounded to one and to two levels
-    void (*round[2])(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* tile);  // 16 rows at most
+    Round round[2][2];    // of few and of many rows, to one and to two levels
     void (*multiply)(const Product& product, size_t begin, size_t end);
 };
 

@@ -64,6 +64,11 @@ static inline size_t record_bytes(const bl_format& format, size_t k) {
     return ratio_up(header_bytes(format) + units + last, 64) * 64;
 }
 
+// Segment >> shift is its group, where a group has no less than a segment.
+static inline int shift_of(const bl_format& format) {
+    return format.group == 0 ? 31 : format.group == 128 ? 2 : format.group == 64 ? 1 : 0;
+}
+
 // What a code of 0 stands for is -middle.
 static inline int middle_of(const bl_format& format) {
     return format.table == BL_E2M1 ? 12 : format.zeros == BL_MINIMUM ? 0 : 1 << (format.bits - 1);

@@ -155,12 +155,13 @@ struct Rows {
     size_t stride;
     const int64_t* tokens;  // null: row r is row r of x
 
-    void round(size_t first, size_t count, uint8_t* rounded) const {
+    // `count` rows from `first` on, of `all` that are multiplied together.
+    void round(size_t first, size_t count, size_t all, uint8_t* rounded) const {
         const uint8_t* at[TILE_ROWS];
         for (size_t r = 0; r < count; r++)
             at[r] = x + (tokens ? tokens[first + r] : first + r) * stride * (type == BL_F32 ? 4 : 2);
         const size_t row_bytes = segments_of(k) * in_use->row_bytes[levels - 1];
-        in_use->round[levels - 1](type, count, k, at, rounded + first * row_bytes);
+        in_use->round[all > in_use->few_rows][levels - 1](type, count, k, at, rounded + first * row_bytes);
     }
 };
 
@@ -249,7 +250,7 @@ void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t st
     const Rows rows{levels, type, k, static_cast<const uint8_t*>(x), stride, nullptr};
     const size_t last = m < end * TILE_ROWS ? m : end * TILE_ROWS;
     for (size_t row = begin * TILE_ROWS; row < last; row += TILE_ROWS)
-        rows.round(row, last - row < TILE_ROWS ? last - row : TILE_ROWS, static_cast<uint8_t*>(rounded));
+        rows.round(row, last - row < TILE_ROWS ? last - row : TILE_ROWS, m, static_cast<uint8_t*>(rounded));
 }
 
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
@@ -268,7 +269,7 @@ void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int 
         for (size_t row = list[i].begin; row < list[i].end; row += TILE_ROWS)
             if (row >= first && row < last)
                 rows.round(row, list[i].end - row < TILE_ROWS ? list[i].end - row : TILE_ROWS,
-                           static_cast<uint8_t*>(rounded));
+                           list[i].end - list[i].begin, static_cast<uint8_t*>(rounded));
 }
 
 void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,

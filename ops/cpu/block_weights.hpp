@@ -6,9 +6,11 @@
 namespace braid {
 namespace {
 
-// A unit as the products read it: a byte for each code, scales and minimums as float32.
+constexpr size_t SEGMENT_BYTES = LINES * LINE_BYTES;  // with a byte for each code
+
+// A unit as the products read it: a byte or a word for each code, scales and minimums as float32.
 struct Unit {
-    alignas(64) uint8_t codes[UNIT_SEGMENTS][LINES * LINE_BYTES];
+    alignas(64) uint8_t codes[UNIT_SEGMENTS * 2 * SEGMENT_BYTES];
     alignas(64) float scales[2 * UNIT_SEGMENTS * CHANNELS];
     alignas(64) float minimums[2 * UNIT_SEGMENTS * CHANNELS];
 };
@@ -43,9 +45,23 @@ inline void unpack_lower(const uint8_t* at, uint8_t* out) {
 // Twice the numbers of E2M1, plus 12.
 template <class V>
 inline void look_up(uint8_t* codes) {
-    const __m128i numbers = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
-    for (size_t i = 0; i < LINES * LINE_BYTES; i += V::BYTES)
-        V::put_bytes(codes + i, V::look_up(numbers, V::bytes(codes + i)));
+    alignas(16) static constexpr uint8_t NUMBERS_OF_E2M1[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                                                12, 11, 10, 9,  8,  6,  4,  0};
+    for (size_t i = 0; i < SEGMENT_BYTES; i += V::BYTES)
+        V::put_bytes(codes + i, V::look_up(NUMBERS_OF_E2M1, V::bytes(codes + i)));
+}
+
+// Words around 0 from bytes around a middle: of each line first the even bytes, then the odd ones.
+template <class V>
+inline void widen(const uint8_t* bytes, int middle, uint8_t* out) {
+    const typename V::Int less = V::broadcast_word(int16_t(middle));
+    for (size_t i = 0; i < LINES; i++)
+        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
+            const typename V::Int line = V::bytes(bytes + LINE_BYTES * i + lane);
+            uint8_t* to = out + 2 * LINE_BYTES * i + lane;
+            V::put_bytes(to, V::subtract_words(V::even_bytes(line), less));
+            V::put_bytes(to + LINE_BYTES, V::subtract_words(V::odd_bytes(line), less));
+        }
 }
 
 using Unpack = void (*)(const uint8_t* segment, uint8_t* codes);
@@ -57,12 +73,13 @@ __attribute__((noinline)) void unpack_segment(const uint8_t* at, uint8_t* out) {
     if (TABLE == BL_E2M1) look_up<V>(out);
 }
 
+// null: a segment's codes are bytes as they are.
 template <class V>
 Unpack unpack_of(const bl_format& format) {
     if (format.table == BL_E2M1) return unpack_segment<V, 4, BL_E2M1>;
     if (format.bits == 2) return unpack_segment<V, 2, BL_LINEAR>;
     if (format.bits == 4) return unpack_segment<V, 4, BL_LINEAR>;
-    return unpack_segment<V, 6, BL_LINEAR>;
+    return format.bits == 6 ? unpack_segment<V, 6, BL_LINEAR> : nullptr;
 }
 
 // Bits of 2^(exponent - 127), or of half of it, which is below the normal numbers for the first exponents.

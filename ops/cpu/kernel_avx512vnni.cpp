@@ -1,6 +1,6 @@
 // AVX-512 with VNNI: 16 channels in a register.
 #include "block_products.hpp"
-#include "vector_vnni.hpp"
+#include "vector_x86.hpp"
 
 namespace braid {
 namespace {
@@ -8,14 +8,11 @@ namespace {
 struct Avx512Vnni {
     static constexpr const char* NAME = "avx512vnni";
     static constexpr size_t LANES = 16, BYTES = 64, MOST_ROWS = 8;
-    static constexpr int ONE_LEVEL = 1;
-    template <int LEVELS>
-    static constexpr size_t CODE_BYTES = 32 * LEVELS;
-    template <int LEVELS>
-    using Sums = ByteSums<Avx512Vnni, LEVELS>;
+    using OneLevel = ByteSums<Avx512Vnni>;
+    using TwoLevelsOfFew = TwoByteSums<Avx512Vnni>;
+    using TwoLevelsOfMany = WordSums<Avx512Vnni>;
     using Float = __m512;
     using Int = __m512i;
-    using Codes = __m512i;
 
     static Float load(const float* at) { return _mm512_loadu_ps(at); }
     static void store(float* at, Float value) { _mm512_storeu_ps(at, value); }
@@ -24,6 +21,13 @@ struct Avx512Vnni {
     static Float add_product(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
     static Float to_float(Int value) { return _mm512_cvtepi32_ps(value); }
     static Float from_halves(const uint8_t* at) { return _mm512_cvtph_ps(read<__m256i>(at)); }
+    static Float from_bfloats(const uint8_t* at) {
+        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(read<__m256i>(at)), 16));
+    }
+    static void put_halves(uint8_t* at, Float value) {
+        const __m256i halves = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+        std::memcpy(at, &halves, sizeof(halves));
+    }
     static Int from_int8(const uint8_t* at) { return _mm512_cvtepi8_epi32(read<__m128i>(at)); }
     static Int from_uint8(const uint8_t* at) { return _mm512_cvtepu8_epi32(read<__m128i>(at)); }
     static Int subtract(Int a, Int b) { return _mm512_sub_epi32(a, b); }
@@ -36,31 +40,50 @@ struct Avx512Vnni {
                                  : _mm512_slli_epi16(value, UP < 0 ? 0 : UP);
         return _mm512_and_si512(moved, _mm512_set1_epi8(MASK));
     }
-    static Int look_up(__m128i table, Int codes) {
-        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), codes);
+    static Int even_bytes(Int line) { return _mm512_and_si512(line, _mm512_set1_epi16(255)); }
+    static Int odd_bytes(Int line) { return _mm512_srli_epi16(line, 8); }
+    static Int subtract_words(Int a, Int b) { return _mm512_sub_epi16(a, b); }
+    static Int broadcast_word(int16_t value) { return _mm512_set1_epi16(value); }
+    static Int look_up(const uint8_t (&table)[16], Int codes) {
+        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(read<__m128i>(table)), codes);
     }
     static Int broadcast(int32_t value) { return _mm512_set1_epi32(value); }
     static Int broadcast_four(const uint8_t* at) { return _mm512_set1_epi32(read<int32_t>(at)); }
-    static Int dot(Int sum, Codes line, Int activations) {
+    static Int dot(Int sum, Int line, Int activations) {
         return _mm512_dpbusd_epi32(sum, line, activations);
     }
-    static Int add_256(Int low, Int high) { return _mm512_add_epi32(_mm512_slli_epi32(high, 8), low); }
-    static Codes codes(Int line) { return line; }
+    static Int dot_words(Int sum, Int line, Int activations) {
+        return _mm512_dpwssd_epi32(sum, line, activations);
+    }
 
-    template <int LEVELS>
-    static void put(const int32_t (&codes)[SEGMENT], uint8_t* out) {
-        for (size_t i = 0; i < SEGMENT; i += LANES) {
-            const Int values = _mm512_loadu_si512(codes + i);
-            const Int high = _mm512_srai_epi32(_mm512_add_epi32(values, broadcast(128)), 8);
-            __m128i* at = reinterpret_cast<__m128i*>(out + i);
-            _mm_storeu_si128(at, _mm512_cvtepi32_epi8(LEVELS == 1 ? values : high));
-            if (LEVELS == 2) _mm_storeu_si128(at + SEGMENT / 16, _mm512_cvtepi32_epi8(values));
+    static Int size_bits(Float value) {  // of the number without its sign
+        return _mm512_and_si512(_mm512_castps_si512(value), broadcast(0x7fffffff));
+    }
+    static Int larger(Int a, Int b) { return _mm512_max_epi32(a, b); }
+    static Int nearest(Float value) { return _mm512_cvtps_epi32(value); }
+    static Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
+    static Int shifted_up_8(Int value) { return _mm512_slli_epi32(value, 8); }
+    static Int shifted_down_8(Int value) { return _mm512_srai_epi32(value, 8); }
+    static int32_t largest(Int value) { return _mm512_reduce_max_epi32(value); }
+    static int32_t total(Int value) { return _mm512_reduce_add_epi32(value); }
+    static void put_as_bytes(const Int (&codes)[2], uint8_t* out) {
+        for (size_t i = 0; i < 2; i++) {
+            const __m128i bytes = _mm512_cvtepi32_epi8(codes[i]);
+            std::memcpy(out + 16 * i, &bytes, sizeof(bytes));
+        }
+    }
+    static void put_as_words(const Int (&codes)[2], uint8_t* out) {
+        const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
+                                               0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+        for (size_t i = 0; i < 2; i++) {
+            const __m256i ordered = _mm256_shuffle_epi8(_mm512_cvtepi32_epi16(codes[i]), order);
+            std::memcpy(out + 32 * i, &ordered, sizeof(ordered));
         }
     }
 };
 
 }  // namespace
 
-const Kernels AVX512VNNI_KERNELS = KERNELS<Avx512Vnni>;
+const Kernels AVX512VNNI_KERNELS = kernels_of<Avx512Vnni>();
 
 }  // namespace braid

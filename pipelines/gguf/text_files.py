@@ -24,6 +24,7 @@ SAMPLING = {
 }
 """`general.sampling.*` → field of generation_config.json, least, most."""
 TEXTS = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "padding": "pad_token"}
+TEXTS |= {"seperator": "sep_token", "cls": "cls_token", "mask": "mask_token"}
 
 
 def write_text_files(metadata: Metadata, facts: DecoderFacts, embeddings: int, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pipelines.gguf.metadata import Metadata
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of tokens in `tokenizer.ggml.token_type`."""
-ROLES = ("bos", "eos", "eot", "eom", "unknown", "padding")
+ROLES = ("bos", "eos", "eot", "eom", "unknown", "padding", "seperator", "cls", "mask")
 ENDS = ("eos", "eot", "eom")
 END_TEXTS = frozenset(
     {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>", "<|end_of_text|>"}
@@ -29,6 +29,10 @@ class GgufVocabulary:
 
     def of_kind(self, kind: int) -> list[str]:
         return [token for token, each in zip(self.tokens, self.kinds, strict=True) if each == kind]
+
+    def numbers(self) -> dict[str, int]:
+        """The id of each token."""
+        return {token: number for number, token in enumerate(self.tokens)}
 
     def text(self, role: str) -> str | None:
         """The token of a role; None where the file names none."""
