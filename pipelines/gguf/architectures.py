@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.routers import SIGMOID, Mixture, Routing, read_mixture
+from pipelines.gguf.xielu import Xielu, read_xielu
+
+EPSILON = {"rms": "attention.layer_norm_rms_epsilon", "layer": "attention.layer_norm_epsilon"}
+"""Kind of a norm → the key of the number that keeps it from dividing by 0."""
+FACTORS = {
+    "embeddings": ("embedding_scale", 1.0),
+    "residuals": ("residual_scale", 1.0),
+    "queries": ("attention.temperature_scale", 0.0),
+}
+"""What is scaled → the key of the number, and what it is where the file does not say it."""
 
 
 @dataclass(frozen=True)
@@ -16,23 +27,35 @@ class Architecture:
 
     `interleaved`: converters interleave the halves of query and key heads that rotate together.
     `activation`: of the gate.  `scaled_embedding`: embeddings are multiplied by √width.
-    `nope_every`: every n-th layer has no positions (NoPE).  `windowed`: layers attend to
-    `attention.sliding_window` tokens, but every n-th by `global_every` to all.  `local_base`: the rotary base
-    of those with a window.  `wide_scale`: with this many layers, scores are scaled by width / heads in place
-    of the head size.  `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm
-    before the feed-forward part.
+    `nope_every`: every n-th layer has no positions (NoPE); `nope_outside`: layers without a window have none
+    where others have one.  `windowed`: layers attend to `attention.sliding_window` tokens, but every n-th by
+    `global_every` to all; `may_have_window`: the file may leave it out.  `is_locally_plain`: positions of
+    layers with a window are not scaled, and have the rotary base `local_base` where it is given.
+    `wide_scale`: with this many layers, scores are scaled by width / heads in place of the head size.
+    `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
+    feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
+    norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
+    scales; `logits` by a factor or by a divisor.
     """
 
     interleaved: bool = False
-    activation: Literal["silu", "gelu"] = "silu"
+    activation: Literal["silu", "gelu", "xielu"] = "silu"
     scaled_embedding: bool = False
     nope_every: int = 0
+    nope_outside: bool = False
     windowed: bool = False
     global_every: int = 0
+    may_have_window: bool = False
+    is_locally_plain: bool = False
     local_base: float | None = None
     wide_scale: int = 0
     routing: Routing | None = None
-    norm_of_feed: str = "ffn_norm"
+    norm_of_feed: str | None = "ffn_norm"
+    is_parallel: bool = False
+    norm: Literal["rms", "layer"] = "rms"
+    head_norms: Literal["each head", "all heads", "after positions"] = "each head"
+    scales: frozenset[str] = frozenset()
+    logits: Literal["factor", "divisor"] | None = None
 
 
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
@@ -48,9 +71,39 @@ ARCHITECTURES = {
     "glm4moe": Architecture(routing=Routing(SIGMOID, sums_to_one=False), norm_of_feed="post_attention_norm"),
     "phi3": Architecture(windowed=True),
     "smollm3": Architecture(interleaved=True, nope_every=4),
+    "glm4": Architecture(interleaved=True),
+    "granite": Architecture(
+        interleaved=True, scales=frozenset({"embeddings", "residuals", "attention"}), logits="divisor"
+    ),
+    "mistral3": Architecture(interleaved=True, scales=frozenset({"queries"})),
+    "hunyuan-dense": Architecture(head_norms="after positions"),
+    "seed_oss": Architecture(norm_of_feed="post_attention_norm"),
+    "apertus": Architecture(activation="xielu"),
+    "exaone4": Architecture(
+        norm_of_feed=None, windowed=True, may_have_window=True, global_every=4, nope_outside=True
+    ),
+    "olmo2": Architecture(
+        norm_of_feed=None,
+        head_norms="all heads",
+        windowed=True,
+        may_have_window=True,
+        global_every=4,
+        is_locally_plain=True,
+    ),
+    "cohere2": Architecture(
+        interleaved=True,
+        norm="layer",
+        is_parallel=True,
+        windowed=True,
+        global_every=4,
+        nope_outside=True,
+        logits="factor",
+    ),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
-    "gemma3": replace(_GEMMA, windowed=True, global_every=6, wide_scale=62, local_base=10000.0),
+    "gemma3": replace(
+        _GEMMA, windowed=True, global_every=6, wide_scale=62, is_locally_plain=True, local_base=10000.0
+    ),
 }
 """`general.architecture` → what it means.  Files of Mistral and Mixtral say llama."""
 
@@ -59,8 +112,9 @@ ARCHITECTURES = {
 class DecoderFacts:
     """The sizes and numbers of one decoder; `window` is -1, a cap 0 and `mixture` None where there is none.
 
-    `rotated`: the first numbers of each head, which rotary positions change.  `next_layers`: those behind the
-    layers, which are for tokens after the next one, and are not computed.
+    `windows`: whether each layer attends to a window.  `rotated`: the first numbers of each head, which
+    rotary positions change.  `scales` by what is scaled.  `next_layers`: those behind the layers, which are
+    for tokens after the next one, and are not computed.
     """
 
     name: str
@@ -77,16 +131,20 @@ class DecoderFacts:
     context: int
     scale: float
     window: int
+    windows: tuple[bool, ...]
     attention_cap: float
     logit_cap: float
+    scales: Mapping[str, float]
+    xielu: tuple[Xielu, ...]
 
     def window_of(self, layer: int) -> int:
         """The tokens that a layer attends to; -1 is no limit."""
-        every = self.kind.global_every
-        return -1 if every and (layer + 1) % every == 0 else self.window
+        return self.window if self.windows[layer] else -1
 
     def has_rope(self, layer: int) -> bool:
         """Whether queries and keys of a layer have rotary positions; without (NoPE) they have none."""
+        if self.kind.nope_outside and any(self.windows):
+            return self.windows[layer]
         every = self.kind.nope_every
         return not every or (layer + 1) % every != 0
 
@@ -107,11 +165,12 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
     if heads % kv_heads or size % 2 or metadata.count("attention.value_length", size) != size:
         raise GgufError(f"has {heads} query and {kv_heads} key heads of {size}, with values of another size")
     rotated = metadata.count("rope.dimension_count", size)
-    if rotated % 2 or rotated > size or (rotated < size and kind.interleaved):
+    if rotated % 2 or rotated > size:
         raise GgufError(f"rotates {rotated} numbers of each head of {size} by its position")
     next_layers = metadata.count("nextn_predict_layers", 0, 0)
     layers = metadata.count("block_count", least=next_layers + 1) - next_layers
-    scaled_by = width / heads if layers == kind.wide_scale else size
+    scale = (width / heads if layers == kind.wide_scale else size) ** -0.5
+    window = _read_window(metadata, kind)
     return DecoderFacts(
         name,
         kind,
@@ -123,16 +182,39 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         head_size=size,
         rotated=rotated,
         mixture=mixture,
-        epsilon=metadata.own("attention.layer_norm_rms_epsilon", most=1),
+        epsilon=metadata.own(EPSILON[kind.norm], most=1),
         context=metadata.count("context_length"),
-        scale=scaled_by**-0.5,
-        window=_read_window(metadata, kind),
+        scale=metadata.own("attention.scale", scale) if "attention" in kind.scales else scale,
+        window=window,
+        windows=_read_windows(metadata, kind, layers, window),
         attention_cap=metadata.own("attn_logit_softcapping", 0),
         logit_cap=metadata.own("final_logit_softcapping", 0),
+        scales=_read_scales(metadata, kind),
+        xielu=read_xielu(metadata, layers) if kind.activation == "xielu" else (),
     )
 
 
 def _read_window(metadata: Metadata, kind: Architecture) -> int:
-    if kind.global_every:
+    if kind.global_every and not kind.may_have_window:
         return metadata.count("attention.sliding_window")
     return (metadata.count("attention.sliding_window", 0, 0) or -1) if kind.windowed else -1
+
+
+def _read_windows(metadata: Metadata, kind: Architecture, layers: int, window: int) -> tuple[bool, ...]:
+    """Which layers attend to the window alone: the file may say it of each layer, or of which ones not."""
+    if window < 0:
+        return (False,) * layers
+    said = metadata.per_layer("attention.sliding_window_pattern", layers) if kind.global_every else None
+    if said is not None and len(set(said)) > 1:
+        return tuple(bool(is_windowed) for is_windowed in said)
+    every = int(said[0]) if said else kind.global_every
+    return tuple(not every or (layer + 1) % every != 0 for layer in range(layers))
+
+
+def _read_scales(metadata: Metadata, kind: Architecture) -> dict[str, float]:
+    """What embeddings, residuals and logits are multiplied by; of queries, how their factor grows."""
+    scales = {what: metadata.own(*said) for what, said in FACTORS.items() if what in kind.scales}
+    if kind.logits:
+        factor = metadata.own("logit_scale", 1, 1e-9)
+        scales["logits"] = factor if kind.logits == "factor" else 1 / factor
+    return scales

@@ -15,7 +15,7 @@ from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.rotary import Rotary, make_pace, read_rotary
+from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
 from pipelines.gguf.weights import Rows
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
@@ -28,7 +28,8 @@ from pipelines.onnx_format.decoder_format import (
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
-AFTER_ATTENTION = "post_attention_norm"
+AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
+NORMS = {"rms": "RMSNormalization", "layer": "LayerNormalization"}
 HEADS_FIRST = [0, 2, 1, 3]
 INT64 = ir.DataType.INT64
 CosSin = tuple[ir.Value, ir.Value]
@@ -50,9 +51,14 @@ def write_decoder(
     return facts, vocabulary
 
 
-def interleaved_rows(heads: int, rows: int) -> Rows:
-    """Which row of the file is each row of a query or key weight whose halves rotate together."""
-    return np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
+def interleaved_rows(heads: int, rows: int, rotated: int) -> Rows:
+    """Which row of the file is each row of a query or key weight whose halves rotate together.
+
+    In the file, neighbours among the first `rotated` rows of each head do.
+    """
+    places = np.arange(rows).reshape(heads, rows // heads)
+    turned = places[:, :rotated].reshape(heads, rotated // 2, 2).swapaxes(1, 2).reshape(heads, rotated)
+    return np.concatenate([turned, places[:, rotated:]], 1).reshape(-1)
 
 
 class _Decoder:
@@ -72,11 +78,13 @@ class _Decoder:
         state = self._linears.look_up(ids, self._table)
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
+        state = self._scaled(state, "embeddings")
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
         rotary = read_rotary(self._metadata, facts, self._linears)
         cos_sin = local = self._cos_sin(positions, rotary, "rope.pace")
-        if base := facts.kind.local_base:
-            local = self._cos_sin(positions, Rotary(make_pace(base, facts.rotated)), "rope.local")
+        if facts.kind.is_locally_plain and any(facts.windows):
+            local = self._cos_sin(positions, read_local_rotary(self._metadata, facts), "rope.local")
+        self._query_scale = self._growth(positions)
         for layer in range(facts.layers):
             state = self._layer(layer, state, cos_sin if facts.window_of(layer) < 0 else local)
         taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
@@ -99,8 +107,25 @@ class _Decoder:
         head = self._table
         if self._linears.has(HEAD):
             head = self._linears.tensor(HEAD, self._table.rows, self._facts.width)
-        logits = self._linears.multiply(taken, head, head.name)
+        logits = self._scaled(self._linears.multiply(taken, head, head.name), "logits")
         return self._capped(logits, self._facts.logit_cap)
+
+    def _scaled(self, value: ir.Value, what: str) -> ir.Value:
+        factor = self._facts.scales.get(what, 1.0)
+        return value if factor == 1 else self._op("Mul", value, self._writer.number(factor))
+
+    def _growth(self, positions: ir.Value) -> ir.Value | None:
+        """What queries are multiplied by, [1, 1, tokens, 1]: it grows with each original context of
+        positions, as in Llama 4; None where it does not.
+        """
+        slope, op, number = self._facts.scales.get("queries", 0.0), self._op, self._writer.number
+        if not slope:
+            return None
+        original = self._metadata.count(ORIGINAL, self._facts.context)
+        column = op("Cast", op("Unsqueeze", positions, self._writer.ints(1, 3)), to=F32)
+        contexts = op("Floor", op("Div", column, number(float(original))))
+        logs = op("Log", op("Add", contexts, number(1.0)))
+        return op("Add", op("Mul", logs, number(slope)), number(1.0))
 
     def _capped(self, logits: ir.Value, cap: float) -> ir.Value:
         if not cap:
@@ -119,14 +144,16 @@ class _Decoder:
 
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
-        read = self._norm(state, f"{at}attn_norm.weight", width)
+        read = self._norm(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
         attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
         if kind.norm_of_feed != AFTER_ATTENTION:
             attended = self._normed_after(attended, f"{at}{AFTER_ATTENTION}.weight")
-        state = self._op("Add", state, attended)
-        read = self._norm(state, f"{at}{kind.norm_of_feed}.weight", width)
-        fed = self._feed_forward.write(at, read)
-        return self._op("Add", state, self._normed_after(fed, f"{at}post_ffw_norm.weight"))
+        state = self._op("Add", state, self._scaled(attended, "residuals"))
+        if not kind.is_parallel:
+            before = kind.norm_of_feed
+            read = self._norm(state, f"{at}{before}.weight", width) if before else state
+        fed = self._normed_after(self._feed_forward.write(at, read), f"{at}{AFTER_FEED}.weight")
+        return self._op("Add", state, self._scaled(fed, "residuals"))
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
@@ -157,7 +184,11 @@ class _Decoder:
         rotations = {letter: cos_sin if letter != "v" else None for letter in counts}
         flat = self._projections(at, read, counts, rotations)
         for (letter, count), rows in zip(counts.items(), flat, strict=True):
-            yield self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
+            split = self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
+            if letter == "q" and self._query_scale is not None:
+                split = self._op("Mul", split, self._query_scale)
+                split.dtype, split.shape = F32, ir.Shape([1, count, "num_tokens", facts.head_size])
+            yield split
 
     def _projections(
         self, at: str, read: ir.Value, counts: Mapping[str, int], rotations: Mapping[str, CosSin | None]
@@ -173,7 +204,7 @@ class _Decoder:
             Operand(
                 f"{at}attn_{letter}",
                 count * size,
-                interleaved_rows(count, count * size)
+                interleaved_rows(count, count * size, facts.rotated)
                 if rotations[letter] and facts.kind.interleaved
                 else None,
             )
@@ -184,8 +215,11 @@ class _Decoder:
     def _split_heads(self, flat: ir.Value, heads: int, norm: str, cos_sin: CosSin | None) -> ir.Value:
         """[1, heads, tokens, head_size], normed where the file has the norm, rotated by `cos_sin`."""
         facts, size = self._facts, self._facts.head_size
+        where = facts.kind.head_norms if self._linears.has(norm) else None
+        if where == "all heads":
+            flat = self._norm(flat, norm, heads * size)
         rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
-        if self._linears.has(norm):
+        if where == "each head":
             rows = self._norm(rows, norm, size)
         split = self._op("Transpose", rows, perm=HEADS_FIRST)
         if cos_sin:
@@ -198,6 +232,8 @@ class _Decoder:
                 num_heads=heads,
                 rotary_embedding_dim=part,
             )
+        if where == "after positions":
+            split = self._norm(split, norm, size)
         split.dtype, split.shape = F32, ir.Shape([1, heads, "num_tokens", size])
         return split
 
@@ -206,4 +242,5 @@ class _Decoder:
 
     def _norm(self, state: ir.Value, name: str, size: int) -> ir.Value:
         scale = self._writer.store(name, self._linears.vector(name, size))
-        return self._op("RMSNormalization", state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)
+        kind = NORMS[self._facts.kind.norm]
+        return self._op(kind, state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)

@@ -41,8 +41,15 @@ class FeedForward:
 
     def _network(self, at: str, kind: str, read: ir.Value) -> ir.Value:
         """The network whose tensors' names end in `kind`."""
-        middle, inner = self._middle(at, kind, read)
+        middle, inner = self._bent(at, read) if self._facts.xielu else self._middle(at, kind, read)
         return self._linears.linear(middle, f"{at}ffn_down{kind}", self._facts.width, inner)
+
+    def _bent(self, at: str, read: ir.Value) -> tuple[ir.Value, int]:
+        """The activation of a network without a gate, and its size; `at` is "blk.N."."""
+        up, width = f"{at}ffn_up", self._facts.width
+        rows = self._linears.tensor(f"{up}.weight", rows=None, width=width).rows
+        activation = self._facts.xielu[int(at.split(".")[1])]
+        return activation.write(self._writer, self._linears.linear(read, up, rows, width)), rows
 
     def _middle(self, at: str, kind: str, read: ir.Value) -> tuple[ir.Value, int]:
         """The activated gate times the rest, and their size; without a gate, one tensor holds both."""

@@ -66,6 +66,18 @@ class Metadata:
         """A whole number of the architecture."""
         return int(self.own(name, default, least))
 
+    def per_layer(self, name: str, layers: int) -> list[float] | None:
+        """A number of each layer, which may be one number for all; None where the file has none."""
+        value = self._get(f"{self.architecture}.{name}")
+        if value is None:
+            return None
+        if not isinstance(value, np.ndarray):
+            return [self.own(name)] * layers
+        if len(value) < layers or not np.isfinite(value).all():
+            raise GgufError(f"{self.architecture}.{name} is {_short(value)}, not a number for each layer")
+        numbers: list[float] = value[:layers].tolist()
+        return numbers
+
     def own_text(self, name: str) -> str | None:
         return self.text(f"{self.architecture}.{name}")
 

@@ -45,10 +45,18 @@ def read_rotary(metadata: Metadata, facts: DecoderFacts, linears: LinearLayers) 
         pace = pace / np.float32(scale)
     if kind == "yarn":
         pace = pace * _yarn_shares(metadata, facts, base, scale)
-        factor *= 0.1 * math.log(max(scale, 1)) + 1
+        growth = 0.1 * math.log(max(scale, 1))
+        factor *= (growth + 1) / (growth * metadata.own("rope.scaling.yarn_log_multiplier", 0) + 1)
     if linears.has(DIVISORS):
         pace = pace / _divisors(linears, DIVISORS, facts)
     return Rotary(pace, factor)
+
+
+def read_local_rotary(metadata: Metadata, facts: DecoderFacts) -> Rotary:
+    """The rotary positions of layers with a window, where they are not scaled."""
+    base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
+    base = metadata.own("rope.freq_base_swa", facts.kind.local_base or base, 1, LARGEST_BASE)
+    return Rotary(make_pace(base, facts.rotated))
 
 
 def make_pace(base: float, rotated: int) -> Floats:

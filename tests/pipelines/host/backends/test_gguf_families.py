@@ -1,0 +1,197 @@
+"""Dense GGUF architectures beside transformers: its own small models, under the converter's names."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from breadth import after
+from gguf import GGMLQuantizationType as Type
+from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, vocabulary
+from gguf_of_hf import randomized, write_model
+from later import Later
+from lone_steps import step
+
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+
+torch = Later("torch")
+hf = Later("transformers")
+
+TOLERANCE = 1e-4
+NUM_IDS, CHUNK, WINDOW = 40, 23, 16
+LAYERS = 4
+SIZES = {
+    "vocab_size": len(vocabulary()[0]),
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "head_dim": HEAD_SIZE,
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "pad_token_id": 0,
+}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": WINDOW}
+YARN |= {"attention_factor": 1.0}
+LAYER_TYPES = ["sliding_attention"] * 3 + ["full_attention"]
+WINDOWED = {"{arch}.attention.sliding_window": WINDOW}
+PATTERN = {"{arch}.attention.sliding_window_pattern": [True, True, True, False]}
+
+
+def openvino(path):
+    return OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1))
+
+
+ENGINES = {"openvino": openvino, "onnxruntime": OnnxCpuSession}
+
+
+def ids():
+    return np.random.default_rng(5).integers(5, SIZES["vocab_size"], NUM_IDS)
+
+
+def xielu(model):
+    """What Apertus' converter reads of its activations."""
+    layers = [layer.mlp.act_fn for layer in model.model.layers]
+    names = ("alpha_p", "alpha_n", "beta", "eps")
+    return {
+        f"xielu.{name}": [getattr(layer, name).detach().float().item() for layer in layers] for name in names
+    }
+
+
+def with_growing_queries(model, slope):
+    """Ministral 3's attention, of which transformers 4 has only Mistral's part.
+
+    A query times a number that its position determines may be multiplied before it is rotated.
+    """
+    growth = 1 + slope * torch.log(1 + torch.floor(torch.arange(NUM_IDS) / WINDOW))
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.register_forward_hook(lambda *seen: seen[2] * growth[None, :, None])
+    return model
+
+
+FAMILIES = {
+    "glm4": (
+        lambda: hf.Glm4Config(**SIZES, partial_rotary_factor=0.5, attention_bias=True),
+        {"more": {"{arch}.rope.dimension_count": HEAD_SIZE // 2}},
+    ),
+    "granite": (
+        lambda: hf.GraniteConfig(
+            **SIZES,
+            embedding_multiplier=3.0,
+            residual_multiplier=0.4,
+            attention_multiplier=0.2,
+            logits_scaling=5.0,
+        ),
+        {
+            "is_interleaved": True,
+            "more": {
+                "{arch}.embedding_scale": 3.0,
+                "{arch}.residual_scale": 0.4,
+                "{arch}.attention.scale": 0.2,
+                "{arch}.logit_scale": 5.0,
+            },
+        },
+    ),
+    "mistral3": (
+        lambda: hf.MistralConfig(**SIZES, sliding_window=None, rope_scaling=YARN),
+        {
+            "is_interleaved": True,
+            "more": {
+                "{arch}.rope.scaling.type": "yarn",
+                "{arch}.rope.scaling.factor": 4.0,
+                "{arch}.rope.scaling.original_context_length": WINDOW,
+                "{arch}.rope.scaling.yarn_log_multiplier": 1.0,
+                "{arch}.attention.temperature_scale": 0.3,
+            },
+        },
+    ),
+    "hunyuan-dense": (lambda: hf.HunYuanDenseV1Config(**SIZES), {}),
+    "seed_oss": (lambda: hf.SeedOssConfig(**SIZES, attention_bias=True, attention_out_bias=False), {}),
+    "exaone4": (
+        lambda: hf.Exaone4Config(**SIZES, sliding_window=WINDOW, layer_types=LAYER_TYPES),
+        {"more": WINDOWED | PATTERN},
+    ),
+    "exaone4-full": (
+        lambda: hf.Exaone4Config(**SIZES, sliding_window=None, layer_types=["full_attention"] * LAYERS),
+        {},
+    ),
+    "cohere2": (
+        lambda: hf.Cohere2Config(
+            **{name: each for name, each in SIZES.items() if name != "rms_norm_eps"}
+            | {"tie_word_embeddings": True},
+            layer_norm_eps=1e-5,
+            sliding_window=WINDOW,
+            layer_types=LAYER_TYPES,
+            logit_scale=0.3,
+        ),
+        {"more": WINDOWED | {"{arch}.logit_scale": 0.3, "{arch}.rope.scaling.type": "none"}},
+    ),
+    "olmo2": (lambda: hf.Olmo2Config(**SIZES), {}),
+    "olmo2-windows": (
+        lambda: hf.Olmo3Config(**SIZES, sliding_window=WINDOW, layer_types=LAYER_TYPES, rope_scaling=YARN),
+        {
+            "more": WINDOWED
+            | PATTERN
+            | {
+                "{arch}.rope.scaling.type": "yarn",
+                "{arch}.rope.scaling.factor": 4.0,
+                "{arch}.rope.scaling.original_context_length": WINDOW,
+                "{arch}.rope.scaling.yarn_log_multiplier": 1.0,
+            }
+        },
+    ),
+    "apertus": (lambda: hf.ApertusConfig(**SIZES, hidden_act="xielu", rope_scaling=None), {"more": xielu}),
+}
+ALWAYS = [
+    ("glm4", "onnxruntime"),
+    ("granite", "openvino"),
+    ("mistral3", "onnxruntime"),
+    ("hunyuan-dense", "onnxruntime"),
+    ("exaone4", "openvino"),
+    ("cohere2", "openvino"),
+    ("olmo2-windows", "onnxruntime"),
+    ("apertus", "openvino"),
+]
+CASES = ALWAYS + [
+    (family, engine) for family in FAMILIES for engine in ENGINES if (family, engine) not in ALWAYS
+]
+
+
+def given(open_session, source, folder):
+    """Logits of the prompt beside a shorter one with another beginning: first chunks of both, then the rest."""
+    convert(source, folder, FLOAT_SUMS)
+    session = open_session(folder / "model.onnx")
+    try:
+        session.reserve(2 * NUM_IDS, 2)
+        session.allocate(16)
+        blocks = list(range(math.ceil(NUM_IDS / session.shape.block_tokens)))
+        first = session.run(step(ids()[:CHUNK], 0, blocks, list(range(CHUNK)))).copy()
+        rest = session.run(step(ids()[CHUNK:], CHUNK, blocks, list(range(NUM_IDS - CHUNK))))
+        return np.concatenate([first, rest])
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize(("family", "engine"), after(len(ALWAYS), CASES))
+def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
+    config, written = FAMILIES[family]
+    torch.manual_seed(3)
+    model = randomized(hf.AutoModelForCausalLM.from_config(config(), attn_implementation="eager"))
+    more = written.get("more", {})
+    options = written | {"more": more(model) if callable(more) else more, "kind": Type.Q8_0}
+    write_model(
+        tmp_path / "tiny.gguf", model, family.partition("-windows")[0].partition("-full")[0], **options
+    )
+    if family == "mistral3":
+        with_growing_queries(model, 0.3)
+    with torch.no_grad():
+        wanted = model(torch.tensor(ids())[None]).logits[0].numpy()
+    logits = given(ENGINES[engine], tmp_path / "tiny.gguf", tmp_path / "model")
+    np.testing.assert_allclose(logits, wanted, atol=TOLERANCE * max(1, abs(wanted).max()), rtol=0)
