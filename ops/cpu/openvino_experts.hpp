@@ -212,46 +212,46 @@ private:
         return {at, floats, floats + middle, floats + 2 * middle};
     }
 
-    // In parts of tiles, on one thread where there is little to do.
-    template <class OfTile>
-    void by_tile(size_t numbers, const OfTile& of_tile) const {
-        const std::vector<bl_expert_rows>& tiles = m_shared->rows.tiles;
-        const auto part = [&](size_t begin, size_t end) {
-            for (size_t tile = begin; tile < end; tile++) of_tile(tiles[tile]);
-        };
-        numbers > COMPUTED_BY_ONE ? in_parallel(tiles.size(), part) : part(0, tiles.size());
+    // Calls part(t, parts), on one thread where there is little to do.
+    template <class Part>
+    static void in_parts(size_t numbers, const Part& part) {
+        const size_t parts = numbers > COMPUTED_BY_ONE ? size_t(parallel_get_max_threads()) : 1;
+        in_parallel(parts, [&](size_t begin, size_t end) {
+            for (size_t t = begin; t < end; t++) part(t, parts);
+        });
     }
 
     void round(int type, size_t width, const void* x, uint8_t* rounded) const {
         const RoutedRows& rows = m_shared->rows;
-        by_tile(rows.count() * width, [&](const bl_expert_rows& tile) {
-            bl_round_experts(&tile, 1, int(m_levels), type, width, x, width, rows.token_of.data(), 0, 1, rounded);
+        in_parts(rows.count() * width, [&](size_t t, size_t parts) {
+            bl_round_experts(rows.list.data(), rows.list.size(), int(m_levels), type, width, x, width,
+                             rows.token_of.data(), t, parts, rounded);
         });
     }
 
     void multiply(const std::vector<size_t>& parts, size_t n, size_t k, const Arrays& arrays) const {
         const std::vector<bl_expert_rows>& list = m_shared->rows.list;
-        const size_t threads = size_t(parallel_get_max_threads());
-        in_parallel(threads, [&](size_t begin, size_t end) {
-            for (size_t t = begin; t < end; t++)
-                for (const size_t part : parts)
-                    bl_multiply_experts(m_shared->weights[part].packed(), list.data(), list.size(), int(m_levels), BL_F32,
-                                        n, k, arrays.rounded, t, threads,
-                                        part == UP ? arrays.up : part == GATE ? arrays.gate : arrays.down, n);
+        in_parts(COMPUTED_BY_ONE + 1, [&](size_t t, size_t threads) {
+            for (const size_t part : parts)
+                bl_multiply_experts(m_shared->weights[part].packed(), list.data(), list.size(), int(m_levels), BL_F32, n,
+                                    k, arrays.rounded, t, threads,
+                                    part == UP ? arrays.up : part == GATE ? arrays.gate : arrays.down, n);
         });
     }
 
     // Biases, the activation, and what `down` reads: rounded, in the place of what `up` and `gate` read.
     void activate(size_t inner, const Arrays& arrays) const {
         const bl_activation activation{int32_t(m_activation), m_alpha, m_limit};
-        by_tile(m_shared->rows.count() * inner, [&](const bl_expert_rows& tile) {
-            for (size_t row = tile.begin; row < tile.end; row++) {
+        const RoutedRows& rows = m_shared->rows;
+        in_parts(rows.count() * inner, [&](size_t t, size_t parts) {
+            rows.of_part(t, parts, [&](size_t expert, size_t row) {
                 float *up = arrays.up + row * inner, *gate = has_gate() ? arrays.gate + row * inner : nullptr;
-                add_bias(UP, tile.expert, inner, up);
-                if (gate) add_bias(GATE, tile.expert, inner, gate);
+                add_bias(UP, expert, inner, up);
+                if (gate) add_bias(GATE, expert, inner, gate);
                 bl_activate(&activation, inner, gate, up, up);
-            }
-            bl_round_experts(&tile, 1, int(m_levels), BL_F32, inner, arrays.up, inner, nullptr, 0, 1, arrays.rounded);
+            });
+            bl_round_experts(rows.list.data(), rows.list.size(), int(m_levels), BL_F32, inner, arrays.up, inner, nullptr,
+                             t, parts, arrays.rounded);
         });
     }
 
@@ -264,9 +264,10 @@ private:
     void mix(const ov::Tensor& weights, ov::Tensor& output, size_t first, size_t count, float* down) const {
         const RoutedRows& rows = m_shared->rows;
         const size_t width = output.get_shape().back(), used = weights.get_shape().back();
-        by_tile(rows.count() * width, [&](const bl_expert_rows& tile) {
-            for (size_t row = tile.begin; row < tile.end; row++) add_bias(DOWN, tile.expert, width, down + row * width);
-        });
+        if (m_shared->biases[DOWN])
+            in_parts(rows.count() * width, [&](size_t t, size_t parts) {
+                rows.of_part(t, parts, [&](size_t expert, size_t row) { add_bias(DOWN, expert, width, down + row * width); });
+            });
         const auto part = [&](size_t begin, size_t end) {
             std::vector<float> sum(width);
             for (size_t token = begin; token < end; token++) {

@@ -22,8 +22,8 @@ struct RoutedRows {
         }
         for (size_t e = 0; e < experts; e++) begins[e + 1] += begins[e];
         list.clear();
-        tiles.clear();
-        for (size_t e = 0; e < experts; e++) add(e, begins[e], begins[e + 1]);
+        for (size_t e = 0; e < experts; e++)
+            if (begins[e] < begins[e + 1]) list.push_back({e, begins[e], begins[e + 1]});
         places.resize(count);
         token_of.resize(count);
         for (size_t i = 0; i < count; i++) {
@@ -35,18 +35,22 @@ struct RoutedRows {
 
     size_t count() const { return token_of.size(); }
 
-    std::vector<bl_expert_rows> list;   // of the experts that are used
-    std::vector<bl_expert_rows> tiles;  // the same rows in pieces that are rounded together
-    std::vector<size_t> places;         // sorted row of each token's chosen experts
-    std::vector<int64_t> token_of;      // of each sorted row
+    // Calls each(expert, row) for the rows that bl_round_experts rounds in part `part` of `parts`.
+    template <class Each>
+    void of_part(size_t part, size_t parts, const Each& each) const {
+        const size_t first = count() * part / parts, last = count() * (part + 1) / parts;
+        for (const bl_expert_rows& rows : list)
+            for (size_t tile = rows.begin; tile < rows.end; tile += TILE)
+                for (size_t row = tile; row < rows.end && row < tile + TILE && tile >= first && tile < last; row++)
+                    each(rows.expert, row);
+    }
+
+    std::vector<bl_expert_rows> list;  // of the experts that are used
+    std::vector<size_t> places;        // sorted row of each token's chosen experts
+    std::vector<int64_t> token_of;     // of each sorted row
 
 private:
-    static constexpr size_t TILE = 16;
-
-    void add(size_t expert, size_t begin, size_t end) {
-        if (begin < end) list.push_back({expert, begin, end});
-        for (; begin < end; begin += TILE) tiles.push_back({expert, begin, end < begin + TILE ? end : begin + TILE});
-    }
+    static constexpr size_t TILE = 16;  // a tile belongs to the part in which it begins
 
     std::vector<size_t> begins;
 };
