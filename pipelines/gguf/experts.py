@@ -21,7 +21,7 @@ from pipelines.onnx_format.experts_format import EXPERTS, NETWORK, TABLES
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 LINEAR, E2M1 = TABLES
-PLACES = TensorType("MXFP4", 32, 17, 4, 32, read_mxfp4_places)
+PLACES = TensorType("MXFP4", weights=32, bytes=17, bits=4, block=32, read=read_mxfp4_places)
 """MXFP4 whose codes of 4 bits are places in the node's table E2M1."""
 UP, GATE, DOWN, BOTH = "ffn_up_exps", "ffn_gate_exps", "ffn_down_exps", "ffn_gate_up_exps"
 NODE_ACTIVATIONS = {"silu": "silu", "gelu": "gelu_tanh"}
@@ -128,7 +128,7 @@ class RoutedExperts:
         bias = None if values is None else self._writer.store(f"{name}.bias", values)
         if is_float(part.tensor):
             floats = self._linears.weights.table(name, part, self._experts)
-            return Stored([floats, None, None, bias], 0, 0)
+            return Stored([floats, None, None, bias], bits=0, block=0)
         blocks = self._linears.weights.blocks(name, [part], experts=self._experts)
         return Stored([blocks.codes, blocks.scales, blocks.zeros, bias], blocks.bits, blocks.block)
 
