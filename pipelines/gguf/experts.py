@@ -96,7 +96,7 @@ class RoutedExperts:
 
     def _halves(self, name: str) -> Iterator[Weight]:
         """Gate and up of a tensor that holds, of each expert, the rows of the gate and then those of up."""
-        tensor = self._tensor(name, self._width, None)
+        tensor = self._tensor(name, self._width, rows=None)
         rows = np.arange(tensor.rows).reshape(self._experts, 2, -1)
         bias = self._bias(name, tensor.rows // self._experts)
         biases = [None, None] if bias is None else np.split(bias, 2, axis=1)
