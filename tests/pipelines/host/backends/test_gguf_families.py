@@ -39,7 +39,6 @@ SIZES = {
     "pad_token_id": 0,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": WINDOW}
-YARN |= {"attention_factor": 1.0}
 LAYER_TYPES = ["sliding_attention"] * 3 + ["full_attention"]
 WINDOWED = {"{arch}.attention.sliding_window": WINDOW}
 PATTERN = {"{arch}.attention.sliding_window_pattern": [True, True, True, False]}
@@ -100,7 +99,7 @@ FAMILIES = {
         },
     ),
     "mistral3": (
-        lambda: hf.MistralConfig(**SIZES, sliding_window=None, rope_scaling=YARN),
+        lambda: hf.MistralConfig(**SIZES, sliding_window=None, rope_scaling=YARN | {"attention_factor": 1.0}),
         {
             "is_interleaved": True,
             "more": {
@@ -143,7 +142,6 @@ FAMILIES = {
                 "{arch}.rope.scaling.type": "yarn",
                 "{arch}.rope.scaling.factor": 4.0,
                 "{arch}.rope.scaling.original_context_length": WINDOW,
-                "{arch}.rope.scaling.yarn_log_multiplier": 1.0,
             }
         },
     ),
