@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.gguf.decoder import write_decoder
+from pipelines.gguf.embedder import embeds, write_embedder
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import read_gguf
@@ -23,7 +24,8 @@ def convert(source: Path, folder: Path, accuracy_level: int = INT8_SUMS) -> None
     try:
         file = read_gguf(source)
         metadata = Metadata(file.fields)
-        facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level)
+        write = write_embedder if embeds(metadata) else write_decoder
+        facts, embeddings = write(metadata, file.tensors, folder, accuracy_level)
         write_text_files(metadata, facts, embeddings, folder)
     except GgufError as error:
         raise GgufError(f"{source.name} {_one_line(str(error))}") from error

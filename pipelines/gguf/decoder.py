@@ -27,7 +27,7 @@ from pipelines.onnx_format.decoder_format import (
 )
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
-EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+EMBEDDING, OUTPUT_NORM, HEAD = "token_embd.weight", "output_norm.weight", "output.weight"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
 NORMS = {"rms": "RMSNormalization", "layer": "LayerNormalization"}
 HEADS_FIRST = [0, 2, 1, 3]
@@ -46,7 +46,7 @@ def write_decoder(
     facts = read_facts(metadata)
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
-        vocabulary = _Decoder(facts, metadata, linears, writer).write()
+        vocabulary = Decoder(facts, metadata, linears, writer).write()
         linears.write_weights()
     return facts, vocabulary
 
@@ -61,7 +61,9 @@ def interleaved_rows(heads: int, rows: int, rotated: int) -> Rows:
     return np.concatenate([turned, places[:, rotated:]], 1).reshape(-1)
 
 
-class _Decoder:
+class Decoder:
+    """Writes the graph of a decoder whose tokens lie in one row, one step of all sequences."""
+
     def __init__(
         self, facts: DecoderFacts, metadata: Metadata, linears: LinearLayers, writer: OnnxWriter
     ) -> None:
@@ -75,6 +77,18 @@ class _Decoder:
         ids = ir.val(INPUT_IDS, INT64, [1, "num_tokens"])
         positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
         rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
+        state = self._states(ids, positions)
+        taken = self._norm(op("Gather", state, rows, axis=1), OUTPUT_NORM, facts.width)
+        logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
+        self._refuse_unused()
+        logits.name, logits.dtype = LOGITS, F32
+        logits.shape = ir.Shape(["num_logits", self._table.rows])
+        self._writer.save([ids, positions, rows], [logits], facts.name)
+        return self._table.rows
+
+    def _states(self, ids: ir.Value, positions: ir.Value) -> ir.Value:
+        """What the last layer leaves of the tokens, [1, tokens, width]."""
+        facts, op = self._facts, self._op
         state = self._linears.look_up(ids, self._table)
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
@@ -87,13 +101,7 @@ class _Decoder:
         self._query_scale = self._growth(positions)
         for layer in range(facts.layers):
             state = self._layer(layer, state, cos_sin if facts.window_of(layer) < 0 else local)
-        taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
-        logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
-        self._refuse_unused()
-        logits.name, logits.dtype = LOGITS, F32
-        logits.shape = ir.Shape(["num_logits", self._table.rows])
-        self._writer.save([ids, positions, rows], [logits], facts.name)
-        return self._table.rows
+        return state
 
     def _refuse_unused(self) -> None:
         self._metadata.refuse_unread()
@@ -157,7 +165,14 @@ class _Decoder:
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
-        query, key, value = self._heads(at, read, cos_sin)
+        attended = self._attended(layer, *self._heads(at, read, cos_sin))
+        rows = self._op("Transpose", attended, perm=HEADS_FIRST)
+        flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
+        return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+
+    def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
+        """[1, heads, tokens, head_size] of what the queries attend to."""
+        facts = self._facts
         attended = self._op(
             ATTENTION,
             query,
@@ -173,9 +188,7 @@ class _Decoder:
             softcap=facts.attention_cap,
         )
         attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])
-        rows = self._op("Transpose", attended, perm=HEADS_FIRST)
-        flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
-        return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+        return attended
 
     def _heads(self, at: str, read: ir.Value, cos_sin: CosSin | None) -> Iterator[ir.Value]:
         """Queries, keys and values, each [1, heads, tokens, head_size]."""

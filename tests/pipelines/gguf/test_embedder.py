@@ -1,0 +1,74 @@
+"""GGUF files that embed texts, as Qwen3-Embedding: their vectors are those of transformers, over the API too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gguf import GGMLQuantizationType as Type
+from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, vocabulary
+from gguf_of_hf import randomized, write_model
+from later import Later
+
+from pipelines import Local
+from pipelines.gguf.convert import convert
+from pipelines.gguf.errors import GgufError
+
+torch = Later("torch")
+hf = Later("transformers")
+
+LAST, RANK = 3, 4
+TEXTS = ["the user", "in the hat 12", "x", "don't the the the in 2024"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = hf.Qwen3Config(
+        vocab_size=len(vocabulary()[0]),
+        hidden_size=WIDTH,
+        intermediate_size=INNER,
+        num_hidden_layers=2,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS,
+        head_dim=HEAD_SIZE,
+        max_position_embeddings=CONTEXT,
+        rms_norm_eps=1e-5,
+        rope_theta=10000.0,
+        tie_word_embeddings=True,
+    )
+    return randomized(hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
+
+
+def write(path, model, pooling, kind=Type.F32):
+    more = {"{arch}.pooling_type": pooling, "tokenizer.ggml.add_eos_token": True}
+    write_model(path, model, "qwen3", kind=kind, more=more)
+
+
+def expected(model, ids):
+    """The unit vector of a text's last token."""
+    with torch.no_grad():
+        states = model.model(torch.tensor(ids)[None]).last_hidden_state[0, -1].numpy()
+    return states / np.linalg.norm(states)
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [(Type.F32, 1e-6), (Type.Q8_0, 2e-3), (Type.Q4_1, 2e-3)])
+def test_vectors_are_those_of_transformers(tmp_path, model, kind, tolerance):
+    """Linear layers of few bits may round what they multiply to eight bits."""
+    from tokenizers import Tokenizer
+
+    write(tmp_path / "Tiny-Embedding.gguf", model, LAST, kind)
+    convert(tmp_path / "Tiny-Embedding.gguf", tmp_path / "converted")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "converted" / "tokenizer.json"))
+    with Local(tmp_path / "Tiny-Embedding.gguf", cache=tmp_path / "cache") as braid:
+        (card,) = braid.models()
+        assert (card.name, card.task) == ("Tiny-Embedding", "embed")
+        vectors = braid.embed(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        ids = tokenizer.encode(text).ids
+        assert ids[-1] == 4, "eos, which the file wants"
+        assert vector @ expected(model, ids) == pytest.approx(1, abs=tolerance)
+
+
+def test_a_way_to_pool_that_is_not_served_is_named(tmp_path, model):
+    write(tmp_path / "a.gguf", model, RANK)
+    with pytest.raises(GgufError, match=r"pools texts in way 4 \(qwen3.pooling_type\)"):
+        convert(tmp_path / "a.gguf", tmp_path / "model")
