@@ -26,6 +26,7 @@ from pipelines.host.backends.onnx.format_checks import (
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
 from pipelines.host.backends.onnx.head import compute_head_in_float32
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
+from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN
 
@@ -63,6 +64,7 @@ def read_decoder(path: Path) -> DecoderModel:
         compute_head_in_float32(model.graph)
         layers = read_layers(model.graph)
         check_experts(model.graph)
+        find_recurrent(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
         encoder_hidden_size, element_type = (

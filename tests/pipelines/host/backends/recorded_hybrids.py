@@ -1,15 +1,23 @@
-"""Tiny hybrid decoders of optimum-intel, and what transformers gives each of some prompts alone."""
+"""Tiny hybrid decoders, and what each of some prompts gives alone: those of optimum-intel by transformers, one
+in Braid's ONNX format by plain recurrences.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from recurrences import Reference, write_recurrent
+
 RECORDED = Path(__file__).parent / "recorded" / "hybrids"
-FAMILIES = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.is_dir()))
+EXPORTS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.is_dir()))
+NODES = "recurrent nodes"
+FAMILIES = (NODES, *EXPORTS)
 
 
 class Recorded(NamedTuple):
@@ -29,6 +37,22 @@ def unpack(family: str, folder: Path) -> Path:
     return path
 
 
+def write(family: str, folder: Path) -> Path:
+    """The model of a family."""
+    return write_recurrent(folder) if family == NODES else unpack(family, folder)
+
+
+@cache
 def recorded(family: str) -> list[Recorded]:
+    if family == NODES:
+        return _computed()
     texts = json.loads((RECORDED / family / "texts.json").read_text())["texts"]
     return [Recorded(**text) for text in texts]
+
+
+def _computed() -> list[Recorded]:
+    prompts = [one.prompt for one in recorded(EXPORTS[0])]
+    with tempfile.TemporaryDirectory() as folder:
+        reference = Reference(write_recurrent(Path(folder)))
+    continued = [reference.continued(prompt, 16) for prompt in prompts]
+    return [Recorded(prompt, *each) for prompt, each in zip(prompts, continued, strict=True)]

@@ -23,6 +23,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnx.recurrent import refuse_recurrent
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import DOMAIN
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -95,6 +96,7 @@ class OnnxCpuSession:
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()
         decoder = read_decoder(path)
+        refuse_recurrent(decoder.model.graph, "ONNX Runtime")
         self._layout = OnnxCpuCacheLayout(decoder.layers, settings.block_tokens, decoder.element_type)
         self.shape = ModelShape(
             vocab_size=decoder.vocab_size,

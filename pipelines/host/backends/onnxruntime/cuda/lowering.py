@@ -14,6 +14,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
+from pipelines.host.backends.onnx.recurrent import refuse_recurrent
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     ELEMENTS,
     QUANTIZED_RANGE,
@@ -91,6 +92,7 @@ def check_computed(decoder: DecoderModel) -> None:
             "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`, "
             "and serve without --device and BRAID_DEVICE."
         )
+    refuse_recurrent(decoder.model.graph, "cuda")
     if any(layer.has_bias for layer in decoder.layers):
         raise ModelError(
             "its attention adds a bias by distance to scores, which is not computed on cuda; write "

@@ -1,14 +1,12 @@
 """Converts a decoder in Braid's ONNX format to a paged OpenVINO model, as `paged_attention.py` does for
 exports.
-
-This is the only file that creates OpenVINO's private attention node; its inputs are tested by
-tests/pipelines/host/backends/openvino/test_openvino_from_onnx.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,8 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 import openvino as ov
-from numpy.typing import ArrayLike, DTypeLike
-from openvino import opset13 as ops
 
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
@@ -27,6 +23,11 @@ from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.decoder.attention_nodes import (
+    STEP_SHAPES,
+    convert_attention,
+    convert_context_attention,
+)
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.kernel_experts import KERNEL_EXPERTS, KernelExperts, keep_types
 from pipelines.host.backends.openvino.decoder.onnx_weights import (
@@ -36,7 +37,14 @@ from pipelines.host.backends.openvino.decoder.onnx_weights import (
     detach_weights,
     rewrite_compressed_weights,
 )
-from pipelines.host.backends.openvino.decoder.token_order import HEADS_LAST, read_in_order, write_in_order
+from pipelines.host.backends.openvino.decoder.recurrent_nodes import (
+    CONVERSIONS as RECURRENT_CONVERSIONS,
+)
+from pipelines.host.backends.openvino.decoder.recurrent_nodes import (
+    compute_states_in_float32,
+    declare_states,
+)
+from pipelines.host.backends.openvino.decoder.token_order import read_in_order, write_in_order
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.cross_attention_cache import (
@@ -45,7 +53,7 @@ from pipelines.host.backends.openvino.paging.cross_attention_cache import (
     split_cross_attention,
 )
 from pipelines.host.backends.openvino.paging.paged_attention import CACHE_INPUT, last_line
-from pipelines.host.contracts.device_errors import Unsupported
+from pipelines.host.contracts.device_errors import ModelError, Unsupported
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
@@ -59,28 +67,7 @@ from pipelines.onnx_format.decoder_format import (
 Conversion = Callable[[Any], list[ov.Output]]
 """What makes OpenVINO's nodes of one of ONNX."""
 NO_CONVERSIONS: Mapping[str, Conversion] = MappingProxyType({})
-STEP_SHAPES: dict[str, list[str | int]] = {
-    "past_lens": ["num_seqs"],
-    "subsequence_begins": ["num_seqs_plus_1"],
-    "block_indices": ["num_blocks_used"],
-    "block_indices_begins": ["num_seqs_plus_1"],
-    "max_context_len": [],
-}
-"""int32 inputs that the graph gains, in the order in which the attention node takes them."""
-
-
 ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
-UNUSED: list[tuple[type, tuple[int, ...]]] = [
-    (np.int32, (0,)),  # windows over which scores are summed
-    *[(np.int32, (0,)), (np.int32, (0,)), (np.float32, (0,))],  # rotated blocks, by how much, their table
-    *[(np.float32, (0,)), (np.int32, ()), (np.int32, ())],  # sparse attention: threshold, block size, stride
-    (np.float32, (0, 0, 0, 0)),  # sinks
-    *[(np.int32, ()), (np.int32, (0,)), (np.int32, (0,)), (np.int32, (0,))],  # eviction by diversity
-    (np.int32, (0,)),  # kinds of tokens
-    *[(np.uint8, (0,)), (np.int32, (0,))],  # bias between queries, and its begins
-]
-"""Type and shape of the last inputs of the attention node, for features that are off."""
-
 LEAST_SUMMED = 1 << 20
 """Weights of a linear layer from which on int8 sums save more time than the sums of blocks take."""
 
@@ -142,6 +129,7 @@ def page_decoder(
     model = _convert(ir.to_proto(decoder.model).SerializeToString(), conversions)
     weights.attach(model)
     keep_types(model)
+    compute_states_in_float32(model)
     _skip_transposes(model)
     _clear_names(model)
     attentions = _attentions_to_frames(model)
@@ -181,6 +169,8 @@ def _declare_inputs(decoder: DecoderModel) -> None:
     caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
         _extend_inputs(graph, node, [*caches[node.attributes["layer"].as_int()], *step[node.op_type]])
+    for node, more in declare_states(graph):
+        _extend_inputs(graph, node, more)
     for value in list(graph.inputs):
         if value.name in (INPUT_IDS, POSITION_IDS):
             _drop_batch(graph, value)
@@ -236,20 +226,33 @@ def _convert(graph: bytes, more_conversions: Mapping[str, Conversion] = NO_CONVE
 
     core = ov.Core()
     conversions = {
-        ATTENTION: _attention,
-        CONTEXT_ATTENTION: _context_attention,
+        ATTENTION: convert_attention,
+        CONTEXT_ATTENTION: convert_context_attention,
         BLOCK_MATMUL: convert_block_matmul,
+        **RECURRENT_CONVERSIONS,
         **more_conversions,
     }
+    refusals: list[ModelError] = []
     for operator, conversion in conversions.items():
-        core.add_extension(ConversionExtension(operator, DOMAIN, conversion))
+        core.add_extension(ConversionExtension(operator, DOMAIN, partial(_converted, conversion, refusals)))
     try:
         return core.read_model(graph)
     except RuntimeError as error:
+        if refusals:
+            raise refusals[0] from error
         raise Unsupported(
             f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_error_summary(error)}. "
             "`engine: onnxruntime` may."
         ) from error
+
+
+def _converted(conversion: Conversion, refusals: list[ModelError], node: Any) -> list[ov.Output]:
+    """What a conversion makes of a node; OpenVINO loses the reason of one that raises, so it is noted."""
+    try:
+        return conversion(node)
+    except ModelError as error:
+        refusals.append(error)
+        raise
 
 
 def _skip_transposes(model: ov.Model) -> None:
@@ -296,71 +299,3 @@ def _error_summary(error: Exception) -> str:
     """The last line that starts with dashes, which names operators; the lines after it are general advice."""
     lines = [line for line in str(error).splitlines() if line.startswith("-- ")]
     return lines[-1].removeprefix("-- ").rstrip(".:") if lines else last_line(error).rstrip(".")
-
-
-def _attention(node: Any) -> list[ov.Output]:
-    """OpenVINO's attention node for the format's node, which has cache and step among its inputs."""
-    query, key, value = _query_key_value(node)
-    window = max(node.get_attribute("window"), 0)  # 0 is no limit
-    return _split_heads(node, _paged(node, query, key, value, window))
-
-
-def _context_attention(node: Any) -> list[ov.Output]:
-    """The node of cross-attention: each token is a sequence of its own, whose new key is that of
-    its last frame and whose past are the other frames.  So a token attends to exactly its frames.
-    """
-    query, key, value = _query_key_value(node)
-    return _split_heads(node, _paged(node, query, key, value, 0))
-
-
-def _query_key_value(node: Any) -> Iterator[ov.Output]:
-    heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
-    for number, width in enumerate((heads, kv_heads, kv_heads)):
-        yield _rows(node.get_input(number), width * size)
-
-
-def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window: int) -> ov.Output:
-    """[tokens, heads * size] that the rows of `query` find, over the node's cache and step."""
-    from openvino.op import _PagedAttentionExtension
-
-    kv_heads, size = node.get_attribute("num_kv_heads"), node.get_attribute("head_size")
-    key_cache, value_cache, past, begins, blocks, block_begins, longest = (
-        node.get_input(3 + number) for number in range(2 + len(STEP_SHAPES))
-    )
-    attended = _PagedAttentionExtension(
-        [
-            *(query, key, value),
-            *(key_cache, value_cache, past, begins, blocks, block_begins),
-            _constant(node.get_attribute("scale"), np.float32),
-            _constant(window, np.int32),
-            _constant([], np.float32),  # ALiBi slopes
-            longest,
-            *(_constant(np.zeros(shape), dtype) for dtype, shape in UNUSED),
-        ]
-    )
-    sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
-    for name, number in sizes.items():
-        attended.set_rt_info(number, name)  # the device shapes the cache by it
-    return attended.output(0)
-
-
-def _split_heads(node: Any, rows: ov.Output) -> list[ov.Output]:
-    heads, size = node.get_attribute("num_heads"), node.get_attribute("head_size")
-    dtype = node.get_input(0).get_element_type()
-    split = ops.reshape(ops.convert(rows, dtype), ops.constant([1, -1, heads, size]), False)
-    outputs: list[ov.Output] = ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
-    return outputs
-
-
-def _rows(heads: ov.Output, width: int) -> ov.Output:
-    """[1, heads, tokens, size] → float32[tokens, width = heads * size].
-
-    The device may narrow it again; with bfloat16 inputs it refuses to compute in any other type.
-    """
-    tokens_first = ops.transpose(heads, ops.constant(HEADS_LAST))
-    rows = ops.reshape(tokens_first, ops.constant([-1, width]), False)
-    return ops.convert(rows, "f32").output(0)
-
-
-def _constant(value: ArrayLike, dtype: DTypeLike) -> ov.Output:
-    return ops.constant(np.asarray(value, dtype)).output(0)
