@@ -18,10 +18,12 @@ from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.reranker import write_reranker
 from pipelines.onnx_format.decoder_format import INPUT_IDS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 POOLING = "pooling_type"
+RANK = 4
 MODES = {1: "mean", 2: "cls", 3: "lasttoken"}
 """`pooling_type` → its name in the files of sentence-transformers."""
 VECTORS = "last_hidden_state"
@@ -35,6 +37,11 @@ def embeds(metadata: Metadata) -> bool:
     return metadata.count(POOLING, 0, 0) > 0
 
 
+def ranks(metadata: Metadata) -> bool:
+    """Whether the file scores pairs of a query and a document."""
+    return metadata.count(POOLING, 0, 0) == RANK
+
+
 def write_embedder(
     metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int
 ) -> tuple[DecoderFacts, int]:
@@ -42,21 +49,29 @@ def write_embedder(
     vocabulary size.  Raises `GgufError`.
     """
     facts, pooling = read_facts(metadata), metadata.count(POOLING)
-    if pooling not in MODES:
+    if pooling not in (RANK, *MODES):
         raise GgufError(f"pools texts in way {pooling} ({facts.name}.{POOLING}), which is not served")
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
+        if ranks(metadata):
+            write_reranker(metadata, linears, facts.width, folder)
+        else:
+            _write_modules(facts.width, MODES[pooling], folder)
         vocabulary = _Embedder(facts, metadata, linears, writer).write()
         linears.write_weights()
+    return facts, vocabulary
+
+
+def _write_modules(width: int, mode: str, folder: Path) -> None:
+    """The files of sentence-transformers that say how texts are pooled."""
     modules = [
         {"idx": int(number), "name": number, "path": path, "type": f"sentence_transformers.models.{kind}"}
         for number, (path, kind) in MODULES.items()
     ]
     (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
     (folder / "1_Pooling").mkdir()
-    settings = {"word_embedding_dimension": facts.width, "pooling_mode": MODES[pooling]}
+    settings = {"word_embedding_dimension": width, "pooling_mode": mode}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
-    return facts, vocabulary
 
 
 class _Embedder(Decoder):

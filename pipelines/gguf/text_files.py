@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.gguf.architectures import DecoderFacts
+from pipelines.gguf.embedder import ranks
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reranker import CONFIG
 from pipelines.gguf.tokenizer import make_tokenizer
 from pipelines.gguf.vocabulary import read_vocabulary
 
@@ -43,8 +45,9 @@ def write_text_files(metadata: Metadata, facts: DecoderFacts, embeddings: int, f
         if role in vocabulary.roles
     }
     ids["eos_token_id"] = vocabulary.ends()
+    ranking = CONFIG if ranks(metadata) else {}
     sizes = {"max_position_embeddings": facts.context, "vocab_size": embeddings}
-    _put(folder / "config.json", {"model_type": facts.name, **sizes, **ids})
+    _put(folder / "config.json", {"model_type": facts.name, **ranking, **sizes, **ids})
     _put(folder / "generation_config.json", ids | _sampling(metadata))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, vocabulary
+from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, quantized, vocabulary
 from gguf_of_hf import randomized, write_model
 from later import Later
 
@@ -68,7 +70,39 @@ def test_vectors_are_those_of_transformers(tmp_path, model, kind, tolerance):
         assert vector @ expected(model, ids) == pytest.approx(1, abs=tolerance)
 
 
+RERANK = '<|im_start|>Judge {{ this }}: "yes" or no.\n<Query>: {query}\n<Document>: {document}<|im_end|>'
+
+
+@pytest.mark.parametrize("kind", [Type.F32, Type.Q8_0])
+def test_scores_are_those_of_yes_beside_no(tmp_path, model, kind):
+    from tokenizers import Tokenizer
+
+    rows = np.random.default_rng(2).normal(0, 0.2, (2, WIDTH)).astype(np.float32)
+    raw, rows = quantized(kind, rows, None)
+    more = {"{arch}.pooling_type": RANK, "{arch}.classifier.output_labels": ["yes", "no"]}
+    more |= {"tokenizer.chat_template.rerank": RERANK}
+    write_model(tmp_path / "rank.gguf", model, "qwen3", more=more, others={"cls.output.weight": (raw, kind)})
+    convert(tmp_path / "rank.gguf", tmp_path / "converted")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "converted" / "tokenizer.json"))
+    query, documents = "the {query}", ["in the hat", "x {document}", "12 the"]
+    with Local(tmp_path / "rank.gguf", cache=tmp_path / "cache") as braid:
+        assert [card.task for card in braid.models()] == ["rerank"]
+        ranked = braid.rank(query, documents)
+    scores = {score.index: score.score for score in ranked}
+    for at, document in enumerate(documents):
+        before, between, after = re.split("{query}|{document}", RERANK)
+        text = f"{before}{query}{between}{document}{after}"
+        with torch.no_grad():
+            ids = torch.tensor(tokenizer.encode(text).ids)[None]
+            state = model.model(ids).last_hidden_state[0, -1].numpy()
+        yes, no = rows @ state
+        assert scores[at] == pytest.approx(1 / (1 + np.exp(no - yes)), abs=1e-4)
+
+
 def test_a_way_to_pool_that_is_not_served_is_named(tmp_path, model):
-    write(tmp_path / "a.gguf", model, RANK)
-    with pytest.raises(GgufError, match=r"pools texts in way 4 \(qwen3.pooling_type\)"):
+    write(tmp_path / "a.gguf", model, 7)
+    with pytest.raises(GgufError, match=r"pools texts in way 7 \(qwen3.pooling_type\)"):
         convert(tmp_path / "a.gguf", tmp_path / "model")
+    write(tmp_path / "b.gguf", model, RANK)
+    with pytest.raises(GgufError, match=r"ranks by \[\] and a template tokenizer.chat_template.rerank"):
+        convert(tmp_path / "b.gguf", tmp_path / "other")
