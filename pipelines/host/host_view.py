@@ -116,6 +116,7 @@ class HostView:
                 _blocks(counts),
                 view.block_map,
                 self._phases.of(engine, now_s),
+                instance.model.opened(node),
             )
 
     def _identity(self, key: Hashable) -> Identity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from graphs.graph import Binding
@@ -31,6 +31,15 @@ class HasEncoder(Protocol):
 
     @property
     def encoder(self) -> EncoderSession: ...
+
+
+@runtime_checkable
+class OpensModel(Protocol):
+    """A line that opens a model file."""
+
+    @property
+    def opened(self) -> Mapping[str, str]:
+        """How the file is run, as the log says it: engine, device, what computes its linear layers."""
 
 
 @runtime_checkable

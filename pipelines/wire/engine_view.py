@@ -99,7 +99,8 @@ class NodeView(msgspec.Struct, frozen=True, array_like=True):
     """An engine node of a model instance: all that runs and waits there, and its first MAX_SEQUENCES.
 
     `block_map` is the cache by block number: (how many blocks, the place of their owner in `sequences`, or
-    FREE, REUSABLE, SHARED).  `blocks` and `block_map` are None where there is no cache.
+    FREE, REUSABLE, SHARED).  `blocks` and `block_map` are None where there is no cache.  `opened` says of the
+    lines of its body that opened models how these are run.
     """
 
     node: str
@@ -112,6 +113,7 @@ class NodeView(msgspec.Struct, frozen=True, array_like=True):
     blocks: BlockCounts | None = None
     block_map: list[tuple[int, int]] | None = None
     phases: list[PhaseTimes] = []
+    opened: dict[str, dict[str, str]] = {}
 
 
 class ModelLoad(msgspec.Struct, frozen=True, array_like=True):

@@ -57,14 +57,14 @@ export class Inspector {
     if (this.numbers) this.update(this.numbers);
   }
 
-  /** `snapshot`: the feed's; times and phases of the node that is selected. */
+  /** `snapshot`: the feed's; of the node that is selected how its model is run, times and phases. */
   update(snapshot) {
     this.numbers = snapshot;
     const node = this.nodes?.get(this.selected);
     this.times.hidden = !node;
     if (!node) return;
     const times = snapshot.nodes.find(({ path }) => path === this.selected);
-    const rows = times ? timeFacts(times) : [];
+    const rows = times ? [...openedFacts(times.opened), ...timeFacts(times)] : [];
     reconcile(this.times, rows, ([name]) => name, makeFact, updateFact);
     const phases = snapshot.phases.filter((phase) => phase.engine_node === node.name && node.body.length);
     if (phases.length) this.showPhases(phases);
@@ -98,6 +98,11 @@ function staticFacts(node) {
     updateFact(element, fact);
     return element;
   });
+}
+
+/** "Linear layers", "30 of 31 by braid kernels": what the engine says of the model that the node opened. */
+function openedFacts(opened) {
+  return Object.entries(opened).map(([name, text]) => [name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " "), text]);
 }
 
 function timeFacts(times) {

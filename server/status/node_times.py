@@ -31,16 +31,21 @@ def _sum(one: NodeRuns, other: NodeRuns) -> NodeRuns:
 
 
 class EngineNodeTimes(NamedTuple):
-    """Times of the nodes of bodies by their paths, and of whole steps by the name of the engine node."""
+    """Times of the nodes of bodies by their paths, and of whole steps by the name of the engine node.
+
+    `opened`: how models are run, by the paths of the nodes that opened them.
+    """
 
     bodies: dict[str, Times]
     steps: dict[str, Times]
+    opened: dict[str, dict[str, str]]
 
 
 def engine_times(views: Iterable[NodeView]) -> EngineNodeTimes:
     """Sums over the kinds of steps, and over engines."""
-    times = EngineNodeTimes({}, {})
+    times = EngineNodeTimes({}, {}, {})
     for view in views:
+        times.opened.update({f"{view.node}.{line}": facts for line, facts in view.opened.items()})
         for kind in {phase.kind for phase in view.phases}:
             phases = [phase for phase in view.phases if phase.kind == kind]
             _add(times.steps, view.node, _step(phases))
@@ -121,10 +126,11 @@ def node_parts(
             yield _part(node, worker.get(node.path, Times()), of_worker)
         else:
             step = engine.steps.get(owner, Times())
-            yield _part(node, step if node.body else engine.bodies.get(node.path, Times()), step)
+            spent = step if node.body else engine.bodies.get(node.path, Times())
+            yield _part(node, spent, step, engine.opened.get(node.path))
 
 
-def _part(node: NodeOutline, times: Times, whole: Times) -> NodePart:
+def _part(node: NodeOutline, times: Times, whole: Times, opened: dict[str, str] | None = None) -> NodePart:
     total, recent = times
     return NodePart(
         path=node.path,
@@ -137,6 +143,7 @@ def _part(node: NodeOutline, times: Times, whole: Times) -> NodePart:
         recent_mean_s=_ratio(recent.seconds, recent.runs),
         recent_share=_ratio(recent.seconds, whole.recent.seconds),
         recent_runs=recent.runs,
+        opened=opened or {},
     )
 
 

@@ -77,7 +77,7 @@ class NodePart(StatusPart):
     """The time of one node of the graph: since the model was loaded, and of the last seconds.
 
     A share is that of all nodes of a worker, or of all phases of the steps.  `runs` of a node of a body are
-    steps.
+    steps.  `opened`: how the model is run that the node opened, as the log says it.
     """
 
     path: str
@@ -90,6 +90,7 @@ class NodePart(StatusPart):
     recent_mean_s: float | None
     recent_share: float | None
     recent_runs: int
+    opened: dict[str, str] = {}
 
 
 class PhasePart(StatusPart):

@@ -98,6 +98,11 @@ def test_a_node_and_its_lines_show_each_other(page):
     page.get_by_text("max_step_tokens", exact=True).wait_for()
 
 
+def test_the_node_of_a_model_says_how_it_is_run(page):
+    page.get_by_role("button", name="logits, model").press("Enter")
+    page.locator(".inspector dt", has_text="Linear layers").wait_for()
+
+
 def test_a_graph_in_a_graph_is_a_link_to_it(page, demo):
     page.goto(f"{demo.url}/status#/status/braid-topics")
     page.get_by_role("link", name="graph of braid-embed").click()

@@ -35,6 +35,13 @@ def test_a_profile_has_the_steps_of_its_time(server):
     assert sum(ran.host.values()) == pytest.approx(1.0)
 
 
+def test_the_status_feed_says_how_models_are_run(demo):
+    reply = httpx.get(f"{demo.url}/v1/status?model=braid-demo", verify=False).json()
+    opened = {node["path"]: node["opened"] for node in reply["nodes"] if node["opened"]}
+    assert list(opened) == ["generated.logits"]
+    assert opened["generated.logits"]["linear_layers"] == "by openvino"
+
+
 def test_metrics_have_the_same_phases(server):
     complete(server, 5)
     wanted = {

@@ -104,9 +104,11 @@ def open_for_adapters(
         return open_with(())
 
 
-def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:
-    """Log which model was opened and how it is run."""
-    log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
+def log_opened_model(path: Path, facts: Mapping[str, object]) -> dict[str, str]:
+    """Log which model was opened and how it is run; returns these facts as texts."""
+    texts = {name: str(value) for name, value in facts.items()}
+    log.info("%s: %s", path, ", ".join(f"{name} {text}" for name, text in texts.items()))
+    return texts
 
 
 def _open(openers: Sequence[Opener], path: Path, settings: EngineChoice) -> Any:

@@ -13,6 +13,7 @@ from pipelines.nodes.body_interface import (
     HasDecoder,
     HasEncoder,
     MeasuresSteps,
+    OpensModel,
     PreparesStep,
 )
 from pipelines.nodes.line import Line
@@ -62,6 +63,11 @@ class LiveBody:
     def encoders(self) -> list[EncoderSession]:
         """The encoders, in order."""
         return [line.node.encoder for line in self.lines if isinstance(line.node, HasEncoder)]
+
+    @property
+    def opened(self) -> dict[str, dict[str, str]]:
+        """How the model of each line is run that opens one."""
+        return {line.name: dict(line.node.opened) for line in self.lines if isinstance(line.node, OpensModel)}
 
     @property
     def guides(self) -> Guiding | None:

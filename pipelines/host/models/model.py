@@ -112,6 +112,11 @@ class HostModel:
         """The tensors that such a graph replies."""
         return [port for engine in self._inferring() for port in engine.outputs.values()]
 
+    def opened(self, node: str) -> dict[str, dict[str, str]]:
+        """How the models are run that lines of an engine node's body opened."""
+        body = self.bodies.get(node)
+        return {} if body is None else body.opened
+
     def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
         """What restricts the outputs of an engine node to `params.guide`; takes long, in any thread.
 

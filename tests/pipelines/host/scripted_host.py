@@ -151,6 +151,9 @@ class Model:
     def threaded(self):
         return {}
 
+    def opened(self, node):
+        return {"logits": {"engine": f"scripted {node}"}}
+
     def warm(self):
         self.cold -= 1
         return self.cold > 0

@@ -88,6 +88,7 @@ NODE = NodeView(
     BlockCounts(8, 1, 2, 5, 16),
     [(1, 0), (2, -2), (5, -1)],
     [PhaseTimes("decoding", "body.model", "model", 20, 0.5, 10, 0.25)],
+    {"model": {"engine": "openvino"}},
 )
 HISTORY = History(9.0, 1.0, {"running": [0.0, 1.0], "resident_bytes": [1e9, 2e9]})
 PROCESS = HostProcess(12, 1.5, 10**9, 2.5)

@@ -44,6 +44,7 @@ VIEW = NodeView(
         PhaseTimes("decoding", "plan", "", 10, 1.0, 2, 0.5),
         PhaseTimes("with_prompts", "body.logits", "model", 5, 1.0, 0, 0.0),
     ],
+    {"logits": {"engine": "openvino", "linear_layers": "30 of 31 by braid kernels"}},
 )
 RECORD = RequestRecord(
     *("req-0", 1700000000.0, CHAT, "tiny", 200, "stop", 0.5, 9, 4, 12, True),
@@ -128,6 +129,8 @@ def test_nodes_of_a_body_have_their_part_of_the_steps(shown):
     logits = nodes["generated.logits"]
     assert (logits["runs"], logits["seconds"], logits["share"]) == (15, 4.0, 0.8)
     assert (logits["recent_runs"], logits["recent_mean_s"], logits["recent_share"]) == (2, 0.25, 0.5)
+    assert logits["opened"] == {"engine": "openvino", "linear_layers": "30 of 31 by braid kernels"}
+    assert nodes["generated"]["opened"] == nodes["text"]["opened"] == {}
     assert (nodes["generated"]["runs"], nodes["generated"]["seconds"]) == (15, 5.0)
     assert (nodes["text"]["process"], nodes["generated.next"]["mean_s"]) == ("worker", None)
     (phase,) = shown.get("/v1/status").json["phases"]

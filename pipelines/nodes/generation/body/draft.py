@@ -53,7 +53,7 @@ class Draft(Speculator):
         path = self.folder / self.config.path
         settings = self.config.settings(resources.device, resources.prepared)
         self.use_session(open_decoder(path, settings))  # never shared: its cache is its own
-        log_opened_model(path, self.session.describe())
+        self.opened = log_opened_model(path, self.session.describe())
 
     def use_session(self, session: DecoderSession) -> None:
         self.session = session

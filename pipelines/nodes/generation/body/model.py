@@ -115,7 +115,7 @@ class Model(Node):
         else:
             targets = adapters.found_targets(self.folder)
             self.session = open_for_adapters(adapters.targets, targets, opened)
-        log_opened_model(path, self.session.describe())
+        self.opened = log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:
         return Logits(self.session.run(step.step), step, self.session.ops)

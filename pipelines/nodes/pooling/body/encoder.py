@@ -67,7 +67,7 @@ class Encoder(Node):
             )
         self.gives = RowShape(self.encoder.per_token, self.encoder.size)
         bounds = {"outputs": self.gives, "max_tokens": self.encoder.max_tokens}
-        log_opened_model(path, {**self.encoder.describe(), **bounds})
+        self.opened = log_opened_model(path, {**self.encoder.describe(), **bounds})
 
     def run(self, batch: TokenBatch) -> Encoded:
         return Encoded(self.encoder.run(batch), batch, self.encoder.ops)

@@ -89,7 +89,7 @@ class TensorModel(Node):
         )
         path = self.folder / config.path
         self.model: TensorSession = resources.shared(open_tensors, path, settings)
-        log_opened_model(path, self.model.describe())
+        self.opened = log_opened_model(path, self.model.describe())
         _check_names("inputs", config.inputs, self.model.inputs)
         _check_names("outputs", config.outputs, self.model.outputs)
         self.feeds = {name: config.inputs.get(name, name) for name in self.model.inputs}

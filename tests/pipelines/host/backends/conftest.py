@@ -65,6 +65,20 @@ def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
+def few_bits(source: Callable[[str], Path]) -> Callable[[str, str], Path]:
+    """`few_bits(form, weights)` → the file of qwen3's export with weights of int8 or int4; not to be changed."""
+
+    def make(form: str, weights: str) -> Path:
+        from tools.export.decoders.decoder import export_decoder
+
+        folder = source("qwen3").with_name(f"qwen3-{form}-{weights}")
+        export_decoder(str(source("qwen3")), folder, weights, form=form)
+        return folder / ("openvino_model.xml" if form == "openvino" else "model.onnx")
+
+    return cache(_quiet(make))
+
+
+@pytest.fixture(scope="session")
 def generated(source: Callable[[str], Path]) -> Callable[[str], list[list[int]]]:
     """`generated(family)` → what transformers makes of each of `prompts()` alone, greedily in float32."""
     from greedy_batches import NUM_TOKENS
@@ -93,12 +107,12 @@ def _written(write: Callable[[str, Path], object], root: Path) -> Callable[[str]
     return cache(_quiet(make))
 
 
-def _quiet(make: Callable[[str], Any]) -> Callable[[str], Any]:
+def _quiet(make: Callable[..., Any]) -> Callable[..., Any]:
     """torch and transformers warn of themselves while they trace and generate."""
 
-    def quietly(family: str) -> Any:
+    def quietly(*names: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return make(family)
+            return make(*names)
 
     return quietly

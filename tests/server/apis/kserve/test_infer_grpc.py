@@ -71,6 +71,7 @@ def listening(models):
             listener = GrpcListener(made)
             listener._address = "127.0.0.1:0"
             port = await listener.start()
+            listener._address = f"127.0.0.1:{port}"
             try:
                 async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
                     return await scene(channel, listener)
@@ -255,3 +256,27 @@ def test_a_body_that_is_no_message_is_told_so(listening, caplog):
     }
     assert streamed == ["the body is no ModelInferRequest of KServe's protocol"]
     assert "Traceback" not in caplog.text
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+PING = bytes.fromhex("0000080600 00000000") + b"12345678"
+ENHANCE_YOUR_CALM = 11
+
+
+def test_pings_without_end_close_their_connection_alone(listening):
+    """gRPC answers some, then says to calm down and hangs up; other connections are served meanwhile."""
+
+    async def scene(channel, listener):
+        port = int(listener._address.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(PREFACE + PING * 2000)
+        async with asyncio.timeout(PATIENCE_S):
+            received, reply = await asyncio.gather(
+                reader.read(), Channel(channel, (("authorization", "Bearer secret"),)).infer()
+            )
+        writer.close()
+        return received, reply
+
+    received, reply = listening(scene)
+    assert ENHANCE_YOUR_CALM.to_bytes(4) + b"too_many_pings" in received
+    assert reply.model_name == "detector"

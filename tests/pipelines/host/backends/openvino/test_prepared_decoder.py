@@ -166,11 +166,8 @@ def test_a_stored_graph_has_the_kernels_that_it_was_made_with(tmp_path, store, r
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 @pytest.mark.parametrize("form", ["openvino", "onnx"])
-def test_kernels_compute_exports_of_few_bits(store, reads, exported, tmp_path, kernels, form, weights):
-    from tools.export.decoders.decoder import export_decoder
-
-    export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
-    path = tmp_path / "model" / ("openvino_model.xml" if form == "openvino" else "model.onnx")
+def test_kernels_compute_exports_of_few_bits(store, reads, few_bits, kernels, form, weights):
+    path = few_bits(form, weights)
     exact = OpenVINOSettings(precision="f32", kv_cache="f32")
     settings = replace(exact, kernels=kernels(2))
     session = OpenVINOSession(path, settings)
@@ -208,21 +205,11 @@ def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, r
 
 
 @pytest.mark.parametrize(
-    ("form", "weights", "file"),
-    after(
-        2,
-        [
-            ("openvino", "int8", "openvino_model.xml"),
-            *(("onnx", weights, "model.onnx") for weights in ("int4", "int8")),
-        ],
-    ),
+    ("form", "weights"), after(2, [("openvino", "int8"), ("onnx", "int4"), ("onnx", "int8")])
 )
-def test_weights_of_few_bits_stay_in_their_file(store, reads, exported, tmp_path, form, weights, file):
+def test_weights_of_few_bits_stay_in_their_file(store, reads, few_bits, form, weights):
     """Also beside a table of embeddings of 16 bits, which exports in ONNX have, and on processors with bf16."""
-    from tools.export.decoders.decoder import export_decoder
-
-    export_decoder(str(exported("qwen3")[0]), tmp_path / "model", weights, form=form)
-    path = tmp_path / "model" / file
+    path = few_bits(form, weights)
     for settings in (OpenVINOSettings(), OpenVINOSettings(precision="bf16")):
         expected = OpenVINOSession(path, settings)
         check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
