@@ -66,6 +66,22 @@ def replied(family):
     return [[(0, update)] for update in updates if update.content or update.tool_calls or update.piece.finish]
 
 
+MARKED = [name for name, family in FAMILIES.items() if not family.blocks[0].bare]
+
+
+@pytest.mark.parametrize("family", MARKED)
+def test_half_of_a_call_is_in_no_reply_that_a_limit_cuts(make_rig, family):
+    text = f"I look.{FAMILIES[family].blocks[0].open}"
+    parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
+    updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in text]
+    updates.append(parser.push(TextUpdate(TokenPiece([], 0, "length"), "", [])))
+    pipeline = ScriptedPipeline(tools=family)
+    pipeline.batches = [[(0, update)] for update in updates if update.content or update.piece.finish]
+    for path, fields in ASKED.items():
+        reply = make_rig(pipeline).post(path, {"model": "tiny", **fields}).json
+        assert whole_of(path, reply) == ("I look.", [])
+
+
 def finite(text):
     raise AssertionError(f"{text} is no number of JSON")
 

@@ -34,8 +34,13 @@ class ReasoningParser(Protocol):
 
 
 class ToolParser(Protocol):
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
-        """(content, tool calls) that is certain after this piece; with `final`, nothing is held back."""
+    def push(
+        self, text: str, *, final: bool = False, is_cut: bool = False
+    ) -> tuple[str, list[ToolCallPiece]]:
+        """(content, tool calls) that is certain after this piece; with `final`, nothing is held back.
+
+        `is_cut`: not the model ended the text but a limit, so half of a call is no content.
+        """
 
 
 class MakesReasoningParser(Protocol):

@@ -104,7 +104,7 @@ class ReplyParser:
         if self.reasoning is not None:
             self._split(out, update, self.reasoning, final)
         if self.tools is not None:
-            self._find_calls(out, self.tools, final)
+            self._find_calls(out, self.tools)
         if piece.finish == "stop" and self.called and not names_tool(self.request):
             piece.finish = "tool_calls"
         return out
@@ -131,7 +131,10 @@ class ReplyParser:
         out.reasoning = "".join(reasoning for reasoning, _ in pushed)
         out.content = "".join(content for _, content in pushed)
 
-    def _find_calls(self, out: ReplyUpdate, parser: ToolParser, final: bool) -> None:
-        out.content, pieces = parser.push(out.content, final=final)
+    def _find_calls(self, out: ReplyUpdate, parser: ToolParser) -> None:
+        finish = out.piece.finish
+        out.content, pieces = parser.push(
+            out.content, final=finish is not None, is_cut=finish not in (None, "stop")
+        )
         out.tool_calls = [piece for piece in pieces if self.request.parallel_calls or piece.index == 0]
         self.called = self.called or bool(pieces)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from stored_exports import stored_export
 
 if TYPE_CHECKING:
     from pipelines.host.backends.openvino.model.operator_library import LinearKernels
@@ -41,11 +42,7 @@ def exported(source: Callable[[str], Path]) -> Callable[[str], tuple[Path, Path]
     """`exported(family)` → (Hugging Face folder, folder with openvino_model.xml in float32)."""
 
     def make(family: str) -> tuple[Path, Path]:
-        from tools.export.decoders.decoder import export_decoder
-
-        folder = source(family).with_name(f"{family}-openvino")
-        export_decoder(str(source(family)), folder, "fp32", form="openvino")
-        return source(family), folder
+        return source(family), _export(source(family), "openvino", "fp32")
 
     return cache(_quiet(make))
 
@@ -54,14 +51,7 @@ def exported(source: Callable[[str], Path]) -> Callable[[str], tuple[Path, Path]
 def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
     """`exported_onnx(family)` → the model.onnx of its export in float32."""
 
-    def make(family: str) -> Path:
-        from tools.export.decoders.decoder import export_decoder
-
-        folder = source(family).with_name(f"{family}-onnx")
-        export_decoder(str(source(family)), folder, "fp32", form="onnx")
-        return folder / "model.onnx"
-
-    return cache(_quiet(make))
+    return cache(_quiet(lambda family: _export(source(family), "onnx", "fp32") / "model.onnx"))
 
 
 @pytest.fixture(scope="session")
@@ -69,11 +59,8 @@ def few_bits(source: Callable[[str], Path]) -> Callable[[str, str], Path]:
     """`few_bits(form, weights)` → the file of qwen3's export with weights of int8 or int4; not to be changed."""
 
     def make(form: str, weights: str) -> Path:
-        from tools.export.decoders.decoder import export_decoder
-
-        folder = source("qwen3").with_name(f"qwen3-{form}-{weights}")
-        export_decoder(str(source("qwen3")), folder, weights, form=form)
-        return folder / ("openvino_model.xml" if form == "openvino" else "model.onnx")
+        file = "openvino_model.xml" if form == "openvino" else "model.onnx"
+        return _export(source("qwen3"), form, weights) / file
 
     return cache(_quiet(make))
 
@@ -95,6 +82,16 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     from tiny_encoders import write_encoder
 
     return _written(write_encoder, tmp_path_factory.mktemp("encoders"))
+
+
+def _export(source: Path, form: Any, weights: str) -> Path:
+    """The folder beside `source` with its export."""
+    from tools.export.decoders.decoder import export_decoder
+
+    folder = source.with_name(f"{source.name}-{form}-{weights}")
+    return stored_export(
+        source, folder, lambda: export_decoder(str(source), folder, weights, form=form), form, weights
+    )
 
 
 def _written(write: Callable[[str, Path], object], root: Path) -> Callable[[str], Path]:

@@ -1,7 +1,8 @@
 """Finds the blocks of tool calls in text that arrives in pieces: the common part of all tool parsers.
 
 Each block is read by its reader.  A call is given out once it is certain to be one, and never taken back;
-what turns out to be no call is content, markers included, so that no character is lost.
+what turns out to be no call is content, markers included, so that no character is lost.  Only where a limit
+cuts the text inside a block, what is no call yet is left out: it is half of one.
 """
 
 from __future__ import annotations
@@ -153,16 +154,20 @@ class CallFinder:
         self._due: tuple[str, ...] = ()  # markers after a call whose block was left before its end
         self._blank: list[str] = []  # white space and markers that are content only if content follows
         self._called = False  # nothing but blank text since the last call
+        self._is_marked = False  # the text ended where a marker or a call says that calls follow
         self._arm(bare=True)
 
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
+    def push(
+        self, text: str, *, final: bool = False, is_cut: bool = False
+    ) -> tuple[str, list[ToolCallPiece]]:
         content = ""
         rest: str | None = text
         while rest is not None:
             shown, rest = self._inside(rest) if self._reader else self._outside(rest)
             content += shown
         if final:
-            content += self._finish()
+            end = self._finish()
+            content += "" if is_cut and self._is_marked else end
         return content, self._calls.take()
 
     def _outside(self, text: str) -> tuple[str, str | None]:
@@ -247,11 +252,13 @@ class CallFinder:
         self._scanner.tags = (*self._opens, *self._family.before, *self._family.after, *self._due)
 
     def _finish(self) -> str:
-        """The text ended: calls that an open block has started stay."""
+        """The text ended: calls that an open block has started stay.  Returns the content at its end."""
         content = ""
-        if self._reader is not None:
+        self._is_marked = any(blank in self._family.before for blank in self._blank)
+        if self._reader is not None and self._block is not None:
             self._reader.finish()
             self._note_calls()
+            self._is_marked |= not self._block.bare or self._calls.count > self._began
             content = self._leave()
         for rest, _ in self._scanner.push("", final=True):
             content += self._content(rest)

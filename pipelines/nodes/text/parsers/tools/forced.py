@@ -19,7 +19,10 @@ class ArgumentsOf:
         self._rest = ""  # after the arguments
         self._has_content = False
 
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
+    def push(
+        self, text: str, *, final: bool = False, is_cut: bool = False
+    ) -> tuple[str, list[ToolCallPiece]]:
+        """A text that is cut ends as any other: all of it is arguments."""
         text = text if self._calls.count else text.lstrip()
         if text and not self._calls.count:
             self._calls.begin(self._name)

@@ -64,6 +64,25 @@ def check(make, text, random):
     return whole
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_half_of_a_call_is_no_content_where_a_limit_cuts_it(name):
+    """The calls are the same as of a reply that ends there, and content is what is said before markers."""
+    markers = [block.open for block in FAMILIES[name].blocks if not block.bare] + [*FAMILIES[name].before]
+    for text in CALLS[name]:
+        for end in Random(text).sample(range(len(text) + 1), min(12, len(text))):
+            parsers = [TOOLS[name](TOOL_LISTS[1]) for _ in range(3)]
+            ended = parsers[0].push(text[:end], final=True)
+            whole = parsers[1].push(text[:end], final=True, is_cut=True)
+            pieces = [parsers[2].push(char) for char in text[:end]]
+            pieces.append(parsers[2].push("", final=True, is_cut=True))
+            assert joined(whole[1]) == joined(ended[1])
+            assert ended[0].startswith(whole[0])
+            assert "".join(content for content, _ in pieces) == whole[0]
+            assert not any(marker in whole[0] for marker in markers)
+            if not any(marker in text[:end] for marker in markers) and not ended[1]:
+                assert whole[0] == ended[0]
+
+
 def hostile(name, random, count):
     """Calls of a family with values of all kinds, with or without their quotes, and damaged ones."""
     marks = [mark for each in FAMILIES[name].blocks for mark in (each.open, each.close)]
