@@ -8,6 +8,8 @@ from pathlib import Path
 
 import openvino as ov
 
+from pipelines.host.backends.openvino.decoder.tiled_experts import count_dense
+
 log = logging.getLogger(__name__)
 
 LINEAR, CONSTANT, WEIGHT = "FullyConnected", "Const", 1
@@ -19,12 +21,14 @@ FEW_BITS = frozenset({"u2", "u4", "i4", "u8", "i8", "f4e2m1"})
 class ExpertLayers:
     """How many layers are one node of Braid's own kernels, and how many a linear layer for each expert.
 
-    `num_linears`: of these linear layers, how many have weights of few bits.
+    `num_linears`: of these linear layers, how many have weights of few bits.  `num_tiled`: MatMuls with the
+    weights of all experts, in OpenVINO's own files.
     """
 
     by_kernels: int = 0
     by_linears: int = 0
     num_linears: int = 0
+    num_tiled: int = 0
 
     @property
     def count(self) -> int:
@@ -32,6 +36,8 @@ class ExpertLayers:
 
     def facts(self, path: Path, compiled: ov.CompiledModel, kernels: str) -> dict[str, str]:
         """What logs and the status page say of the decoder at `path`; `kernels` names the kernels."""
+        if self.num_tiled:
+            return {"experts": self._tiled(path, compiled)}
         if not self.count:
             return {}
         unpacked = self.num_unpacked(compiled)
@@ -41,6 +47,19 @@ class ExpertLayers:
             return {"experts": f"{self.by_kernels} of {self.count} layers by {kernels}"}
         suffix = f", {unpacked} of them unpacked" if unpacked else ""
         return {"experts": f"{self.count} layers, a linear layer for each expert{suffix}"}
+
+    def _tiled(self, path: Path, compiled: ov.CompiledModel) -> str:
+        dense = count_dense(compiled, self.num_tiled)
+        if not dense:
+            return f"{self.num_tiled} weights, routed by OpenVINO"
+        log.warning(
+            "%s: OpenVINO does not know the form of %d of %d weights of experts, and computes every expert "
+            "for every token. Export the model with `braid export --format onnx`, whose experts are routed",
+            path,
+            dense,
+            self.num_tiled,
+        )
+        return f"{self.num_tiled} weights, {dense} of them for every token"
 
     def num_unpacked(self, compiled: ov.CompiledModel) -> int:
         """How many experts' weights of few bits a compiled graph computes with as floats."""

@@ -18,6 +18,7 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
+from pipelines.host.backends.openvino.decoder.tiled_experts import count_tiled
 from pipelines.host.backends.openvino.model.activation_groups import check_group
 from pipelines.host.backends.openvino.model.block_linears import BlockLinears, use_block_linears
 from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
@@ -115,4 +116,5 @@ def _of_openvino(path: Path, targets: frozenset[str] | None, headless: bool) -> 
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
     files = [file for file in (weights, embedded.table) if file is not None]
-    return ReadDecoder(model, max_context, files, embedded=embedded, linears=linears)
+    experts = ExpertLayers(num_tiled=count_tiled(model))
+    return ReadDecoder(model, max_context, files, embedded=embedded, linears=linears, experts=experts)

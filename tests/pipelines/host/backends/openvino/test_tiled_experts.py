@@ -1,0 +1,68 @@
+"""Mixtures in the form of OpenVINO's own files: routed where OpenVINO knows the form, else named."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ov = pytest.importorskip("openvino")
+from openvino import opset13 as ops  # noqa: E402
+
+from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers  # noqa: E402
+from pipelines.host.backends.openvino.decoder.tiled_experts import count_tiled  # noqa: E402
+
+EXPERTS, WIDTH, INNER, USED = 8, 64, 96, 2
+RNG = np.random.default_rng(0)
+
+
+def ints(*numbers):
+    return ops.constant(np.array(numbers, np.int64))
+
+
+def weight(*shape):
+    codes = ops.convert(ops.constant(RNG.integers(0, 255, shape).astype(np.uint8)), "f32")
+    middle = ops.convert(ops.constant(np.full((*shape[:2], 1), 128, np.uint8)), "f32")
+    scales = ops.constant(np.full((*shape[:2], 1), 0.01, np.float32))
+    return ops.multiply(ops.subtract(codes, middle), scales)
+
+
+def chosen(rows):
+    """The weights of all experts [tokens, experts], 0 for those that were not chosen."""
+    scores = ops.matmul(
+        rows, ops.constant(RNG.normal(0, 1, (EXPERTS, WIDTH)).astype(np.float32)), False, True
+    )
+    best = ops.topk(
+        ops.softmax(scores, 1), ops.constant(np.int64(USED)), 1, "max", "value", index_element_type="i64"
+    )
+    tokens = ops.gather(ops.shape_of(rows, "i64"), ints(0), ops.constant(np.int64(0)))
+    zeros = ops.broadcast(ops.constant(np.float32(0)), ops.concat([tokens, ints(EXPERTS)], 0))
+    return ops.scatter_elements_update(zeros, best.output(1), best.output(0), ops.constant(np.int32(1)))
+
+
+def mixture(silu):
+    """A model of one layer of experts, in optimum-intel's pattern."""
+    rows = ops.parameter([-1, WIDTH], np.float32, name="rows")
+    by_expert = ops.reshape(ops.transpose(chosen(rows), ints(1, 0)), ints(EXPERTS, -1, 1), False)
+    tiled = ops.reshape(ops.tile(rows, ints(EXPERTS, 1)), ints(EXPERTS, -1, WIDTH), False)
+    gate, up = (ops.matmul(tiled, weight(EXPERTS, INNER, WIDTH), False, True) for _ in range(2))
+    mixed = ops.matmul(ops.multiply(silu(gate), up), weight(EXPERTS, WIDTH, INNER), False, True)
+    mixed = ops.reshape(mixed, ints(EXPERTS, -1, WIDTH), False)
+    return ov.Model([ops.reduce_sum(ops.multiply(mixed, by_expert), ints(0), False)], [rows])
+
+
+FORMS = {
+    "known": lambda gate: ops.multiply(gate, ops.sigmoid(gate)),
+    "unknown": ops.swish,  # with beta as an input, which OpenVINO's pass does not look for
+}
+
+
+@pytest.mark.parametrize(("form", "said"), [("known", "routed"), ("unknown", "3 of them for every token")])
+def test_what_openvino_computes_for_every_token_is_named(form, said, caplog):
+    model = mixture(FORMS[form])
+    assert count_tiled(model) == 3
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    with caplog.at_level(logging.WARNING):
+        facts = ExpertLayers(num_tiled=3).facts(Path("model.xml"), compiled, "")
+    assert said in facts["experts"]
+    assert ("braid export" in caplog.text) == (form == "unknown")
