@@ -77,11 +77,11 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_linears(path, read.linears, read.encoder_hidden_size)
     if settings.retained is not None:
         check_retained(read.model, settings.retained)
-    if settings.activation_group:
-        check_group(read.model, settings.activation_group)
     if settings.kernels is not None:
         block_linears = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
         read = read._replace(block_linears=block_linears)
+    if settings.activation_group:
+        check_group(read.model, settings.activation_group, read.block_linears.count)
     compute_logits_in_float32(read.model, rounds)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
 

@@ -14,15 +14,16 @@ ROUNDING = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
 COMPRESSED = ("u8", "i8", "u4", "i4")
 
 
-def check_group(model: ov.Model, group: int) -> None:
+def check_group(model: ov.Model, group: int, by_kernels: int = 0) -> None:
     """Raise `ModelError` where `group` does not divide every linear layer's activations and groups of
     weights.
 
-    OpenVINO would leave the activations of such a linear layer as they are, which is slower.
+    OpenVINO would leave the activations of such a linear layer as they are, which is slower.  The linear layers
+    `by_kernels`, which Braid's own kernels compute, are no longer in the model and take any groups of weights.
     """
     sizes = [_weights_per_scale(node) for node in model.get_ops() if node.get_type_name() == "MatMul"]
     common = gcd(*(size for size in sizes if size))
-    if not common:
+    if not common and not by_kernels:
         raise ModelError("activation_group: this model has no weights of four or eight bits.")
     if common % group:
         raise ModelError(f"activation_group: {group} does not divide the {common} weights of a scale.")

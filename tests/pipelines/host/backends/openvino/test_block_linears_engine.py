@@ -5,6 +5,8 @@ The weights are those of GGUF files, the cache is f32.  transformers computes th
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
@@ -17,6 +19,7 @@ from test_gguf_logits import SIZES
 from pipelines.gguf.convert import convert
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -79,6 +82,24 @@ def test_preempted_and_repeated_prompts_give_the_same_tokens(opened):
         for output in engine.step():
             choices[output.choice].extend(output.piece.token_ids)
     assert choices == [alone[1]] * 3
+
+
+def test_activations_in_groups_of_32_with_scales_for_16_weights(tmp_path, kernels):
+    """Q6_K: OpenVINO does not round activations so, the kernels do."""
+    write_llama_like(tmp_path / "tiny.gguf", kind=Type.Q6_K)
+    convert(tmp_path / "tiny.gguf", tmp_path / "model")
+    path, group = tmp_path / "model" / "model.onnx", {"kv_cache": "f32", "activation_group": 32}
+    with pytest.raises(ModelError, match="32 does not divide the 16 weights"):
+        OpenVINOSession(path, OpenVINOSettings(**group))
+    logits = []
+    for more in (group | {"kernels": kernels(1)}, {"kv_cache": "f32", "kernels": kernels(2)}):
+        session = OpenVINOSession(path, OpenVINOSettings(**more))
+        session.reserve(1, 1)
+        session.allocate(1)
+        logits.append(session.run(step([7], 0, [0], [0])).copy())
+        assert re.match(r"(\d+) of \1 by braid", session.describe()["linear_layers"])
+    error = np.abs(logits[0] - logits[1]).max() / np.abs(logits[1]).max()
+    assert 1e-5 < error < 0.05
 
 
 @pytest.mark.parametrize("levels", [1, 2])
