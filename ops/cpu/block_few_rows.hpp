@@ -22,7 +22,8 @@ struct Segments {
     size_t packed_bytes, ahead;  // of a segment's codes; of all that it has, or 0: nothing is prefetched
     const uint8_t* codes;        // of the first segment, as `Lines` reads them
     size_t code_step;            // to the next segment
-    int shift, middle;           // segment >> shift is its group
+    int shift;                   // segment >> shift is its group
+    int middle;                  // of the codes as they are multiplied
     const uint8_t* activations;
     float (*totals)[CHANNELS];  // of the rows of the panel
 };
@@ -50,6 +51,7 @@ template <class V, class Lines, class Sums, bool IN_HALVES, int ZEROS, int R>
 void add_products(const Segments& given) {
     using Float = typename V::Float;
     constexpr int HALVES = IN_HALVES ? 2 : 1, HALF_LINES = LINES / HALVES, PARTS = Sums::LINE_PARTS;
+    constexpr bool STARTS_AT_0 = ZEROS == MINIMUM && !Sums::OFFSET;
     for (size_t lane = 0; lane < CHANNELS; lane += V::LANES) {
         Float totals[R];
 #pragma GCC unroll 8
@@ -68,7 +70,7 @@ void add_products(const Segments& given) {
                 Sums sums[R];
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++)
-                    sums[r].begin(ZEROS == MINIMUM ? 0 : -given.middle * panel.sum(half, r));
+                    sums[r].begin(STARTS_AT_0 ? 0 : -given.middle * panel.sum(half, r));
 #pragma GCC unroll 8
                 for (int i = half * HALF_LINES; i < (half + 1) * HALF_LINES; i++) {
                     typename V::Int parts[PARTS];
@@ -120,7 +122,7 @@ AddProducts for_format(const bl_format& format, bool are_nibbles, size_t rows) {
 }
 
 // A unit at `at`; its scales are unpacked, its codes are not yet.
-template <class V>
+template <class V, class Sums>
 Segments segments_at(const bl_format& format, const uint8_t* at, size_t count, bool are_nibbles, Unit& unit) {
     const size_t codes = code_bytes(format);
     if (format.group) unpack_groups<V>(format, at + count * codes, groups_of(format, count), unit);
@@ -134,7 +136,7 @@ Segments segments_at(const bl_format& format, const uint8_t* at, size_t count, b
             unpack ? unit.codes : at,
             unpack ? SEGMENT_BYTES : codes,
             shift_of(format),
-            middle_of(format),
+            middle_of(format) - Sums::OFFSET,
             nullptr,
             nullptr};
 }
@@ -167,7 +169,7 @@ void multiply_few(const Product& product, size_t block) {
     at += header_bytes(format);
     for (size_t first = 0, count; first < segments; first += count) {
         count = segments - first < UNIT_SEGMENTS ? segments - first : UNIT_SEGMENTS;
-        Segments given = segments_at<V>(format, at, count, are_nibbles, unit);
+        Segments given = segments_at<V, Sums>(format, at, count, are_nibbles, unit);
         given.totals = totals;
         add_unit<V, Sums>(product, given, first, are_nibbles);
         at += unit_bytes(format, count);

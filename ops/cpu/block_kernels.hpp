@@ -29,6 +29,6 @@ struct Kernels {
     void (*multiply)(const Product& product, size_t begin, size_t end);
 };
 
-extern const Kernels AVX512VNNI_KERNELS, AVXVNNI_KERNELS, AVX2_KERNELS;
+extern const Kernels AVX512VNNI_KERNELS, AVXVNNI_KERNELS, AVX2_KERNELS, NEON_KERNELS;
 
 }  // namespace braid

@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace braid {
@@ -42,19 +44,30 @@ bool runs(const char* name) {
     return has_bits(seven.b, AVX512) && has_bits(seven.c, AVX512_VNNI) && has_bits(saved_registers(), ZMM);
 }
 
-const Kernels* const ALL[] = {&AVX512VNNI_KERNELS, &AVXVNNI_KERNELS, &AVX2_KERNELS};
+constexpr const Kernels* ALL[] = {&AVX512VNNI_KERNELS, &AVXVNNI_KERNELS, &AVX2_KERNELS};
 
-const Kernels* find(const char* name) {
-    for (const Kernels* kernels : ALL)
-        if ((!name || !std::strcmp(kernels->name, name)) && runs(kernels->name)) return kernels;
-    return nullptr;
+#elif defined(__aarch64__) && defined(__linux__)
+
+bool runs(const char*) {
+    constexpr unsigned long DOT_PRODUCTS = 1ul << 20;
+    return getauxval(AT_HWCAP) & DOT_PRODUCTS;
 }
+
+constexpr const Kernels* ALL[] = {&NEON_KERNELS};
 
 #else
 
-const Kernels* find(const char*) { return nullptr; }
+bool runs(const char*) { return false; }
+
+constexpr const Kernels* ALL[] = {nullptr};
 
 #endif
+
+const Kernels* find(const char* name) {
+    for (const Kernels* kernels : ALL)
+        if (kernels && (!name || !std::strcmp(kernels->name, name)) && runs(kernels->name)) return kernels;
+    return nullptr;
+}
 
 const Kernels* in_use = find(nullptr);
 

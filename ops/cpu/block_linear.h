@@ -118,7 +118,7 @@ typedef struct {
 /* out may be gate or up; gate is NULL where there is none. */
 void bl_activate(const bl_activation* activation, size_t count, const float* gate, const float* up, float* out);
 
-/* The instruction set in use: "avx512vnni", "avxvnni", "avx2", or "none", with which nothing may be rounded or
+/* The instruction set in use: "avx512vnni", "avxvnni", "avx2", "neon" (with dot products), or "none", with which nothing may be rounded or
  * multiplied.  Another one is set for tests; 0: this processor does not have it. */
 const char* bl_isa(void);
 int bl_set_isa(const char* name);

@@ -22,7 +22,7 @@ struct Column {
 struct Tile {
     Column columns[COLUMNS];
     size_t count, code_step;  // segments; bytes from the codes of one to those of the next
-    int shift, middle;        // segment >> shift is its group
+    int shift, middle;        // segment >> shift is its group; of bytes as they are multiplied, words are around 0
     const uint8_t* activations;
 };
 
@@ -30,7 +30,7 @@ struct Tile {
 template <class V, class Sums, bool IN_HALVES, int ZEROS, int C, int R>
 void add_tile(const Tile& given) {
     constexpr int HALVES = IN_HALVES ? 2 : 1, HALF_LINES = LINES * Sums::LINE_PARTS / HALVES;
-    constexpr bool STARTS_AT_0 = Sums::LINE_PARTS == 2 || ZEROS == MINIMUM;  // words are around 0
+    constexpr bool STARTS_AT_0 = Sums::LINE_PARTS == 2 || (ZEROS == MINIMUM && !Sums::OFFSET);
     PanelSegment<V, Sums, IN_HALVES, R> panel{given.activations};
     for (size_t s = 0; s < given.count; s++, panel.next())
         for (int half = 0; half < HALVES; half++) {
@@ -46,7 +46,7 @@ void add_tile(const Tile& given) {
             for (int i = 0; i < HALF_LINES; i++) {
                 typename V::Int lines[C];
 #pragma GCC unroll 2
-                for (int c = 0; c < C; c++) lines[c] = V::bytes(given.columns[c].codes + first + i * LINE_BYTES);
+                for (int c = 0; c < C; c++) lines[c] = Sums::part(V::bytes(given.columns[c].codes + first + i * LINE_BYTES));
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++) {
                     const typename Sums::Four four = Sums::four(panel.codes(r), half * HALF_LINES + i);
@@ -101,7 +101,7 @@ const uint8_t* unpack_codes(const bl_format& format, const uint8_t* at, size_t c
     for (size_t s = 0; s < count; s++, at += code_bytes(format)) {
         uint8_t* out = unit.codes + s * PARTS * SEGMENT_BYTES;
         if (unpack) unpack(at, PARTS == 1 ? out : bytes);
-        if (PARTS == 2) widen<V>(unpack ? bytes : at, middle_of(format), out);
+        if constexpr (PARTS == 2) widen<V>(unpack ? bytes : at, middle_of(format), out);
     }
     return unit.codes;
 }
@@ -166,7 +166,7 @@ private:
         constexpr size_t IN_BLOCK = CHANNELS / V::LANES, PARTS = Sums::LINE_PARTS;
         const bl_format& format = product.format;
         const size_t step = codes[0] == units[0].codes ? PARTS * SEGMENT_BYTES : code_bytes(format);
-        Tile tile{{}, count, step, shift_of(format), middle_of(format), activations};
+        Tile tile{{}, count, step, shift_of(format), middle_of(format) - Sums::OFFSET, activations};
         for (size_t first = 0; first < blocks * IN_BLOCK; first += COLUMNS) {
             const size_t columns = blocks * IN_BLOCK - first < COLUMNS ? 1 : COLUMNS;
             for (size_t c = 0; c < columns; c++) {

@@ -33,8 +33,15 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-O3", "-std=c++17", "-fPIC", "-fvisibility-inlines-hidden", "-Wall", "-ffp-contract=off")
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni", *AVX2)
-INSTRUCTIONS = {"avx512": AVX512, "avx512vnni": AVX512, "avxvnni": (*AVX2, "-mavxvnni"), "avx2": AVX2}
-"""The last word of a source's name → what it may use beyond the instructions of every x86-64 processor."""
+X86: dict[str, tuple[str, ...]] = {
+    "avx512": AVX512,
+    "avx512vnni": AVX512,
+    "avxvnni": (*AVX2, "-mavxvnni"),
+    "avx2": AVX2,
+}
+ARM: dict[str, tuple[str, ...]] = {"neon": ("-march=armv8.2-a+dotprod",)}
+INSTRUCTIONS: dict[str, dict[str, tuple[str, ...]]] = {"x86_64": X86, "AMD64": X86, "aarch64": ARM}
+"""A machine → the last word of a source's name → what that may use beyond what each of them has."""
 OPERATORS = {"openvino": "openvino_extension.cpp", "onnxruntime": "onnxruntime_operator.cpp"}
 """The source with the operator of each engine."""
 MACHINES = {"x86_64", "AMD64"}
@@ -153,9 +160,12 @@ class Builder:
         return built
 
     def _kernels(self) -> Iterator[Unit]:
+        own = INSTRUCTIONS.get(platform.machine(), {})
+        others = {word for words in INSTRUCTIONS.values() for word in words} - own.keys()
         for source in sorted(self.folder.glob("*.cpp")):
-            if source.name not in OPERATORS.values():
-                yield Unit(source, INSTRUCTIONS.get(source.stem.rpartition("_")[2], ()))
+            word = source.stem.rpartition("_")[2]
+            if source.name not in OPERATORS.values() and word not in others:
+                yield Unit(source, own.get(word, ()))
 
     def _compile(self, unit: Unit) -> str:
         """The path of the object file."""

@@ -5,7 +5,7 @@
 namespace braid {
 namespace {
 
-struct Avx512Vnni {
+struct Avx512Vnni : UnsignedOperands {
     static constexpr const char* NAME = "avx512vnni";
     static constexpr size_t LANES = 16, BYTES = 64, MOST_ROWS = 8;
     using OneLevel = ByteSums<Avx512Vnni>;

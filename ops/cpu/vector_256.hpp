@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-struct Vector256 {
+struct Vector256 : UnsignedOperands {
     static constexpr size_t LANES = 8, BYTES = 32, MOST_ROWS = 4;
     using Float = __m256;
     using Int = __m256i;

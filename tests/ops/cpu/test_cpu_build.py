@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import platform
 import re
 import shutil
 from pathlib import Path
@@ -54,6 +55,14 @@ def test_each_source_gets_the_instructions_that_its_name_says(builder, tmp_path)
     library = ctypes.CDLL(str(builder.library(None, tmp_path)))
     assert (library.plain(), library.wide()) == (1, 2)
     assert not hasattr(library, "operate")
+
+
+def test_sources_of_other_processors_are_left_out(builder, folder, tmp_path, monkeypatch):
+    (folder / "kernel_neon.cpp").write_text('#error "not for this processor"')
+    builder.library(None, tmp_path)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(CompileError, match="march"):
+        builder.library(None, tmp_path)
 
 
 def test_the_operator_of_an_engine_is_linked_to_the_same_objects(builder, tmp_path):

@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from kernel_library import compiled
+from kernel_library import compiled, kernel_library
 
-from ops.cpu.build import HERE, find_compiler
+from ops.cpu.build import ARM, FLAGS, HERE, X86, find_compiler
 
 PROGRAM = Path(__file__).with_name("fuzz_kernels.cpp")
+ONE_SET = Path(__file__).with_name("sanitized_avx2.cpp")
 SANITIZERS = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64"
 DEADLINE_S = 900
 
 
-def run(folder, seed, cases, *flags):
-    """What the program writes; it fails with what a sanitizer says."""
-    compiler = find_compiler()
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    library, program = compiled(compiler, *flags), folder / "fuzz_kernels"
-    command = [compiler, "-std=c++17", *(flags or ("-O1",)), f"-I{HERE}", str(PROGRAM), str(library)]
-    command += [f"-Wl,-rpath,{library.parent}", "-o", str(program)]
-    subprocess.run(command, check=True, timeout=DEADLINE_S)
-    done = subprocess.run(
-        [program, str(seed), str(cases)], capture_output=True, text=True, timeout=DEADLINE_S
-    )
+def compiler():
+    found = find_compiler()
+    return found or pytest.skip("no C++ compiler")
+
+
+def run(*command):
+    """What a program writes; it fails with what a sanitizer says."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+def linked(folder, *flags):
+    """The program of random cases with the library of the kernels."""
+    library, program = compiled(compiler(), *flags), folder / "fuzz_kernels"
+    own = ("-std=c++17", *(flags or ("-O1",)), f"-I{HERE}", f"-Wl,-rpath,{library.parent}")
+    run(compiler(), *own, PROGRAM, library, "-o", program)
+    return program
+
+
 def test_no_array_is_read_or_written_beyond_its_end_and_instruction_sets_agree(tmp_path):
-    assert run(tmp_path, 1, 300) == "300 cases\n"
+    assert run(linked(tmp_path), 1, 300).startswith("300 cases ")
+
+
+def test_sanitizers_find_nothing_in_one_instruction_set(tmp_path):
+    if not kernel_library().bl_isa().startswith(b"avx"):
+        pytest.skip("a processor without AVX2")
+    run(compiler(), *FLAGS, *SANITIZERS, *X86["avx2"], f"-I{HERE}", ONE_SET, "-o", tmp_path / "program")
+    assert run(tmp_path / "program", 1, 100).startswith("100 cases ")
 
 
 @pytest.mark.breadth
 def test_sanitizers_find_nothing(tmp_path):
+    program = linked(tmp_path, *SANITIZERS)
     for seed in (1, 2, 3):
-        assert run(tmp_path, seed, 300, *SANITIZERS) == "300 cases\n"
+        assert run(program, seed, 300).startswith("300 cases ")
+
+
+@pytest.mark.breadth
+@pytest.mark.skipif(not (shutil.which(ARM_COMPILER) and shutil.which(EMULATOR)), reason="no emulator of ARM")
+def test_an_arm_processor_gets_the_same_bits(tmp_path):
+    """As all random cases here, by a digest of their results."""
+    sources, program = [HERE / "block_linear.cpp", HERE / "kernel_neon.cpp", PROGRAM], tmp_path / "on_arm"
+    run(ARM_COMPILER, *FLAGS, *ARM["neon"], "-static", f"-I{HERE}", *sources, "-o", program)
+    assert run(EMULATOR, program, 1, 300) == run(linked(tmp_path), 1, 300)

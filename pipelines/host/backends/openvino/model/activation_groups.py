@@ -18,8 +18,9 @@ def check_group(model: ov.Model, group: int, by_kernels: int = 0) -> None:
     """Raise `ModelError` where `group` does not divide every linear layer's activations and groups of
     weights.
 
-    OpenVINO would leave the activations of such a linear layer as they are, which is slower.  The linear layers
-    `by_kernels`, which Braid's own kernels compute, are no longer in the model and take any groups of weights.
+    OpenVINO would leave the activations of such a linear layer as they are, which is slower.
+    `by_kernels`: linear layers that Braid's own kernels compute; they are no longer in the model, and take
+    any groups of weights.
     """
     sizes = [_weights_per_scale(node) for node in model.get_ops() if node.get_type_name() == "MatMul"]
     common = gcd(*(size for size in sizes if size))
