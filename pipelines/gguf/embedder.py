@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.architectures import DecoderFacts, read_facts
@@ -19,6 +18,7 @@ from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.reranker import write_reranker
+from pipelines.gguf.text_rows import TextRows
 from pipelines.onnx_format.decoder_format import INPUT_IDS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
@@ -27,7 +27,6 @@ RANK = 4
 MODES = {1: "mean", 2: "cls", 3: "lasttoken"}
 """`pooling_type` → its name in the files of sentence-transformers."""
 VECTORS = "last_hidden_state"
-TEXTS_FIRST = [1, 0, 2, 3]
 MODULES = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling"), "2": ("2_Normalize", "Normalize")}
 """Number of a module → its folder and type, as sentence-transformers names them."""
 
@@ -56,13 +55,19 @@ def write_embedder(
         if ranks(metadata):
             write_reranker(metadata, linears, facts.width, folder)
         else:
-            _write_modules(facts.width, MODES[pooling], folder)
+            write_modules(facts.width, MODES[pooling], folder)
         vocabulary = _Embedder(facts, metadata, linears, writer).write()
         linears.write_weights()
     return facts, vocabulary
 
 
-def _write_modules(width: int, mode: str, folder: Path) -> None:
+def name_vectors(vectors: ir.Value, width: int) -> None:
+    """Make `vectors` the output of an exported encoder."""
+    vectors.name, vectors.dtype = VECTORS, F32
+    vectors.shape = ir.Shape(["texts", "length", width])
+
+
+def write_modules(width: int, mode: str, folder: Path) -> None:
     """The files of sentence-transformers that say how texts are pooled."""
     modules = [
         {"idx": int(number), "name": number, "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -79,47 +84,21 @@ class _Embedder(Decoder):
 
     def write(self) -> int:
         """Write the graph from int64[texts, length] to float32[texts, length, width]."""
-        facts, op, ints = self._facts, self._op, self._writer.ints
+        facts = self._facts
         ids = ir.val(INPUT_IDS, INT64, ["texts", "length"])
-        self._shape = op("Shape", ids)
-        length = op("Gather", self._shape, ints(1))
-        numbers = op("Range", self._scalar(0), op("Squeeze", length), self._scalar(1))
-        positions = op("Reshape", op("Expand", numbers, self._shape), ints(1, -1))
-        self._masks = {window: self._mask(numbers, window) for window in {facts.window, -1}}
-        states = self._states(op("Reshape", ids, ints(1, -1)), positions)
-        normed = self._norm(states, OUTPUT_NORM, facts.width)
-        vectors = op("Reshape", normed, op("Concat", self._shape, ints(facts.width), axis=0))
+        self._texts = TextRows(self._writer, ids)
+        self._masks = {window: self._texts.causal_mask(window) for window in {facts.window, -1}}
+        states = self._states(self._texts.row(ids), self._texts.positions())
+        vectors = self._texts.texts(self._norm(states, OUTPUT_NORM, facts.width), facts.width)
         if self._linears.has(HEAD):
             self._linears.tensor(HEAD, self._table.rows, facts.width)
         self._refuse_unused()
-        vectors.name, vectors.dtype = VECTORS, F32
-        vectors.shape = ir.Shape(["texts", "length", facts.width])
+        name_vectors(vectors, facts.width)
         self._writer.save([ids], [vectors], facts.name)
         return self._table.rows
 
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
-        facts, op = self._facts, self._op
-        heads = (facts.heads, facts.kv_heads, facts.kv_heads)
-        texts = [self._by_text(*each) for each in zip((query, key, value), heads, strict=True)]
+        facts = self._facts
+        operands = [(query, facts.heads), (key, facts.kv_heads), (value, facts.kv_heads)]
         mask = self._masks[facts.window_of(layer)]
-        attended = op("Attention", *texts, mask, scale=float(facts.scale), softcap=float(facts.attention_cap))
-        rows = op("Transpose", attended, perm=TEXTS_FIRST)
-        return op("Reshape", rows, self._writer.ints(1, facts.heads, -1, facts.head_size))
-
-    def _by_text(self, rows: ir.Value, heads: int) -> ir.Value:
-        """[1, heads, tokens, head_size] → [texts, heads, length, head_size]."""
-        op, ints = self._op, self._writer.ints
-        shape = op("Concat", ints(heads), self._shape, ints(self._facts.head_size), axis=0)
-        return op("Transpose", op("Reshape", rows, shape), perm=TEXTS_FIRST)
-
-    def _mask(self, numbers: ir.Value, window: int) -> ir.Value:
-        """bool[length, length]: whether the token of a row attends to that of a column."""
-        op, ints = self._op, self._writer.ints
-        distance = op("Sub", op("Unsqueeze", numbers, ints(1)), op("Unsqueeze", numbers, ints(0)))
-        is_before = op("GreaterOrEqual", distance, self._scalar(0))
-        if window < 0:
-            return is_before
-        return op("And", is_before, op("Less", distance, self._scalar(window)))
-
-    def _scalar(self, number: int) -> ir.Value:
-        return self._writer.store(f"scalar.{number}", np.array(number, np.int64))
+        return self._texts.attended(operands, facts.head_size, mask, facts.scale, facts.attention_cap)

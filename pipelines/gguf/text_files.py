@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.gguf.architectures import DecoderFacts
 from pipelines.gguf.embedder import ranks
+from pipelines.gguf.encoder import BertFacts
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reranker import CONFIG
 from pipelines.gguf.tokenizer import make_tokenizer
@@ -29,7 +30,9 @@ TEXTS = {"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "paddin
 TEXTS |= {"seperator": "sep_token", "cls": "cls_token", "mask": "mask_token"}
 
 
-def write_text_files(metadata: Metadata, facts: DecoderFacts, embeddings: int, folder: Path) -> None:
+def write_text_files(
+    metadata: Metadata, facts: DecoderFacts | BertFacts, embeddings: int, folder: Path
+) -> None:
     """Write them to `folder`.  Raises `GgufError`."""
     vocabulary = read_vocabulary(metadata, embeddings)
     make_tokenizer(metadata, vocabulary).save(str(folder / "tokenizer.json"))

@@ -1,0 +1,68 @@
+"""A batch of texts as one row of tokens: attention alone parts them, all else computes each token alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.onnx_format.onnx_writer import OnnxWriter
+
+TEXTS_FIRST = [1, 0, 2, 3]
+INT64 = ir.DataType.INT64
+
+
+class TextRows:
+    """Nodes that turn int64[texts, length] `ids` to rows and back."""
+
+    def __init__(self, writer: OnnxWriter, ids: ir.Value) -> None:
+        self._writer, self._op = writer, writer.op
+        self._shape = self._op("Shape", ids)
+        length = self._op("Squeeze", self._op("Gather", self._shape, writer.ints(1)))
+        self.numbers = self._op("Range", self._scalar(0), length, self._scalar(1))
+        """int64[length] of the places of a text's tokens."""
+
+    def row(self, values: ir.Value) -> ir.Value:
+        """[texts, length] → [1, tokens]."""
+        return self._op("Reshape", values, self._writer.ints(1, -1))
+
+    def positions(self) -> ir.Value:
+        """int64[1, tokens] of the places of all tokens."""
+        return self.row(self._op("Expand", self.numbers, self._shape))
+
+    def texts(self, row: ir.Value, width: int) -> ir.Value:
+        """[1, tokens, width] → [texts, length, width]."""
+        return self._op("Reshape", row, self._op("Concat", self._shape, self._writer.ints(width), axis=0))
+
+    def attended(
+        self, operands: list[tuple[ir.Value, int]], size: int, mask: ir.Value, scale: float, softcap: float
+    ) -> ir.Value:
+        """[1, heads, tokens, size] of queries, keys and values, each with its number of heads."""
+        parted = [self._by_text(values, heads, size) for values, heads in operands]
+        attended = self._op("Attention", *parted, mask, scale=float(scale), softcap=float(softcap))
+        rows = self._op("Transpose", attended, perm=TEXTS_FIRST)
+        return self._op("Reshape", rows, self._writer.ints(1, operands[0][1], -1, size))
+
+    def causal_mask(self, window: int) -> ir.Value:
+        """bool[length, length]: whether the token of a row attends to that of a column; a `window` of -1 is
+        no limit.
+        """
+        op, ints = self._op, self._writer.ints
+        distance = op("Sub", op("Unsqueeze", self.numbers, ints(1)), op("Unsqueeze", self.numbers, ints(0)))
+        is_before = op("GreaterOrEqual", distance, self._scalar(0))
+        if window < 0:
+            return is_before
+        return op("And", is_before, op("Less", distance, self._scalar(window)))
+
+    def whole_mask(self, attention_mask: ir.Value) -> ir.Value:
+        """bool[texts, 1, 1, length]: all tokens of a text attend to all that are no padding."""
+        is_token = self._op("Cast", attention_mask, to=ir.DataType.BOOL)
+        return self._op("Unsqueeze", is_token, self._writer.ints(1, 2))
+
+    def _by_text(self, rows: ir.Value, heads: int, size: int) -> ir.Value:
+        """[1, heads, tokens, size] → [texts, heads, length, size]."""
+        op, ints = self._op, self._writer.ints
+        shape = op("Concat", ints(heads), self._shape, ints(size), axis=0)
+        return op("Transpose", op("Reshape", rows, shape), perm=TEXTS_FIRST)
+
+    def _scalar(self, number: int) -> ir.Value:
+        return self._writer.store(f"scalar.{number}", np.array(number, np.int64))
