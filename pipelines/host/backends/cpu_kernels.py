@@ -60,7 +60,7 @@ def kernel_library(engine: Engine) -> Path | None:
     if setting() == OFF or not runs_here():
         return None
     try:
-        return next((each for each in _candidates(engine) if is_usable(each, engine)), None)
+        return next((library for library in _candidates(engine) if is_usable(library, engine)), None)
     except OSError as error:
         _log_once(f"CPU kernels are not used: {error}")
     return None
@@ -74,7 +74,7 @@ def digests() -> str:
 def describe() -> str:
     """One line: the libraries that are used, or why there are none and what they would give."""
     if libraries := _libraries():
-        names = " and ".join(f"{each.name} ({_read_note(each)['compiler']})" for each in libraries)
+        names = " and ".join(f"{library.name} ({_read_note(library)['compiler']})" for library in libraries)
         return f"CPU kernels: {names} in {libraries[0].parent.parent}"
     if setting() == OFF:
         return f"CPU kernels: off, by {SETTING}"
@@ -143,8 +143,8 @@ def _candidates(engine: Engine) -> Iterator[Path]:
     if (wheel := wheel_library(engine)) is not None:
         yield wheel
     if folder().is_dir():
-        entries = [each for each in folder().iterdir() if each.name.startswith(_entry_start(engine))]
-        yield from (each / name for each in sorted(entries, key=_age, reverse=True) if each.is_dir())
+        entries = [entry for entry in folder().iterdir() if entry.name.startswith(_entry_start(engine))]
+        yield from (entry / name for entry in sorted(entries, key=_age, reverse=True) if entry.is_dir())
 
 
 def _entry_start(engine: Engine) -> str:
@@ -169,14 +169,14 @@ def _problem(library: Path, engine: Engine) -> str | None:
         if note["digest"] != library_digest(content):
             return "it is damaged"
         expected = {"sources": _sources(), "machine": platform.machine(), "release": release(engine)}
-        given = {name: value for name, value in note.items() if name in expected}
+        noted = {name: value for name, value in note.items() if name in expected}
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"it cannot be read: {type(error).__name__}: {error}"
     return (
         "; ".join(
-            f"it was made for {name} {given.get(name)} and not {value}"
+            f"it was made for {name} {noted.get(name)} and not {value}"
             for name, value in list(expected.items())
-            if given.get(name) != value
+            if noted.get(name) != value
         )
         or None
     )

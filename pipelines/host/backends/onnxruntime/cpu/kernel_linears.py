@@ -26,9 +26,9 @@ def use_kernels(graph: ir.Graph) -> int:
     nodes = [node for node in graph if rounds(node) and _fits(node)]
     for node in nodes:
         attributes = {name: node.attributes[name].as_int() for name in SIZES} | {"levels": LEVELS}
-        made = ir.node(OPERATOR, node.inputs[:REORDERED], attributes, domain=DOMAIN, name=node.name)
-        graph.insert_before(node, made)
-        old, new = node.outputs[0], made.outputs[0]
+        linear = ir.node(OPERATOR, node.inputs[:REORDERED], attributes, domain=DOMAIN, name=node.name)
+        graph.insert_before(node, linear)
+        old, new = node.outputs[0], linear.outputs[0]
         new.type, new.shape = old.type, old.shape
         old.replace_all_uses_with(new, replace_graph_outputs=True)
         graph.remove(node, safe=True)
@@ -41,13 +41,13 @@ def use_kernels(graph: ir.Graph) -> int:
 def _fits(node: ir.Node) -> bool:
     """Whether the kernels have the format of a weight, whose parts are all initializers."""
     inner, _, bits, block = (node.attributes[name].as_int() for name in SIZES)
-    given = [*node.inputs, *[None] * (REORDERED - len(node.inputs))]
-    zeros, scales = given[ZEROS], given[SCALES]
-    if bits not in BITS or block not in BLOCKS or inner % block or any(given[REORDERED:]):
+    inputs = [*node.inputs, *[None] * (REORDERED - len(node.inputs))]
+    zeros, scales = inputs[ZEROS], inputs[SCALES]
+    if bits not in BITS or block not in BLOCKS or inner % block or any(inputs[REORDERED:]):
         return False
     if scales is None or scales.dtype != ir.DataType.FLOAT:
         return False
     has_whole_bytes = zeros is None or zeros.dtype == ir.DataType.FLOAT or inner // block * bits % 8 == 0
     return has_whole_bytes and all(
-        value is None or value.is_initializer() for value in given[CODES:REORDERED]
+        value is None or value.is_initializer() for value in inputs[CODES:REORDERED]
     )

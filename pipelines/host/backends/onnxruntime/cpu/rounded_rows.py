@@ -31,7 +31,7 @@ def read_in_two_parts(graph: ir.Graph) -> None:
         writer = NodeInserter(graph, node)
         if (rows, block) not in parts:
             parts[rows, block] = _split(writer, rows, node.attributes["K"].as_int() // block, block)
-        attributes = {name: each.value for name, each in node.attributes.items()}
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         near, rest = (
             writer.node(node.op_type, [part, *node.inputs[1:]], CONTRIB, 1, attributes).outputs[0]
             for part in parts[rows, block]
