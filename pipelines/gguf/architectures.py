@@ -8,6 +8,7 @@ from typing import Literal
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.recurrent import Kind, Recurrence, read_recurrence
 from pipelines.gguf.routers import SIGMOID, Mixture, Routing, read_mixture
 from pipelines.gguf.xielu import Xielu, read_xielu
 
@@ -35,7 +36,8 @@ class Architecture:
     `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
     feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
     norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
-    scales; `logits` by a factor or by a divisor.
+    scales; `logits` by a factor or by a divisor.  `recurrence`: what layers are that are not attention.
+    `gates_attention`: each query has as many numbers that gate what it finds.  `output_norm`: the last one.
     """
 
     interleaved: bool = False
@@ -56,8 +58,12 @@ class Architecture:
     head_norms: Literal["each head", "all heads", "after positions"] = "each head"
     scales: frozenset[str] = frozenset()
     logits: Literal["factor", "divisor"] | None = None
+    recurrence: Kind | None = None
+    gates_attention: bool = False
+    output_norm: str = "output_norm"
 
 
+_QWEN35 = Architecture(norm_of_feed="post_attention_norm", recurrence="tiled delta net", gates_attention=True)
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
 ARCHITECTURES = {
     "llama": Architecture(interleaved=True, routing=Routing()),
@@ -99,6 +105,10 @@ ARCHITECTURES = {
         nope_outside=True,
         logits="factor",
     ),
+    "lfm2": Architecture(recurrence="short conv", output_norm="token_embd_norm"),
+    "qwen35": _QWEN35,
+    "qwen35moe": replace(_QWEN35, routing=Routing()),
+    "qwen3next": replace(_QWEN35, routing=Routing(), recurrence="delta net"),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
     "gemma3": replace(
@@ -136,10 +146,18 @@ class DecoderFacts:
     logit_cap: float
     scales: Mapping[str, float]
     xielu: tuple[Xielu, ...]
+    recurrence: Recurrence | None
 
     def window_of(self, layer: int) -> int:
         """The tokens that a layer attends to; -1 is no limit."""
         return self.window if self.windows[layer] else -1
+
+    def is_recurrent(self, layer: int) -> bool:
+        return self.recurrence is not None and self.recurrence.layers[layer]
+
+    def attention_number(self, layer: int) -> int:
+        """The number of a layer among those of attention."""
+        return sum(not self.is_recurrent(before) for before in range(layer))
 
     def has_rope(self, layer: int) -> bool:
         """Whether queries and keys of a layer have rotary positions; without (NoPE) they have none."""
@@ -160,15 +178,16 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
     kind = ARCHITECTURES[name]
     mixture = read_mixture(metadata, kind.routing)
     width, heads = metadata.count("embedding_length"), metadata.count("attention.head_count")
-    kv_heads = metadata.count("attention.head_count_kv", heads)
+    next_layers = metadata.count("nextn_predict_layers", 0, 0)
+    layers = metadata.count("block_count", least=next_layers + 1) - next_layers
+    recurrence = read_recurrence(metadata, kind.recurrence, layers)
+    kv_heads = _read_kv_heads(metadata, recurrence, layers, heads)
     size = metadata.count("attention.key_length", max(width // heads, 1))
     if heads % kv_heads or size % 2 or metadata.count("attention.value_length", size) != size:
         raise GgufError(f"has {heads} query and {kv_heads} key heads of {size}, with values of another size")
     rotated = metadata.count("rope.dimension_count", size)
     if rotated % 2 or rotated > size:
         raise GgufError(f"rotates {rotated} numbers of each head of {size} by its position")
-    next_layers = metadata.count("nextn_predict_layers", 0, 0)
-    layers = metadata.count("block_count", least=next_layers + 1) - next_layers
     scale = (width / heads if layers == kind.wide_scale else size) ** -0.5
     window = _read_window(metadata, kind)
     return DecoderFacts(
@@ -191,7 +210,19 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         logit_cap=metadata.own("final_logit_softcapping", 0),
         scales=_read_scales(metadata, kind),
         xielu=read_xielu(metadata, layers) if kind.activation == "xielu" else (),
+        recurrence=recurrence,
     )
+
+
+def _read_kv_heads(metadata: Metadata, recurrence: Recurrence | None, layers: int, heads: int) -> int:
+    """The key heads of a layer, which all layers of attention have alike."""
+    if recurrence is None:
+        return metadata.count("attention.head_count_kv", heads)
+    said = metadata.per_layer("attention.head_count_kv", layers) or [heads] * layers
+    counts = {int(count) for count, is_state in zip(said, recurrence.layers, strict=True) if not is_state}
+    if len(counts) > 1 or min(counts) < 1:
+        raise GgufError(f"has layers of {', '.join(map(str, sorted(counts)))} key heads")
+    return counts.pop()
 
 
 def _read_window(metadata: Metadata, kind: Architecture) -> int:

@@ -15,6 +15,7 @@ from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
 from pipelines.gguf.weights import Rows
 from pipelines.onnx_format.decoder_format import (
@@ -27,7 +28,7 @@ from pipelines.onnx_format.decoder_format import (
 )
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
-EMBEDDING, OUTPUT_NORM, HEAD = "token_embd.weight", "output_norm.weight", "output.weight"
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
 NORMS = {"rms": "RMSNormalization", "layer": "LayerNormalization"}
 HEADS_FIRST = [0, 2, 1, 3]
@@ -61,6 +62,11 @@ def interleaved_rows(heads: int, rows: int, rotated: int) -> Rows:
     return np.concatenate([turned, places[:, rotated:]], 1).reshape(-1)
 
 
+def gates_last(heads: int, rows: int) -> Rows:
+    """Rows of queries and then those of their gates, of a weight where the gate of each head follows it."""
+    return np.arange(rows).reshape(heads, 2, -1).swapaxes(0, 1).reshape(-1)
+
+
 class Decoder:
     """Writes the graph of a decoder whose tokens lie in one row, one step of all sequences."""
 
@@ -70,6 +76,8 @@ class Decoder:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
         self._metadata = metadata
         self._feed_forward = FeedForward(facts, linears, writer)
+        if recurrence := facts.recurrence:
+            self._recurrent = RecurrentLayers(recurrence, facts.width, facts.epsilon, linears, writer)
         self._table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:
@@ -78,7 +86,7 @@ class Decoder:
         positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
         rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
         state = self._states(ids, positions)
-        taken = self._norm(op("Gather", state, rows, axis=1), OUTPUT_NORM, facts.width)
+        taken = self._norm(op("Gather", state, rows, axis=1), f"{facts.kind.output_norm}.weight", facts.width)
         logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
         self._refuse_unused()
         logits.name, logits.dtype = LOGITS, F32
@@ -153,7 +161,10 @@ class Decoder:
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
         read = self._norm(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
-        attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
+        if self._facts.is_recurrent(layer):
+            attended = self._recurrent.write(at, read)
+        else:
+            attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
         if kind.norm_of_feed != AFTER_ATTENTION:
             attended = self._normed_after(attended, f"{at}{AFTER_ATTENTION}.weight")
         state = self._op("Add", state, self._scaled(attended, "residuals"))
@@ -165,9 +176,12 @@ class Decoder:
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
-        attended = self._attended(layer, *self._heads(at, read, cos_sin))
+        query, key, value, *gate = self._heads(at, read, cos_sin)
+        attended = self._attended(layer, query, key, value)
         rows = self._op("Transpose", attended, perm=HEADS_FIRST)
         flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
+        if gate:
+            flat = self._op("Mul", flat, self._op("Sigmoid", *gate))
         return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
 
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
@@ -179,7 +193,7 @@ class Decoder:
             key,
             value,
             domain=DOMAIN,
-            layer=layer,
+            layer=facts.attention_number(layer),
             num_heads=facts.heads,
             num_kv_heads=facts.kv_heads,
             head_size=facts.head_size,
@@ -191,17 +205,21 @@ class Decoder:
         return attended
 
     def _heads(self, at: str, read: ir.Value, cos_sin: CosSin | None) -> Iterator[ir.Value]:
-        """Queries, keys and values, each [1, heads, tokens, head_size]."""
+        """Queries, keys and values, each [1, heads, tokens, head_size]; then rows that gate the result."""
         facts = self._facts
         counts = {"q": facts.heads, "k": facts.kv_heads, "v": facts.kv_heads}
         rotations = {letter: cos_sin if letter != "v" else None for letter in counts}
-        flat = self._projections(at, read, counts, rotations)
+        flat, gate = list(self._projections(at, read, counts, rotations)), list[ir.Value]()
+        if facts.kind.gates_attention:
+            width = facts.heads * facts.head_size
+            flat[0], *gate = self._writer.split(flat[0], width, width)
         for (letter, count), rows in zip(counts.items(), flat, strict=True):
             split = self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
             if letter == "q" and self._query_scale is not None:
                 split = self._op("Mul", split, self._query_scale)
                 split.dtype, split.shape = F32, ir.Shape([1, count, "num_tokens", facts.head_size])
             yield split
+        yield from gate
 
     def _projections(
         self, at: str, read: ir.Value, counts: Mapping[str, int], rotations: Mapping[str, CosSin | None]
@@ -214,16 +232,18 @@ class Decoder:
                 self._linears.linear(read, f"{at}attn_qkv", sum(rows), facts.width), *rows
             )
         operands = [
-            Operand(
-                f"{at}attn_{letter}",
-                count * size,
-                interleaved_rows(count, count * size, facts.rotated)
-                if rotations[letter] and facts.kind.interleaved
-                else None,
-            )
+            self._operand(at, letter, count, is_rotated=rotations[letter] is not None)
             for letter, count in counts.items()
         ]
         return self._linears.linear_together(read, operands, facts.width)
+
+    def _operand(self, at: str, letter: str, heads: int, is_rotated: bool) -> Operand:
+        facts, rows = self._facts, heads * self._facts.head_size
+        if letter == "q" and facts.kind.gates_attention:
+            return Operand(f"{at}attn_q", 2 * rows, gates_last(heads, 2 * rows))
+        interleaved = is_rotated and facts.kind.interleaved
+        order = interleaved_rows(heads, rows, facts.rotated) if interleaved else None
+        return Operand(f"{at}attn_{letter}", rows, order)
 
     def _split_heads(self, flat: ir.Value, heads: int, norm: str, cos_sin: CosSin | None) -> ir.Value:
         """[1, heads, tokens, head_size], normed where the file has the norm, rotated by `cos_sin`."""

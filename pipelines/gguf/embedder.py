@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from pipelines.gguf.architectures import DecoderFacts, read_facts
-from pipelines.gguf.decoder import HEAD, INT64, OUTPUT_NORM, Decoder
+from pipelines.gguf.decoder import HEAD, INT64, Decoder
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
@@ -50,6 +50,8 @@ def write_embedder(
     facts, pooling = read_facts(metadata), metadata.count(POOLING)
     if pooling not in (RANK, *MODES):
         raise GgufError(f"pools texts in way {pooling} ({facts.name}.{POOLING}), which is not served")
+    if facts.recurrence:
+        raise GgufError(f"embeds texts by {facts.name}, whose recurrent layers are served in decoders alone")
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
         if ranks(metadata):
@@ -89,7 +91,9 @@ class _Embedder(Decoder):
         self._texts = TextRows(self._writer, ids)
         self._masks = {window: self._texts.causal_mask(window) for window in {facts.window, -1}}
         states = self._states(self._texts.row(ids), self._texts.positions())
-        vectors = self._texts.texts(self._norm(states, OUTPUT_NORM, facts.width), facts.width)
+        vectors = self._texts.texts(
+            self._norm(states, f"{facts.kind.output_norm}.weight", facts.width), facts.width
+        )
         if self._linears.has(HEAD):
             self._linears.tensor(HEAD, self._table.rows, facts.width)
         self._refuse_unused()

@@ -40,8 +40,13 @@ def greedy_engine(
     )
 
 
-def generate_together(engine: GenerationEngine, prompts: list[list[int]]) -> tuple[list[list[int]], int]:
-    """The tokens of each prompt and how many prompt tokens the prefix cache gave; prompts join mid-way."""
+def generate_together(
+    engine: GenerationEngine, prompts: list[list[int]], preempting: bool = False
+) -> tuple[list[list[int]], int]:
+    """The tokens of each prompt and how many prompt tokens the prefix cache gave; prompts join mid-way.
+
+    `preempting`: now and then the youngest sequence is preempted, as if blocks had run out.
+    """
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
     texts: list[list[int]] = [[] for _ in prompts]
     cached = [0 for _ in prompts]
@@ -50,6 +55,8 @@ def generate_together(engine: GenerationEngine, prompts: list[list[int]]) -> tup
         if waiting:
             number, prompt = waiting.pop(0)
             engine.submit(number, GenerationRequest([prompt], params))
+        if preempting and engine.scheduler.running and engine.counts().steps % 5 == 4:
+            engine.scheduler._preempt(engine.scheduler.running[-1])
         for _ in range(3):
             for output in engine.step():
                 texts[output.key].extend(output.piece.token_ids)

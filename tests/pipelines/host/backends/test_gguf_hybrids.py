@@ -1,0 +1,151 @@
+"""GGUF files of hybrid decoders: logits and texts of transformers on the same weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from breadth import after
+from gguf import GGMLQuantizationType as Type
+from gguf_files import (
+    CONTEXT,
+    EXPERT_INNER,
+    EXPERTS,
+    EXPERTS_USED,
+    HEAD_SIZE,
+    HEADS,
+    INNER,
+    KV_HEADS,
+    WIDTH,
+    vocabulary,
+)
+from gguf_hybrids import KERNEL, LAYERS, NET, SHARED, write_delta_net, write_lfm2
+from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
+from later import Later
+from lone_steps import step
+
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.contracts.step import NO_STATE
+
+torch = Later("torch")
+hf = Later("transformers")
+
+TOLERANCE = 1e-4
+NUM_BLOCKS = 24
+SIZES = {
+    "vocab_size": len(vocabulary()[0]),
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": len(LAYERS),
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "max_position_embeddings": CONTEXT,
+    "rope_theta": 1e4,
+    "pad_token_id": 0,
+    "tie_word_embeddings": False,
+}
+KINDS = ["full_attention" if kind == "attention" else "linear_attention" for kind in LAYERS]
+DELTA = SIZES | {
+    "head_dim": HEAD_SIZE,
+    "partial_rotary_factor": 0.25,
+    "rms_norm_eps": 1e-5,
+    "layer_types": KINDS,
+    "linear_conv_kernel_dim": KERNEL + 1,
+    "linear_key_head_dim": NET["size"],
+    "linear_value_head_dim": NET["size"],
+    "linear_num_key_heads": NET["groups"],
+    "linear_num_value_heads": NET["heads"],
+}
+MIXED = {
+    "num_experts": EXPERTS,
+    "num_experts_per_tok": EXPERTS_USED,
+    "moe_intermediate_size": EXPERT_INNER,
+    "shared_expert_intermediate_size": SHARED,
+    "norm_topk_prob": True,
+}
+DENSE = {"num_experts": 0, "mlp_only_layers": list(range(len(LAYERS)))}
+FAMILIES = {
+    "lfm2": (
+        lambda: hf.Lfm2Config(
+            **SIZES | {"tie_word_embeddings": True},
+            norm_eps=1e-5,
+            conv_L_cache=KERNEL,
+            block_auto_adjust_ff_dim=False,
+            layer_types=["full_attention" if kind == "attention" else "conv" for kind in LAYERS],
+        ),
+        write_lfm2,
+    ),
+    "qwen35": (lambda: hf.Qwen3NextConfig(**DELTA | DENSE), write_delta_net),
+    "qwen3next": (
+        lambda: hf.Qwen3NextConfig(**DELTA | MIXED),
+        lambda path, **kind: write_delta_net(path, "qwen3next", **kind),
+    ),
+    "qwen35moe": (
+        lambda: hf.Qwen3NextConfig(**DELTA | MIXED),
+        lambda path, **kind: write_delta_net(path, "qwen35moe", **kind),
+    ),
+}
+"""transformers' Qwen3.5 is its Qwen3-Next with other projections, so one model is the reference of both."""
+
+
+def peer(config, state):
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    tensors = {name: torch.tensor(each) for name, each in state.items()}
+    assert model.load_state_dict(tensors, strict=False) == ([], [])
+    return model
+
+
+def session_of(source, folder):
+    convert(source, folder, FLOAT_SUMS)
+    return OpenVINOSession(folder / "model.onnx", OpenVINOSettings("cpu", "f32", "f32", 1))
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [*after(3, [(family, "Q4_1") for family in FAMILIES]), *after(0, [("qwen35", "F32"), ("lfm2", "Q4_K")])],
+)
+def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
+    config, write = FAMILIES[family]
+    state = write(tmp_path / "tiny.gguf", kind=Type[kind])
+    ids = np.random.default_rng(5).integers(5, SIZES["vocab_size"], 70)
+    with torch.no_grad():
+        wanted = peer(config(), state)(torch.tensor(ids)[None]).logits[0].numpy()
+    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model")
+    session.reserve(48, 1)
+    session.allocate(8, num_states=3)
+    blocks = list(range(4))
+    first = session.run(step(ids[:37], 0, blocks, list(range(37)), states=[NO_STATE, 1])).copy()
+    rest = session.run(step(ids[37:], 37, blocks, list(range(33)), states=[1, 2]))
+    session.close()
+    np.testing.assert_allclose(np.concatenate([first, rest]), wanted, atol=TOLERANCE, rtol=0)
+
+
+def continued(model, prompt, count):
+    """The greedy tokens after a prompt, by whole passes without a cache."""
+    ids = list(prompt)
+    for _ in range(count):
+        with torch.no_grad():
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("family", after(1, ["qwen35", "lfm2", "qwen3next"]))
+def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
+    """Prompts in chunks beside sequences that decode, some of them preempted; one continues another's state."""
+    config, write = FAMILIES[family]
+    model = peer(config(), write(tmp_path / "tiny.gguf", kind=Type.Q4_1))
+    rng = np.random.default_rng(7)
+    prompts = [rng.integers(5, SIZES["vocab_size"], size).tolist() for size in (5, 90, 33)]
+    prompts.append(prompts[1] + prompts[0])
+    wanted = [continued(model, prompt, NUM_TOKENS) for prompt in prompts]
+    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model")
+    engine = greedy_engine(session, NUM_BLOCKS)
+    assert generate_together(engine, prompts, preempting=True)[0] == wanted
+    assert engine.counts().preemptions > 1
+    engine = greedy_engine(session, NUM_BLOCKS)
+    for prompt, text, least in ((prompts[1], wanted[1], 0), (prompts[3], wanted[3], 1)):
+        texts, num_cached = generate_together(engine, [prompt])
+        assert texts == [text]
+        assert num_cached >= least
+    session.close()
