@@ -60,16 +60,22 @@ inline Floats network(const bl_activation& given, const Floats* gate, Floats up)
     return activated<KIND>(given, least(*gate, limit)) * (least(most(up, -limit), limit) + 1.0f);
 }
 
+// `bytes` of a vector; the compiler sees that they are all of it but at the end.
+template <int KIND>
+inline void activate_some(const bl_activation& given, size_t bytes, const float* gate, const float* up, float* out) {
+    Floats first{}, second{};
+    std::memcpy(&second, up, bytes);
+    if (gate) std::memcpy(&first, gate, bytes);
+    const Floats result = network<KIND>(given, gate ? &first : nullptr, second);
+    std::memcpy(out, &result, bytes);
+}
+
 template <int KIND>
 void activate_all(const bl_activation& given, size_t count, const float* gate, const float* up, float* out) {
-    for (size_t i = 0; i < count; i += WIDE) {
-        const size_t bytes = 4 * (count - i < WIDE ? count - i : WIDE);
-        Floats first{}, second{};
-        std::memcpy(&second, up + i, bytes);
-        if (gate) std::memcpy(&first, gate + i, bytes);
-        const Floats result = network<KIND>(given, gate ? &first : nullptr, second);
-        std::memcpy(out + i, &result, bytes);
-    }
+    size_t i = 0;
+    for (; i + WIDE <= count; i += WIDE)
+        activate_some<KIND>(given, sizeof(Floats), gate ? gate + i : nullptr, up + i, out + i);
+    if (i < count) activate_some<KIND>(given, 4 * (count - i), gate ? gate + i : nullptr, up + i, out + i);
 }
 
 inline void activate(const bl_activation& given, size_t count, const float* gate, const float* up, float* out) {
