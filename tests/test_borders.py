@@ -73,7 +73,7 @@ MAY_IMPORT = {
     "pipelines.host.contracts": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.wire"}
     | {"pipelines.host.contracts"},
     "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.onnx_format"}
-    | {"pipelines.host.backends", "pipelines.host.contracts"},
+    | {"pipelines.gguf.converted_files", "pipelines.host.backends", "pipelines.host.contracts"},
     "pipelines.host.backends.openvino.encoder.headless_decoder": {"ops", "pipelines.adapters"}
     | {"pipelines.host.backends", "pipelines.host.contracts", "pipelines.host.engine.packed_parts"},
     "pipelines.host.guides": {"pipelines.base", "pipelines.grammars", "pipelines.wire"}

@@ -27,6 +27,8 @@ float half_at(const uint8_t* bytes) {
     return half & 0x8000 ? -value : value;
 }
 
+bool is_finite(const uint8_t* half) { return (half[1] & 0x7c) != 0x7c; }
+
 constexpr uint32_t NIBBLES = 0x0f0f0f0f, SIGNS = 0x80808080, SIXTEENS = 0x10101010;
 
 // Four bits of a word as the fifth bits of four codes.
@@ -240,6 +242,17 @@ void bl_gguf_pack(int type, size_t n, size_t k, const void* const* rows, size_t 
         std::memset(record + written, 0, size - written);
         pack_block(found, count, k, rows + first, record);
     }
+}
+
+int bl_gguf_is_finite(int type, size_t k, const void* blocks) {
+    const Type& found = *find(type);
+    const uint8_t* block = static_cast<const uint8_t*>(blocks);
+    bool is = true;
+    for (size_t i = 0; i < k; i += found.weights, block += found.bytes) {
+        is &= is_finite(block + found.scale);
+        if (found.has_minimum()) is &= is_finite(block + found.scale + 2);
+    }
+    return is;
 }
 
 void bl_gguf_unpack(int type, size_t k, const void* row, float* weights) {

@@ -28,6 +28,9 @@ size_t bl_gguf_row_bytes(int type, size_t k);
  * the whole weight.  The same bytes as those of bl_pack. */
 void bl_gguf_pack(int type, size_t n, size_t k, const void* const* rows, size_t begin, size_t end, void* packed);
 
+/* Whether the scales of k weights are finite, which are whole blocks one after the other; 1 or 0. */
+int bl_gguf_is_finite(int type, size_t k, const void* blocks);
+
 /* The k weights of a row. */
 void bl_gguf_unpack(int type, size_t k, const void* row, float* weights);
 

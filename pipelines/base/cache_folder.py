@@ -23,15 +23,28 @@ def default_cache() -> Path:
 def appearing(entry: Path) -> Iterator[Path]:
     """A new folder to write into, which becomes `entry` at the end of the block, whole or not at all.
 
-    Where another process was faster, its folder stays.  Raises OSError.
+    What was written is on the disk before the folder has its name, so that no entry is torn when power is
+    lost.  Where another process was faster, its folder stays.  Raises OSError.
     """
     with unfinished(entry.parent) as scratch:
         yield scratch
+        for path in (*scratch.rglob("*"), scratch):
+            _write_through(path)
         try:
             scratch.rename(entry)
         except OSError:
             if not entry.is_dir():
                 raise
+        _write_through(entry.parent)
+
+
+def _write_through(path: Path) -> None:
+    """Wait until a file or the names in a folder are on the disk.  Raises OSError."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 @contextmanager

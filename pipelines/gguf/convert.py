@@ -10,27 +10,39 @@ from pipelines.gguf.decoder import write_decoder
 from pipelines.gguf.embedder import embeds, write_embedder
 from pipelines.gguf.encoder import ENCODERS, BertFacts, write_encoder
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.linear_layers import FLOAT_SUMS, INT8_SUMS
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.parts import all_parts
 from pipelines.gguf.reader import GgufTensor, read_gguf
 from pipelines.gguf.text_files import write_text_files
+from pipelines.onnx_format.gguf_source import GgufSource
 
-INT8_SUMS, FLOAT_SUMS = 4, 0
-"""accuracy_level of MatMulNBits: ONNX Runtime may round activations to int8, or computes in float32."""
+__all__ = ["FLOAT_SUMS", "INT8_SUMS", "IN_FILE", "convert"]
+IN_FILE = None
+"""The weights of linear layers of a decoder stay in the file, which may not change from then on; encoders
+have weights of their own.
+"""
 
 Writer = Callable[[Metadata, Mapping[str, GgufTensor], Path, int], tuple[DecoderFacts | BertFacts, int]]
 """Writes a graph and its weights to a folder; returns what the model is and its vocabulary size."""
 
 
-def convert(source: Path, folder: Path, accuracy_level: int = INT8_SUMS) -> None:
-    """Write the model of the file `source` to `folder`, a new folder.
+def convert(source: Path, folder: Path, accuracy_level: int | None = INT8_SUMS) -> None:
+    """Write the model of the file `source` to `folder`, a new folder; `accuracy_level` as of `LinearLayers`.
 
     Weights keep their bits: none is quantized again.  Raises `GgufError`, which names the file, and OSError.
     """
     folder.mkdir(parents=True)
     try:
-        file = read_gguf(source)
+        origin, file = GgufSource.of(all_parts(source)), read_gguf(source)
         metadata = Metadata(file.fields)
-        facts, embeddings = _writer(metadata)(metadata, file.tensors, folder, accuracy_level)
+        write, level = _writer(metadata), INT8_SUMS if accuracy_level is None else accuracy_level
+        facts: DecoderFacts | BertFacts
+        if accuracy_level is IN_FILE and write is write_decoder:
+            facts, embeddings = write_decoder(metadata, file.tensors, folder, IN_FILE)
+            origin.write(folder)
+        else:
+            facts, embeddings = write(metadata, file.tensors, folder, level)
         write_text_files(metadata, facts, embeddings, folder)
     except GgufError as error:
         raise GgufError(f"{source.name} {_one_line(str(error))}") from error

@@ -3,13 +3,19 @@
 CACHE/gguf/NAME-1f0c…/        one folder for each file, by its path
 └── 83ab…/                    its newest conversion, by size, time and the code that converts
     ├── source.txt            the file's path
-    └── model/                model.onnx, tokenizer.json …
+    ├── model/                model.onnx, whose linear layers read the file itself, tokenizer.json …
+    └── codes/                the same with weights of its own, made for engines that cannot
+        ├── source.txt
+        └── model/
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,10 +24,13 @@ from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.parts import present_parts
+from pipelines.onnx_format.gguf_source import GgufSource
 
 log = logging.getLogger(__name__)
 
-MODEL, SOURCE = "model", "source.txt"
+MODEL, SOURCE, CODES = "model", "source.txt", "codes"
+UNUSED_S = 7 * 86400.0
+"""Seconds after which weights of a conversion are removed that no engine opened."""
 CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 """Modules that decide what a conversion is."""
 
@@ -30,15 +39,17 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     """The folder with the converted form of the file `source`; converts it when that is not there.  `source`
     may be the first part of a model in several.
 
-    Files that were removed or replaced lose their conversions.  Raises `GgufError`.
+    Weights of linear layers stay in the file (`with_codes`).  Files that were removed or replaced lose their
+    conversions.  Raises `GgufError`.
     """
     source = source.resolve()
     entries = (cache_folder or default_cache()) / "gguf"
     place = entries / f"{source.stem}-{digest(str(source), num_bytes=8)}"
     try:
-        entry = place / _state(source)
+        origin = GgufSource.of(present_parts(source))
+        entry = place / _key(origin)
         if not entry.is_dir():
-            _make(source, entry)
+            _make(origin, entry, has_codes=not _is_text(source))
             with suppress(OSError):  # another server may sweep, too
                 _sweep(entries, place, entry)
     except OSError as error:
@@ -48,40 +59,85 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     return entry / MODEL
 
 
-def _make(source: Path, entry: Path) -> None:
-    """Convert into an entry that appears whole or not at all."""
-    from pipelines.gguf.convert import convert  # loads onnx: 0.4 s, 40 MB
+def with_codes(model: Path) -> Path:
+    """The model.onnx of the same file as `model` that has all weights in its own folder, or `model` where it
+    is that; converts when it is not there.  Raises `GgufError`, OSError and ValueError.
+    """
+    origin = GgufSource.read(model.parent)
+    if origin is None:
+        return model
+    conversion = model.parent.parent
+    entry = conversion / CODES
+    if not entry.is_dir():
+        _remove_left(conversion.iterdir())
+        _check_same(origin)
+        _make(origin, entry, has_codes=True)
+    with suppress(OSError):  # read-only, or another user's
+        os.utime(entry)
+    return entry / MODEL / model.name
 
-    log.info("converting %s", source)
+
+def _make(origin: GgufSource, entry: Path, has_codes: bool) -> None:
+    """Convert into an entry that appears whole or not at all."""
+    from pipelines.gguf.convert import IN_FILE, INT8_SUMS, convert  # loads onnx: 0.4 s, 40 MB
+
+    source = origin.files[0].path
+    log.info("converting %s%s", source, " with its weights" if has_codes else "")
     with appearing(entry) as scratch:
-        convert(source, scratch / MODEL)
-        (scratch / SOURCE).write_text(str(source), encoding="utf-8")
-        if _state(source) != entry.name:
-            raise GgufError(f"{source.name} changed while it was read; reload when it is complete")
+        convert(Path(source), scratch / MODEL, INT8_SUMS if has_codes else IN_FILE)
+        (scratch / SOURCE).write_text(source, encoding="utf-8", errors="surrogateescape")
+        _check_same(origin)
+
+
+def _check_same(origin: GgufSource) -> None:
+    paths = [Path(file.path) for file in origin.files]
+    if GgufSource.of(paths) != origin:
+        raise GgufError(f"{paths[0].name} changed while it was read; reload when it is complete")
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a path is of Unicode, as attributes of a graph are."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _sweep(entries: Path, place: Path, newest: Path) -> None:
-    """Remove older conversions of this file, those of files that are gone, and what killed processes left.
+    """Remove older conversions of this file, those of files that are gone, codes that no engine opens, and
+    what killed processes left.
 
     A process that still has a removed conversion open keeps its mapped weights.
     """
+    _remove_left([*entries.glob("*/*"), *entries.glob("*/*/*")])
     for entry in entries.glob("*/*"):
         is_older = entry.parent == place and entry != newest
-        if is_left(entry) if is_unfinished(entry) else is_older or _is_orphan(entry):
+        if not is_unfinished(entry) and (is_older or _is_orphan(entry)):
             shutil.rmtree(entry, ignore_errors=True)
+    for codes in entries.glob(f"*/*/{CODES}"):
+        if codes.stat().st_mtime < time.time() - UNUSED_S:
+            shutil.rmtree(codes, ignore_errors=True)
     for folder in entries.iterdir():
         if not any(folder.iterdir()):
             folder.rmdir()
 
 
+def _remove_left(entries: Iterable[Path]) -> None:
+    """Remove the unfinished ones of processes that are gone."""
+    for entry in entries:
+        if is_unfinished(entry) and is_left(entry):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
 def _is_orphan(entry: Path) -> bool:
     try:
-        return not Path((entry / SOURCE).read_text(encoding="utf-8")).exists()
+        path = (entry / SOURCE).read_text(encoding="utf-8", errors="surrogateescape")
+        return not Path(path).exists()
     except OSError:
         return False
 
 
-def _state(source: Path) -> str:
-    stats = [part.stat() for part in present_parts(source)]
-    files = " ".join(f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
+def _key(origin: GgufSource) -> str:
+    files = " ".join(f"{file.num_bytes} {file.time_ns}" for file in origin.files)
     return digest(f"{files} {code_digest(*CONVERTS)}", num_bytes=8)

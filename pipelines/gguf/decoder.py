@@ -38,7 +38,7 @@ CosSin = tuple[ir.Value, ir.Value]
 
 
 def write_decoder(
-    metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int
+    metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int | None
 ) -> tuple[DecoderFacts, int]:
     """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.
 

@@ -15,14 +15,16 @@ import onnx_ir as ir
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.weight_writer import Blocks, WeightPart, WeightWriter
+from pipelines.gguf.tensor_types import PACKED_TYPES, TYPE_NUMBERS, Floats
+from pipelines.gguf.weight_writer import WeightPart, WeightWriter
 from pipelines.gguf.weights import DTYPES, Rows, is_float, read_floats
-from pipelines.onnx_format.decoder_format import AND
+from pipelines.onnx_format.decoder_format import AND, DOMAIN, GGUF_LINEAR, GGUF_ROWS
 from pipelines.onnx_format.onnx_writer import CONTRIB, OnnxWriter
 
 F32 = ir.DataType.FLOAT
 HALVES = ("F16", "BF16")
+INT8_SUMS, FLOAT_SUMS = 4, 0
+"""accuracy_level of MatMulNBits: ONNX Runtime may round activations to int8, or computes in float32."""
 MIDDLE = 128.0
 """The zero point of 8 bits where blocks have none."""
 
@@ -38,11 +40,16 @@ class Operand(NamedTuple):
 class LinearLayers:
     """The tensors of a file as operands.
 
-    `accuracy_level` is MatMulNBits': 4 lets ONNX Runtime round activations to int8, 0 is float32.
+    `accuracy_level` is MatMulNBits': 4 lets ONNX Runtime round activations to int8, 0 is float32; None leaves
+    the weights of linear layers in the file (`braid::GgufLinear`), and blocks of a table as they are.
     """
 
-    def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
-        self._writer, self._tensors, self.accuracy_level = writer, tensors, accuracy_level
+    def __init__(
+        self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int | None
+    ) -> None:
+        self._writer, self._tensors = writer, tensors
+        self._in_file = accuracy_level is None
+        self.accuracy_level = INT8_SUMS if accuracy_level is None else accuracy_level
         self.weights = WeightWriter(writer)
         self._used: set[str] = set()
 
@@ -77,7 +84,7 @@ class LinearLayers:
         if is_float(tensor):
             columns = self._widened(self.weights.columns(name, part), tensor)
             return self._writer.op("MatMul", rows, columns)
-        return self._multiply_blocks(rows, self.weights.blocks(name, [part]), tensor.width)
+        return self._multiply_blocks(rows, name, [part])
 
     def linear(
         self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
@@ -103,8 +110,7 @@ class LinearLayers:
             pairs = zip(tensors, operands, strict=True)
             return [self.multiply(rows, tensor, operand.name, operand.order) for tensor, operand in pairs]
         parts = [WeightPart(tensor, operand.order) for tensor, operand in zip(tensors, operands, strict=True)]
-        blocks = self.weights.blocks(f"{operands[0].name}{AND}", parts)
-        linear = self._multiply_blocks(rows, blocks, inner)
+        linear = self._multiply_blocks(rows, f"{operands[0].name}{AND}", parts)
         return self._writer.split(linear, *(operand.rows for operand in operands))
 
     def _biased(self, linear: ir.Value, operand: Operand) -> ir.Value:
@@ -116,7 +122,12 @@ class LinearLayers:
             "Add", linear, self._writer.store(name, bias if order is None else bias[order])
         )
 
-    def _multiply_blocks(self, rows: ir.Value, weight: Blocks, inner: int) -> ir.Value:
+    def _multiply_blocks(self, rows: ir.Value, name: str, parts: Sequence[WeightPart]) -> ir.Value:
+        """`rows` · weightᵀ of the rows of quantized tensors of one type, one tensor after the other."""
+        files = {part.tensor.file for part in parts}
+        if self._in_file and parts[0].tensor.type.name in PACKED_TYPES and len(files) == 1:
+            return self._multiply_in_file(rows, name, parts)
+        weight = self.weights.blocks(name, parts)
         assert weight.codes.shape is not None, "as it was written"
         return self._writer.op(
             "MatMulNBits",
@@ -125,11 +136,25 @@ class LinearLayers:
             weight.scales,
             *(() if weight.zeros is None else (weight.zeros,)),
             domain=CONTRIB,
-            K=inner,
+            K=parts[0].tensor.width,
             N=weight.codes.shape[0],
             bits=weight.bits,
             block_size=weight.block,
             accuracy_level=self.accuracy_level,
+        )
+
+    def _multiply_in_file(self, rows: ir.Value, name: str, parts: Sequence[WeightPart]) -> ir.Value:
+        tensor = parts[0].tensor
+        return self._writer.op(
+            GGUF_LINEAR,
+            rows,
+            domain=DOMAIN,
+            weight=name,
+            type=TYPE_NUMBERS[tensor.type.name],
+            N=sum(part.tensor.rows for part in parts),
+            K=tensor.width,
+            file=tensor.file,
+            runs=[number for part in parts for number in part.runs()],
         )
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
@@ -138,6 +163,10 @@ class LinearLayers:
         if is_float(tensor):
             table = self.weights.table(f"{tensor.name}.table", WeightPart(tensor))
             return self._widened(op("Gather", table, ids), tensor)
+        if self._in_file and tensor.type.name in PACKED_TYPES:
+            table = self.weights.table(f"{tensor.name}.blocks", WeightPart(tensor))
+            kind = TYPE_NUMBERS[tensor.type.name]
+            return op(GGUF_ROWS, ids, table, domain=DOMAIN, type=kind, K=tensor.width)
         weight = self.weights.blocks(tensor.name, [WeightPart(tensor)], widen=True)
         zero = self._writer.number(MIDDLE) if weight.zeros is None else self._of_blocks(weight.zeros, ids)
         codes = op("Cast", op("Gather", weight.codes, ids), to=F32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,18 @@ NUM_PARTS, PART_NUMBER, NUM_TENSORS = "split.count", "split.no", "split.tensors.
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """One tensor: `rows` of `width` weights each; `data` is uint8[rows, bytes of a row], mapped."""
+    """One tensor: `rows` of `width` weights each; `data` is uint8[rows, bytes of a row], mapped.
+
+    `offset`: where in its file it begins, in bytes; `file`: which of the model's parts that is, from 0.
+    """
 
     name: str
     type: TensorType
     rows: int
     width: int
     data: NDArray[np.uint8]
+    offset: int = 0
+    file: int = 0
 
 
 Place = tuple[str, TensorType, list[int], int]
@@ -79,7 +84,7 @@ def read_gguf(path: Path) -> GgufFile:
         part = _read_part(paths, number) if number else first
         if twice := sorted(tensors.keys() & part.tensors.keys()):
             raise GgufError(f"has two tensors {twice[0]}, the second one in {paths[number].name}")
-        tensors |= part.tensors
+        tensors |= {name: replace(tensor, file=number) for name, tensor in part.tensors.items()}
     announced = first.fields.get(NUM_TENSORS, len(tensors))
     if announced != len(tensors):
         raise GgufError(f"announces {announced} tensors in its parts, which hold {len(tensors)}")
@@ -151,7 +156,7 @@ class _FileReader:
     def _array(self, key: str) -> Any:
         kind = self._number("I")
         if kind == STRING:
-            return [self._string() for _ in range(self._count(LEAST_STRING, key))]
+            return self._strings(self._count(LEAST_STRING, key))
         if kind not in NUMBERS:
             raise GgufError(f"{key} is an array of type {kind}; arrays of numbers and of texts are read")
         dtype = np.dtype("<" + NUMBERS[kind])
@@ -189,7 +194,7 @@ class _FileReader:
             if name in tensors:
                 raise GgufError(f"has two tensors {name}")
             data = np.frombuffer(self._pages, np.uint8, rows * row_bytes, begin).reshape(rows, row_bytes)
-            tensors[name] = GgufTensor(name, kind, rows, width, data)
+            tensors[name] = GgufTensor(name, kind, rows, width, data, begin)
         return tensors
 
     def _count(self, least: int, what: str) -> int:
@@ -207,6 +212,22 @@ class _FileReader:
             return str(self._take(size), "utf-8")
         except UnicodeDecodeError as error:
             raise GgufError(f"holds a text that is not UTF-8: {error}") from error
+
+    def _strings(self, count: int) -> list[str]:
+        """Texts one after the other; with `_string` those of a vocabulary take a second."""
+        pages, end, size_at = self._pages, len(self._pages), UNPACK["Q"].unpack_from
+        texts, at = list[str](), self._at
+        try:
+            for _ in range(count):
+                begin = at + LEAST_STRING
+                at = begin + (size_at(pages, at)[0] if begin <= end else 0)
+                if at > end:
+                    raise GgufError(f"has a list of texts that ends behind its {end} bytes")
+                texts.append(str(pages[begin:at], "utf-8"))
+        except UnicodeDecodeError as error:
+            raise GgufError(f"holds a text that is not UTF-8: {error}") from error
+        self._at = at
+        return texts
 
     def _number(self, form: str) -> Any:
         return UNPACK[form].unpack(self._take(UNPACK[form].size))[0]

@@ -17,10 +17,11 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.weights import EVERY, Rows, read_blocks, view_floats
+from pipelines.gguf.weights import EVERY, Rows, is_float, read_blocks, view_blocks, view_floats
 from pipelines.onnx_format.onnx_writer import OnnxWriter, Room
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,24 @@ class WeightPart(NamedTuple):
 
     tensor: GgufTensor
     order: Rows | None = None
+
+    def runs(self) -> Iterator[int]:
+        """Where the rows are in the file: of each run of rows at even distances three numbers: where
+        the first one begins, how far the next one is, both in bytes, and how many there are.
+        """
+        tensor = self.tensor
+        row_bytes = tensor.data.shape[1]
+        if self.order is None:
+            yield from (tensor.offset, row_bytes, tensor.rows)
+            return
+        begin = 0
+        while begin < tensor.rows:
+            steps = np.diff(self.order[begin:])
+            step = int(steps[0]) if len(steps) else 1
+            others = np.flatnonzero(steps != step)
+            count = int(others[0]) + 1 if len(others) else len(steps) + 1
+            yield from (tensor.offset + int(self.order[begin]) * row_bytes, step * row_bytes, count)
+            begin += count
 
 
 class Blocks(NamedTuple):
@@ -100,10 +119,14 @@ class WeightWriter:
         return room.value
 
     def table(self, name: str, part: WeightPart, experts: int = 0) -> ir.Value:
-        """A weight of float type as it is, [rows, width]; with `experts`, [experts, their rows, width]."""
+        """A weight as it is: [rows, width] of float type, or uint8[rows, bytes of a row]; with `experts`,
+        [experts, their rows, …].
+        """
         tensor = part.tensor
-        lead = _leading_axes(tensor.rows, experts)
-        room = self._writer.room(name, (*lead, tensor.width), TYPES[tensor.type.name], len(lead))
+        lead, dtype, width = _leading_axes(tensor.rows, experts), ir.DataType.UINT8, tensor.data.shape[1]
+        if is_float(tensor):
+            dtype, width = TYPES[tensor.type.name], tensor.width
+        room = self._writer.room(name, (*lead, width), dtype, len(lead))
         for piece in _slices(tensor.rows, max(SLICE_WEIGHTS // tensor.width, 1)):
             self._pieces.append(partial(_write_rows, room, part, piece))
         return room.value
@@ -139,7 +162,9 @@ def _write_columns(room: Room, part: WeightPart, piece: slice) -> None:
 
 def _write_rows(room: Room, part: WeightPart, piece: slice) -> None:
     rows = piece if part.order is None else part.order[piece]
-    room.write(piece.start, view_floats(part.tensor, (rows, EVERY)))
+    is_whole = is_float(part.tensor)
+    values = view_floats(part.tensor, (rows, EVERY)) if is_whole else view_blocks(part.tensor, rows)
+    room.write(piece.start, values)
 
 
 def _leading_axes(rows: int, experts: int) -> tuple[int, ...]:

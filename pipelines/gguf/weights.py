@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.tensor_types import Bytes, Floats, Parts
+from pipelines.gguf.tensor_types import PACKED_TYPES, Bytes, Floats, Parts
 
 EXPONENT = np.uint16(0x7F80)
 """The exponent bits of a bfloat16: all of them set in what is not finite."""
@@ -61,6 +61,16 @@ def read_blocks(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = No
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
     return _widened(parts) if bits > kind.bits else parts
+
+
+def view_blocks(tensor: GgufTensor, rows: slice | Rows = EVERY) -> Bytes:
+    """uint8[rows, bytes of a row] of a tensor of `PACKED_TYPES`, mapped."""
+    raw, at = tensor.data[rows], PACKED_TYPES[tensor.type.name]
+    blocks = raw.reshape(-1, tensor.type.bytes)
+    for place in (at, at + 2) if tensor.type.has_zeros else (at,):
+        halves = np.ascontiguousarray(blocks[:, place : place + 2]).view(np.float16)
+        _check_finite(tensor, np.isfinite(halves))
+    return raw
 
 
 def _check_finite(tensor: GgufTensor, are_finite: NDArray[np.bool_]) -> None:

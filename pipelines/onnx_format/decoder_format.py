@@ -27,6 +27,13 @@ as many heads of the same size.
     node      attended[1, num_heads, num_tokens, head_size] = braid::ContextAttention(
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_frames, head_size])
+
+Weights of linear layers may stay in a GGUF file, which gguf.json names (`gguf_source`), and tables of
+embeddings be blocks as such files have them.  Engines that cannot read these open the same model with codes.
+
+    node      product float32[..., N] = braid::GgufLinear(rows float32[..., K])
+    node      embeddings float32[1, num_tokens, K] = braid::GgufRows(
+                  ids int64[1, num_tokens], table uint8[rows, bytes of a row])      attributes type and K
 """
 
 from __future__ import annotations
@@ -42,6 +49,13 @@ ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "windo
 CONTEXT_ATTENTION = "ContextAttention"
 CONTEXT_ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale")
 """Attributes of every cross-attention node; `layer` is that of the attention node whose cache it shares."""
+GGUF_LINEAR = "GgufLinear"
+GGUF_ATTRIBUTES = ("weight", "type", "N", "K", "file", "runs")
+"""Attributes of every linear layer whose weight stays in a GGUF file.  `weight`: its name; `type`: ggml's
+number; `file`: which part of the model's files it is in, from 0.  `runs`: for each run of its rows where in
+the file the first one begins, how far the next one is, both in bytes, and how many there are.
+"""
+GGUF_ROWS = "GgufRows"
 CALIBRATION = ("key_absmax", "value_absmax")
 """Optional floats: the largest absolute key and value during calibration, for a quantized cache."""
 

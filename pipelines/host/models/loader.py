@@ -276,7 +276,7 @@ class Loader:
         known.seen = known.loaded = folder
         known.graph, known.failed, known.fit = opened.graph, False, model.adapter_fit
         self._look_for_adapters()
-        num_bytes = taken_bytes(opened, model.cache_bytes, growth)
+        num_bytes = taken_bytes(folder, model.cache_bytes, growth)
         seconds = time.monotonic() - start_s
         self._notify(Loaded(folder, model, snapshot, sources.texts, seconds, num_bytes))
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from kernel_library import Format, kernel_library
 
-from pipelines.gguf.tensor_types import TENSOR_TYPES
+from pipelines.gguf.tensor_types import PACKED_TYPES, TENSOR_TYPES
 
 K = {32: 7 * 32, 256: 3 * 256}
-QUANTIZED = {number: kind for number, kind in TENSOR_TYPES.items() if kind.read}
+QUANTIZED = {number: kind for number, kind in TENSOR_TYPES.items() if kind.name in PACKED_TYPES}
 
 
 @pytest.fixture(scope="module")

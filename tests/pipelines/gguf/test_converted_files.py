@@ -9,15 +9,21 @@ import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from gguf import GGMLQuantizationType
 from gguf_files import write_llama_like
 
 from graphs.errors import GraphError
 from pipelines.gguf import convert as conversion
 from pipelines.gguf import weight_writer
 from pipelines.gguf.convert import convert
-from pipelines.gguf.converted_files import converted
+from pipelines.gguf.converted_files import converted, with_codes
+from pipelines.gguf.decoder import interleaved_rows
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.reader import read_gguf
+from pipelines.gguf.weight_writer import WeightPart
+from pipelines.onnx_format.gguf_source import NAME, GgufSource
 from pipelines.repository.model_folders import scan
 from tools.lab.bench.random_gguf import SHAPES, write
 
@@ -116,8 +122,8 @@ def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
 def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
 
-    def slow(path, folder):
-        convert(path, folder)
+    def slow(path, folder, level):
+        convert(path, folder, level)
         os.utime(path, ns=(2, 2))
 
     monkeypatch.setattr(conversion, "convert", slow)
@@ -207,3 +213,62 @@ def test_a_conversion_holds_few_pieces_in_memory(tmp_path):
         tracemalloc.stop()
     assert path.stat().st_size > 55e6
     assert peak < 40e6
+
+
+@pytest.fixture
+def quantized(source):
+    write_llama_like(source, kind=GGMLQuantizationType.Q4_0)
+    return source
+
+
+def test_weights_of_linear_layers_stay_in_the_file(quantized, tmp_path):
+    model = converted(quantized, tmp_path / "cache") / "model.onnx"
+    assert GgufSource.read(model.parent) == GgufSource.of([quantized])
+    made = with_codes(model)
+    assert GgufSource.read(made.parent) is None
+    assert made == with_codes(model) == with_codes(made)
+    assert made.is_relative_to(model.parent.parent)
+    sizes = [each.with_name("model.onnx.data").stat().st_size for each in (model, made)]
+    assert sizes[0] < sizes[1] / 4
+    assert {each.name for each in made.parent.iterdir()} | {NAME} == {
+        each.name for each in model.parent.iterdir()
+    }
+
+
+def test_codes_that_no_engine_opens_are_removed(quantized, whole, tmp_path):
+    cache = tmp_path / "cache"
+    kept, unused = converted(quantized, cache), None
+    with_codes(kept / "model.onnx")
+    other = quantized.with_name("other.gguf")
+    write_llama_like(other, kind=GGMLQuantizationType.Q4_0)
+    unused = converted(other, cache)
+    codes = with_codes(unused / "model.onnx").parents[1]
+    os.utime(codes, (1, 1))
+    last = quantized.with_name("last.gguf")
+    last.write_bytes(whole)
+    converted(last, cache)
+    assert (kept.parent / "codes").is_dir()
+    assert unused.is_dir()
+    assert not codes.exists()
+
+
+def test_codes_of_a_file_that_has_changed_are_not_made(quantized, tmp_path):
+    model = converted(quantized, tmp_path / "cache") / "model.onnx"
+    os.utime(quantized, ns=(1, 1))
+    with pytest.raises(GgufError, match=r"Tiny.F32.gguf changed while it was read"):
+        with_codes(model)
+    assert sorted(each.name for each in model.parent.parent.iterdir()) == ["model", "source.txt"]
+
+
+def test_runs_name_each_row_of_a_weight_in_its_order(quantized):
+    tensor = read_gguf(quantized).tensors["blk.0.attn_q.weight"]
+    content, row_bytes = quantized.read_bytes(), tensor.data.shape[1]
+    rng = np.random.default_rng(1)
+    for order in (None, interleaved_rows(4, tensor.rows), rng.permutation(tensor.rows), np.arange(7)[::-1]):
+        part = WeightPart(replace(tensor, rows=tensor.rows if order is None else len(order)), order)
+        runs = np.reshape(list(part.runs()), (-1, 3)).tolist()
+        begins = [begin + step * each for begin, step, count in runs for each in range(count)]
+        rows = [content[begin : begin + row_bytes] for begin in begins]
+        wanted = tensor.data if order is None else tensor.data[order]
+        assert rows == [row.tobytes() for row in wanted]
+    assert len(list(WeightPart(tensor, interleaved_rows(4, tensor.rows)).runs())) == 3 * 8

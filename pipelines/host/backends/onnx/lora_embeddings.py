@@ -16,7 +16,7 @@ from pipelines.host.backends.adapter_stacks import a_name, b_name, keep_name, sl
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_linears import F32, cast_to, new_input, put_behind
 from pipelines.host.backends.onnx.named_linears import NamedLinear, linear_of
-from pipelines.onnx_format.decoder_format import INPUT_IDS
+from pipelines.onnx_format.decoder_format import DOMAIN, GGUF_ROWS, INPUT_IDS
 
 
 def add_lora_embeddings(graph: ir.Graph, targets: frozenset[str]) -> dict[str, LinearShape]:
@@ -31,6 +31,9 @@ def add_lora_embeddings(graph: ir.Graph, targets: frozenset[str]) -> dict[str, L
 def _embeddings(graph: ir.Graph) -> NamedLinear | None:
     """What looks up the token ids, its `rows`; None where several tables are looked up."""
     (ids,) = (value for value in graph.inputs if value.name == INPUT_IDS)
+    for node in ids.consumers():
+        if (node.domain, node.op_type) == (DOMAIN, GGUF_ROWS):
+            return _of_blocks(node, ids)
     tables = [
         (node.outputs[0], table.dtype, table.shape.numpy())
         for node in ids.consumers()
@@ -55,6 +58,15 @@ def _embeddings(graph: ir.Graph) -> NamedLinear | None:
         if dtype is None
         else NamedLinear(EMBEDDINGS, ids, out, LinearShape(vocabulary, prod(sizes)), dtype)
     )
+
+
+def _of_blocks(node: ir.Node, ids: ir.Value) -> NamedLinear:
+    """A table whose rows are blocks as in GGUF files."""
+    table = node.inputs[1]
+    assert table is not None, "it has two inputs"
+    assert table.shape is not None, "as it was written"
+    shape = LinearShape(int(table.shape.numpy()[0]), node.attributes["K"].as_int())
+    return NamedLinear(EMBEDDINGS, ids, node.outputs[0], shape, F32)
 
 
 def _widened(rows: ir.Value, dtype: ir.DataType | None) -> tuple[ir.Value, ir.DataType | None]:

@@ -11,8 +11,9 @@ import onnx_ir as ir
 from pipelines.adapters.linear_names import PARTS, last_name, named_linear, parts_of
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, constant
-from pipelines.onnx_format.decoder_format import AND
+from pipelines.onnx_format.decoder_format import AND, DOMAIN, GGUF_LINEAR
 
+F32 = ir.DataType.FLOAT
 PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
 """Between a weight and its linear layer."""
 _GGUF = re.compile(r"blk\.(\d+)\.(\w+?)(\.and)?(?:\.int\d+)?")
@@ -45,24 +46,36 @@ class NamedLinear(NamedTuple):
 def find_linears(graph: ir.Graph) -> Iterator[NamedLinear]:
     """The linear layers that are named as in the checkpoint of the model."""
     for node in graph:
-        weight, whole = _weight(node), linear_of(node, "")
-        if weight is None or whole is None:
+        whole = linear_of(node, "")
+        if whole is None:
             continue
-        for name, part, size_out in _named(node, weight, whole.out, whole.shape.size_out):
+        for name, part, size_out in _named(node, _weight_name(node), whole.out, whole.shape.size_out):
             yield NamedLinear(name, whole.rows, part, LinearShape(whole.shape.size_in, size_out), whole.dtype)
 
 
 def linear_of(node: ir.Node, name: str) -> NamedLinear | None:
     """The node as a linear layer of this name, None for one that is none or of an unknown size."""
-    weight = _weight(node)
-    if weight is None:
+    (rows, *_), out, size = (*node.inputs, None), node.outputs[0], _sizes(node)
+    if size is None:
         return None
-    (rows, out), size = (node.inputs[0], node.outputs[0]), _sizes(node, weight)
-    values = (rows, out, _numbers(node))
+    values = () if _is_in_gguf(node) else (rows, out, _numbers(node))
     dtype = next((value.dtype for value in values if value is not None and value.dtype), None)
+    dtype = F32 if _is_in_gguf(node) else dtype
     return (
         None if rows is None or size is None or dtype is None else NamedLinear(name, rows, out, size, dtype)
     )
+
+
+def _is_in_gguf(node: ir.Node) -> bool:
+    """Whether a linear layer has its weight in a GGUF file; it computes in float32."""
+    return (node.domain, node.op_type) == (DOMAIN, GGUF_LINEAR)
+
+
+def _weight_name(node: ir.Node) -> str:
+    if _is_in_gguf(node):
+        return node.attributes["weight"].as_string()
+    weight = _weight(node)
+    return "" if weight is None else weight.name or ""
 
 
 def _weight(node: ir.Node) -> ir.Value | None:
@@ -80,10 +93,12 @@ def _numbers(node: ir.Node) -> ir.Value | None:
     return node.inputs[2] if node.op_type == "MatMulNBits" else node.inputs[1]
 
 
-def _sizes(node: ir.Node, weight: ir.Value) -> LinearShape | None:
-    if node.op_type == "MatMulNBits":
+def _sizes(node: ir.Node) -> LinearShape | None:
+    """The size of a node that is a linear layer; None where it is not known."""
+    weight = _weight(node)
+    if _is_in_gguf(node) or (weight is not None and node.op_type == "MatMulNBits"):
         return LinearShape(node.attributes["K"].as_int(), node.attributes["N"].as_int())
-    if weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
+    if weight is None or weight.shape is None or len(weight.shape) != 2 or not weight.shape.is_static():
         return None
     first, second = weight.shape.numpy()
     transposes = [above for above in _above(node) if above.op_type == "Transpose"]
@@ -100,10 +115,10 @@ def _above(node: ir.Node) -> Iterator[ir.Node]:
         value = above.inputs[0]
 
 
-def _named(node: ir.Node, weight: ir.Value, out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
+def _named(node: ir.Node, weight: str, out: ir.Value, size_out: int) -> list[tuple[str, ir.Value, int]]:
     """The names of what the node computes, each with its value and size."""
-    found = _GGUF.fullmatch(weight.name or "")
-    name = named_linear(weight.name or "", node.name or "") if found is None else _gguf_name(found, out)
+    found = _GGUF.fullmatch(weight)
+    name = named_linear(weight, node.name or "") if found is None else _gguf_name(found, out)
     if name is None:
         return []
     return _parts(name.removesuffix(AND), out) if name.endswith(AND) else [(name, out, size_out)]

@@ -26,6 +26,7 @@ from pipelines.host.backends.onnx.format_checks import (
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
 from pipelines.host.backends.onnx.head import compute_head_in_float32
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
+from pipelines.host.backends.onnx.own_weights import with_own_weights
 from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN
@@ -46,11 +47,13 @@ READS = (
 )
 
 
-def read_decoder(path: Path) -> DecoderModel:
+def read_decoder(path: Path, from_gguf: bool = False) -> DecoderModel:
     """Read the decoder at `path`, a model.onnx with its data files and config.json beside it.
 
-    Raises `ModelError` when a file is wrong or of a kind that Braid does not read.
+    `from_gguf`: weights may be in a GGUF file.  Raises `ModelError` when a file is wrong or of a kind that
+    Braid does not read.
     """
+    path = path if from_gguf else with_own_weights(path)
     try:
         model, fields = _load(path), read_fields(path.parent)
         folder = _follow_links(model, path.parent)

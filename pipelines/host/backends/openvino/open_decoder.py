@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.host.backends.onnx.own_weights import with_own_weights
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.packing_news import packing_news
 from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels, find_kernels
+from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
 from pipelines.host.backends.openvino.prepared.prepared_decoder import open_prepared
 from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.device_errors import ModelError
 
 KERNEL_GROUP = 32
 """Activations that share a scale in Braid's own kernels."""
 
 
-def open_decoder(path: Path, given: DecoderSettings) -> OpenVINOSession:
+def open_decoder(path: Path, line: DecoderSettings) -> OpenVINOSession:
     """The session of an openvino_model.xml or model.onnx.  Raises `ModelError`."""
-    settings = settings_of(given)
-    if given.prepared is None:
-        return OpenVINOSession(path, settings)
-    return open_prepared(path, settings, given.prepared)
+    settings = settings_of(line)
+    if settings.kernels is None:
+        path = with_own_weights(path)
+    try:
+        with packing_news(path, settings.kernels):
+            if line.prepared is None:
+                return OpenVINOSession(path, settings)
+            return open_prepared(path, settings, line.prepared)
+    except RuntimeError as error:  # of the first step, which may read another file than the model's own
+        raise ModelError(f"{path}: its first step fails: {last_line(error)}") from error
 
 
 def settings_of(settings: DecoderSettings) -> OpenVINOSettings:

@@ -17,7 +17,7 @@ from test_gguf_logits import KERNEL_TOLERANCE, NUM_IDS, SIZES, TOLERANCE, expect
 
 from pipelines.adapters.linear_names import ENDS
 from pipelines.adapters.weights import AdapterWeights, LoraFactors
-from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.gguf.convert import FLOAT_SUMS, IN_FILE, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -52,12 +52,15 @@ def test_adapters_change_a_gguf_file_as_they_change_its_checkpoint(tmp_path, kin
 
 def test_adapters_change_linear_layers_of_the_kernels(tmp_path, kernels):
     settings = OpenVINOSettings("cpu", "f32", "f32", 1, TARGETS, kernels=kernels(2))
-    check_adapters(partial(OpenVINOSession, settings=settings), "Q4_1", tmp_path, 5 * KERNEL_TOLERANCE)
+    open_session = partial(OpenVINOSession, settings=settings)
+    for number, form in enumerate((FLOAT_SUMS, IN_FILE)):
+        (folder := tmp_path / str(number)).mkdir()
+        check_adapters(open_session, "Q4_1", folder, 5 * KERNEL_TOLERANCE, form)
 
 
-def check_adapters(open_session, kind, tmp_path, tolerance):
+def check_adapters(open_session, kind, tmp_path, tolerance, form=FLOAT_SUMS):
     state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind])
-    convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
+    convert(tmp_path / "tiny.gguf", tmp_path / "model", form)
     session = open_session(tmp_path / "model" / "model.onnx")
     assert {each.rpartition(".")[2] for each in session.linears} == TARGETS
     session.reserve(NUM_IDS, 1)

@@ -29,7 +29,8 @@ from gguf_files import (
 from later import Later
 from lone_steps import step
 
-from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.gguf.convert import FLOAT_SUMS, IN_FILE, convert
+from pipelines.gguf.tensor_types import PACKED_TYPES
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -85,9 +86,9 @@ def expected(config, state):
         return model(torch.tensor(ids())[None]).logits[0].numpy()
 
 
-def given(open_session, source, folder):
+def given(open_session, source, folder, form=FLOAT_SUMS):
     """Logits of every token of the prompt, in two steps."""
-    convert(source, folder, FLOAT_SUMS)
+    convert(source, folder, form)
     session = open_session(folder / "model.onnx")
     try:
         session.reserve(NUM_IDS, 1)
@@ -109,15 +110,22 @@ def test_every_type_is_its_dequantized_weights(tmp_path, kind, engine):
     np.testing.assert_allclose(logits, expected(hf.LlamaConfig(**SIZES), state), atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_K", "Q8_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize("kind", sorted(PACKED_TYPES))
 def test_the_kernels_compute_every_type_of_few_bits(tmp_path, kind, kernels):
+    """From the file itself to the last bit as from codes of its conversion, but for its table of embeddings:
+    with least weights the rows of codes are rounded once more.
+    """
     source = tmp_path / "tiny.gguf"
     state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
     settings = OpenVINOSettings("cpu", "f32", "f32", 1, kernels=kernels(2))
-    logits = given(partial(OpenVINOSession, settings=settings), source, tmp_path / "model")
+    by_kernels = partial(OpenVINOSession, settings=settings)
+    logits = given(by_kernels, source, tmp_path / "model", IN_FILE)
     wanted = expected(hf.LlamaConfig(**SIZES), state)
     tolerance = KERNEL_TOLERANCE * LARGE_WEIGHTS.get(kind, 1)
     np.testing.assert_allclose(logits, wanted, atol=tolerance, rtol=0)
+    from_codes = given(by_kernels, source, tmp_path / "codes")
+    tolerance = KERNEL_TOLERANCE if kind in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else 0
+    np.testing.assert_allclose(from_codes, logits, atol=tolerance, rtol=0)
 
 
 def _linear(model):

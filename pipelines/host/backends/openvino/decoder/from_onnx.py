@@ -29,6 +29,7 @@ from pipelines.host.backends.openvino.decoder.attention_nodes import (
     convert_context_attention,
 )
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
+from pipelines.host.backends.openvino.decoder.gguf_weights import gguf_conversions
 from pipelines.host.backends.openvino.decoder.kernel_experts import KERNEL_EXPERTS, KernelExperts, keep_types
 from pipelines.host.backends.openvino.decoder.onnx_weights import (
     BLOCK_MATMUL,
@@ -94,11 +95,13 @@ def read_onnx(
 ) -> PagedOnnx:
     """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
     `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.  `kernels`
-    compute routed experts; where they do not, an expert that is chosen computes `least_rows`, 1 or 2.
+    compute linear layers whose weights are in a GGUF file, and routed experts; where they do not, an expert
+    that is chosen computes `least_rows`, 1 or 2.
 
     Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
     """
-    return page_decoder(read_decoder(path), targets, int8_sums, kernels, least_rows)
+    decoder = read_decoder(path, from_gguf=kernels is not None)
+    return page_decoder(decoder, targets, int8_sums, kernels, least_rows)
 
 
 def page_decoder(
@@ -120,6 +123,7 @@ def page_decoder(
         kernel_experts = KernelExperts(kernels)
         experts = ExpertLayers(by_kernels=kernel_experts.use(decoder.model.graph))
         conversions[KERNEL_EXPERTS] = kernel_experts.convert
+        conversions |= gguf_conversions(decoder.folder, kernels)
     num_layers, num_linears = use_expert_linears(decoder.model.graph, least_rows)
     experts = replace(experts, by_linears=num_layers, num_linears=num_linears)
     if int8_sums:  # which OpenVINO does not use where zero points are floats

@@ -16,6 +16,8 @@ import openvino as ov
 from pipelines.host.backends.openvino.model.lora_linears import has_weight
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels, OperatorLibrary
 
+GGUF_LINEAR = "GgufLinear"
+"""The kernels' operator for a weight in a GGUF file, which is made when the model is read."""
 NOT_WIDENED = "keep_const_precision_0"
 """Runtime attribute of constants that a device leaves in their type, as u4 or f16."""
 BITS = {"u4": 4, "u8": 8, "i4": 4, "i8": 8}
@@ -60,10 +62,14 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     Names of nodes stay.  A weight of several linear layers is left to OpenVINO, which packs it once.
     """
     names = {node.get_name() for node in head}
+    packed = [node for node in model.get_ops() if node.get_type_name() == GGUF_LINEAR]
     linears = [node for node in model.get_ops() if node.get_type_name() == "MatMul" and has_weight(node)]
     weights = {node.get_name(): _weight(node) for node in linears}
     uses = Counter(weight.codes.get_name() for weight in weights.values() if weight is not None)
-    count = 0
+    count = len(packed)
+    for node in packed:
+        if node.get_name() in names:
+            _set_levels(node, kernels.library)
     for node in linears:
         weight = weights[node.get_name()]
         if weight is not None and uses[weight.codes.get_name()] == 1:
@@ -71,7 +77,15 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
             count += _replace(node, weight, kernels.library, levels)
     model.validate_nodes_and_infer_types()
     sums_alike = not any(map(_sums, model.get_ops()))
-    return BlockLinears(count, len(linears), kernels.title, sums_alike)
+    return BlockLinears(count, len(packed) + len(linears), kernels.title, sums_alike)
+
+
+def _set_levels(node: ov.Node, library: OperatorLibrary) -> None:
+    """Give a linear layer whose weight is in a GGUF file HEAD_LEVELS."""
+    attributes = {**node.get_attributes(), "levels": HEAD_LEVELS}
+    operator = library.node(GGUF_LINEAR, [node.input_value(0)], attributes)
+    operator.set_friendly_name(node.get_friendly_name())
+    node.output(0).replace(operator.output(0))
 
 
 def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: int) -> bool:

@@ -19,13 +19,16 @@ from lone_steps import step
 
 from pipelines.base.digests import digest
 from pipelines.base.prepared_models import FACTS, PreparedModels
-from pipelines.gguf.convert import convert
+from pipelines.gguf.convert import IN_FILE, convert
 from pipelines.host.backends.openvino.decoder import from_onnx
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile, page_after
+from pipelines.host.backends.openvino.open_decoder import open_decoder
 from pipelines.host.backends.openvino.prepared import graph_export, prepared_decoder
 from pipelines.host.backends.openvino.prepared.prepared_decoder import CONSTANTS, GRAPH, open_prepared
+from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.device_errors import ModelError
 
 pytestmark = pytest.mark.slow
 
@@ -162,6 +165,20 @@ def test_a_stored_graph_has_the_kernels_that_it_was_made_with(tmp_path, store, r
     for other in (OpenVINOSettings(precision="f32"), replace(settings, kernels=kernels(1))):
         check_sessions([open_prepared(path, other, store)], OpenVINOSession(path, other))
     assert reads == [path] * 3
+
+
+def test_a_stored_graph_reads_its_gguf_file(tmp_path, store, reads, kernels):
+    """Which holds all its linear layers, so the data file has the table of embeddings alone."""
+    settings = OpenVINOSettings(precision="f32", kernels=kernels(2))
+    expected = OpenVINOSession(of_gguf(tmp_path, Type.Q6_K), settings)
+    convert(tmp_path / "tiny.gguf", tmp_path / "in_file", IN_FILE)
+    path = tmp_path / "in_file" / "model.onnx"
+    check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
+    assert reads == [path]
+    (tmp_path / "tiny.gguf").touch()
+    given = DecoderSettings(prepared=store)
+    with pytest.raises(ModelError, match=r"tiny.gguf has changed since it was converted"):
+        open_decoder(path, given)
 
 
 @pytest.mark.parametrize("weights", ["int8", "int4"])

@@ -1,0 +1,137 @@
+// A weight whose rows are in a GGUF file: read from there and packed for the kernels, each byte once.
+//
+// The file is read, not mapped: one that is cut short or replaced meanwhile gives an error, and no signal.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gguf_blocks.h"
+
+namespace braid {
+
+// A file that has to stay as it was when it was converted: size in bytes, time of its last change in ns.
+class SourceFile {
+public:
+    // Throws std::runtime_error, as all functions here.
+    SourceFile(const std::string& path, int64_t size, int64_t time)
+        : m_path(path), m_size(size), m_time(time), m_file{open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
+        if (m_file.number < 0) fail(std::strerror(errno));
+        char magic[4];
+        read(0, sizeof magic, magic);
+        if (std::memcmp(magic, "GGUF", sizeof magic)) fail("is no GGUF file");
+        check();
+    }
+
+    void check() const {
+        struct stat now;
+        if (fstat(m_file.number, &now)) fail(std::strerror(errno));
+        const int64_t time = int64_t(now.st_mtim.tv_sec) * 1000000000 + now.st_mtim.tv_nsec;
+        if (now.st_size != m_size || time != m_time) fail("has changed since it was converted; load it again");
+    }
+
+    void read(int64_t offset, size_t bytes, void* into) const {
+        for (char* to = static_cast<char*>(into); bytes;) {
+            const ssize_t some = pread(m_file.number, to, bytes, offset);
+            if (some < 0 && errno == EINTR) continue;
+            if (some <= 0) fail(some ? std::strerror(errno) : "is cut short");
+            to += some, offset += some, bytes -= some;
+        }
+    }
+
+    [[noreturn]] void fail(const std::string& problem) const { throw std::runtime_error(m_path + " " + problem); }
+
+private:
+    struct Descriptor {
+        int number;
+        ~Descriptor() {
+            if (number >= 0) close(number);
+        }
+    };
+
+    std::string m_path;
+    int64_t m_size, m_time;
+    Descriptor m_file;
+};
+
+// Bytes of files that were packed in this process so far.
+inline std::atomic<uint64_t> packed_bytes{0};
+
+// Rows that lie one after the other, or at even distances: where the first one begins, how far the next one is,
+// and how many there are.  All rows of a weight are those of its runs, in this order.
+struct Run {
+    int64_t offset, step, count;
+};
+
+class GgufWeight {
+public:
+    // `runs`: three numbers of each; n() is 0 where there is no such weight.
+    GgufWeight(int type, size_t k, const std::vector<int64_t>& runs)
+        : m_type(type), m_row_bytes(bl_gguf_row_bytes(type, k)), m_k(k) {
+        if (!m_row_bytes || runs.size() % 3) return;
+        for (size_t at = 0; at < runs.size(); at += 3) {
+            const Run run{runs[at], runs[at + 1], runs[at + 2]};
+            if (run.offset < 0 || run.count <= 0 || run.count > int64_t(1) << 28) {
+                m_n = 0;
+                return;
+            }
+            m_runs.push_back(run);
+            m_first.push_back(m_n);
+            m_n += run.count;
+        }
+    }
+
+    size_t n() const { return m_n; }
+
+    // Packs blocks [begin, end) of 16 channels; `packed` is the beginning of the whole weight.
+    void pack(const SourceFile& file, size_t begin, size_t end, void* packed) const {
+        bl_format format;
+        bl_gguf_format(m_type, &format);
+        const size_t block_bytes = bl_packed_bytes(&format, BLOCK, m_k);
+        std::vector<uint8_t> bytes(BLOCK * m_row_bytes);
+        const void* rows[BLOCK];
+        for (size_t row = 0; row < BLOCK; row++) rows[row] = bytes.data() + row * m_row_bytes;
+        for (size_t block = begin; block < end; block++) {
+            const size_t count = std::min(BLOCK, m_n - block * BLOCK);
+            read_rows(file, block * BLOCK, count, bytes.data());
+            if (!bl_gguf_is_finite(m_type, count * m_k, bytes.data())) file.fail("holds weights that are not finite");
+            bl_gguf_pack(m_type, count, m_k, rows, 0, 1, static_cast<uint8_t*>(packed) + block * block_bytes);
+            packed_bytes += count * m_row_bytes;
+        }
+    }
+
+private:
+    static constexpr size_t BLOCK = 16;
+
+    void read_rows(const SourceFile& file, size_t first, size_t count, uint8_t* into) const {
+        size_t run = std::upper_bound(m_first.begin(), m_first.end(), first) - m_first.begin() - 1;
+        for (; count; run++) {
+            const size_t skipped = first - m_first[run], some = std::min(count, m_runs[run].count - skipped);
+            read_run(file, m_runs[run], skipped, some, into);
+            first += some, count -= some, into += some * m_row_bytes;
+        }
+    }
+
+    void read_run(const SourceFile& file, const Run& run, size_t skipped, size_t count, uint8_t* into) const {
+        const bool is_whole = run.step == int64_t(m_row_bytes);
+        const size_t reads = is_whole ? 1 : count, size = is_whole ? count * m_row_bytes : m_row_bytes;
+        for (size_t i = 0; i < reads; i++)
+            file.read(run.offset + int64_t(skipped + i) * run.step, size, into + i * m_row_bytes);
+    }
+
+    int m_type;
+    size_t m_row_bytes, m_k, m_n = 0;
+    std::vector<Run> m_runs;
+    std::vector<size_t> m_first;  // row of each run
+};
+
+}  // namespace braid
