@@ -38,6 +38,7 @@ class Architecture:
     norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
     scales; `logits` by a factor or by a divisor.  `recurrence`: what layers are that are not attention.
     `gates_attention`: each query has as many numbers that gate what it finds.  `output_norm`: the last one.
+    `is_causal`: tokens attend to those before them, else to all, or to those of a window around them.
     """
 
     interleaved: bool = False
@@ -61,10 +62,14 @@ class Architecture:
     recurrence: Kind | None = None
     gates_attention: bool = False
     output_norm: str = "output_norm"
+    is_causal: bool = True
 
 
 _QWEN35 = Architecture(norm_of_feed="post_attention_norm", recurrence="tiled delta net", gates_attention=True)
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
+_GEMMA3 = replace(
+    _GEMMA, windowed=True, global_every=6, wide_scale=62, is_locally_plain=True, local_base=10000.0
+)
 ARCHITECTURES = {
     "llama": Architecture(interleaved=True, routing=Routing()),
     "qwen2": Architecture(),
@@ -111,9 +116,8 @@ ARCHITECTURES = {
     "qwen3next": replace(_QWEN35, routing=Routing(), recurrence="delta net"),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
-    "gemma3": replace(
-        _GEMMA, windowed=True, global_every=6, wide_scale=62, is_locally_plain=True, local_base=10000.0
-    ),
+    "gemma3": _GEMMA3,
+    "gemma-embedding": replace(_GEMMA3, is_causal=False),
 }
 """`general.architecture` → what it means.  Files of Mistral and Mixtral say llama."""
 

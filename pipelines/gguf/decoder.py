@@ -45,6 +45,8 @@ def write_decoder(
     Raises `GgufError`, also for tensors and metadata that the graph would leave out.
     """
     facts = read_facts(metadata)
+    if not facts.kind.is_causal:
+        raise GgufError(f"is of architecture {facts.name}, which embeds texts, and has no pooling_type")
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
         vocabulary = Decoder(facts, metadata, linears, writer).write()

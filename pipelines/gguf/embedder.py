@@ -1,6 +1,6 @@
 """Writes a decoder that embeds texts: the vectors of the last layer, in the form of an exported encoder.
 
-Attention is causal and padding stands at the end of a text, so no token attends to it.
+Where attention is causal no token attends to padding, which stands at the end of a text.
 """
 
 from __future__ import annotations
@@ -87,9 +87,10 @@ class _Embedder(Decoder):
     def write(self) -> int:
         """Write the graph from int64[texts, length] to float32[texts, length, width]."""
         facts = self._facts
-        ids = ir.val(INPUT_IDS, INT64, ["texts", "length"])
-        self._texts = TextRows(self._writer, ids)
-        self._masks = {window: self._texts.causal_mask(window) for window in {facts.window, -1}}
+        names = (INPUT_IDS,) if facts.kind.is_causal else (INPUT_IDS, "attention_mask")
+        inputs = [ir.val(name, INT64, ["texts", "length"]) for name in names]
+        self._texts, (ids, *masks) = TextRows(self._writer, inputs[0]), inputs
+        self._masks = {window: self._texts.mask(window, *masks) for window in {facts.window, -1}}
         states = self._states(self._texts.row(ids), self._texts.positions())
         vectors = self._texts.texts(
             self._norm(states, f"{facts.kind.output_norm}.weight", facts.width), facts.width
@@ -98,7 +99,7 @@ class _Embedder(Decoder):
             self._linears.tensor(HEAD, self._table.rows, facts.width)
         self._refuse_unused()
         name_vectors(vectors, facts.width)
-        self._writer.save([ids], [vectors], facts.name)
+        self._writer.save(inputs, [vectors], facts.name)
         return self._table.rows
 
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:

@@ -85,7 +85,7 @@ class _Encoder:
         names = (INPUT_IDS, "attention_mask", *(("token_type_ids",) if facts.types > 1 else ()))
         inputs = [ir.val(name, INT64, ["texts", "length"]) for name in names]
         self._texts = TextRows(self._writer, inputs[0])
-        self._mask = self._texts.whole_mask(inputs[1])
+        self._mask = self._texts.mask(-1, inputs[1])
         table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
         kinds = self._texts.row(inputs[2]) if facts.types > 1 else self._writer.ints(0)
         states = [

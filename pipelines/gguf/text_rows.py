@@ -42,21 +42,27 @@ class TextRows:
         rows = self._op("Transpose", attended, perm=TEXTS_FIRST)
         return self._op("Reshape", rows, self._writer.ints(1, operands[0][1], -1, size))
 
-    def causal_mask(self, window: int) -> ir.Value:
-        """bool[length, length]: whether the token of a row attends to that of a column; a `window` of -1 is
-        no limit.
+    def mask(self, window: int, attention_mask: ir.Value | None = None) -> ir.Value:
+        """bool, broadcast to [texts, heads, length, length]: whether the token of a row attends to that of a
+        column.  Without an `attention_mask`, to those before it; with it, to all that are no padding.  A
+        `window` of -1 is no limit; others count the tokens before, or those on both sides.
         """
-        op, ints = self._op, self._writer.ints
-        distance = op("Sub", op("Unsqueeze", self.numbers, ints(1)), op("Unsqueeze", self.numbers, ints(0)))
-        is_before = op("GreaterOrEqual", distance, self._scalar(0))
+        op = self._op
+        if attention_mask is None:
+            is_near = op("GreaterOrEqual", self._distance(), self._scalar(0))
+            if window < 0:
+                return is_near
+            return op("And", is_near, op("Less", self._distance(), self._scalar(window)))
+        is_token = op("Unsqueeze", op("Cast", attention_mask, to=ir.DataType.BOOL), self._writer.ints(1, 2))
         if window < 0:
-            return is_before
-        return op("And", is_before, op("Less", distance, self._scalar(window)))
+            return is_token
+        is_near = op("LessOrEqual", op("Abs", self._distance()), self._scalar(window // 2))
+        return op("And", is_token, is_near)
 
-    def whole_mask(self, attention_mask: ir.Value) -> ir.Value:
-        """bool[texts, 1, 1, length]: all tokens of a text attend to all that are no padding."""
-        is_token = self._op("Cast", attention_mask, to=ir.DataType.BOOL)
-        return self._op("Unsqueeze", is_token, self._writer.ints(1, 2))
+    def _distance(self) -> ir.Value:
+        """int64[length, length]: how far the token of a column stands before that of a row."""
+        op, ints = self._op, self._writer.ints
+        return op("Sub", op("Unsqueeze", self.numbers, ints(1)), op("Unsqueeze", self.numbers, ints(0)))
 
     def _by_text(self, rows: ir.Value, heads: int, size: int) -> ir.Value:
         """[1, heads, tokens, size] → [texts, heads, length, size]."""

@@ -18,7 +18,7 @@ from pipelines.gguf.errors import GgufError
 torch = Later("torch")
 hf = Later("transformers")
 
-LAST, RANK = 3, 4
+MEAN, LAST, RANK = 1, 3, 4
 TEXTS = ["the user", "in the hat 12", "x", "don't the the the in 2024"]
 
 
@@ -68,6 +68,37 @@ def test_vectors_are_those_of_transformers(tmp_path, model, kind, tolerance):
         ids = tokenizer.encode(text).ids
         assert ids[-1] == 4, "eos, which the file wants"
         assert vector @ expected(model, ids) == pytest.approx(1, abs=tolerance)
+
+
+def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path):
+    from tokenizers import Tokenizer
+
+    sizes = {"vocab_size": len(vocabulary()[0]), "hidden_size": WIDTH, "intermediate_size": INNER}
+    sizes |= {"num_hidden_layers": 6, "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS}
+    config = hf.Gemma3TextConfig(
+        **sizes,
+        head_dim=HEAD_SIZE,
+        max_position_embeddings=CONTEXT,
+        rms_norm_eps=1e-5,
+        rope_theta=50000.0,
+        rope_local_base_freq=10000.0,
+        query_pre_attn_scalar=HEAD_SIZE,
+        sliding_window=8,
+        use_bidirectional_attention=True,
+        tie_word_embeddings=True,
+    )
+    model = randomized(hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
+    more = {"{arch}.pooling_type": MEAN, "{arch}.attention.sliding_window": 8}
+    write_model(tmp_path / "gemma.gguf", model, "gemma-embedding", more=more)
+    convert(tmp_path / "gemma.gguf", tmp_path / "converted")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "converted" / "tokenizer.json"))
+    with Local(tmp_path / "gemma.gguf", cache=tmp_path / "cache") as braid:
+        vectors = braid.embed(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        with torch.no_grad():
+            ids = torch.tensor(tokenizer.encode(text).ids)[None]
+            wanted = model.model(ids).last_hidden_state[0].mean(0).numpy()
+        assert vector @ (wanted / np.linalg.norm(wanted)) == pytest.approx(1, abs=1e-6)
 
 
 RERANK = '<|im_start|>Judge {{ this }}: "yes" or no.\n<Query>: {query}\n<Document>: {document}<|im_end|>'
