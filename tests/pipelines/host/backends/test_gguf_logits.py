@@ -368,6 +368,25 @@ def test_experts_of_every_type_are_their_dequantized_weights(tmp_path, kind, eng
     np.testing.assert_allclose(logits, expected(config(), state), atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    after(3, [("qwen2moe", "Q4_1"), ("qwen3moe", "MXFP4"), ("dots1-groups", "Q8_0"), ("mixtral", "Q4_0")]),
+)
+def test_the_kernels_compute_experts_of_every_type(tmp_path, family, kind, kernels):
+    config, written = FAMILIES[family]
+    source = tmp_path / "tiny.gguf"
+    state = write_llama_like(source, kind=Type[kind], **written)
+    opened = []
+
+    def open_session(path):
+        opened.append(OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1, kernels=kernels(2))))
+        return opened[0]
+
+    logits = given(open_session, source, tmp_path / "model")
+    assert "layers by braid kernels" in opened[0].describe()["experts"]
+    np.testing.assert_allclose(logits, expected(config(), state), atol=KERNEL_TOLERANCE, rtol=0)
+
+
 @pytest.mark.parametrize(("family", "engine"), CASES)
 def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
     config, written = FAMILIES[family]
