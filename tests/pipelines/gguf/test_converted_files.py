@@ -264,11 +264,16 @@ def test_runs_name_each_row_of_a_weight_in_its_order(quantized):
     tensor = read_gguf(quantized).tensors["blk.0.attn_q.weight"]
     content, row_bytes = quantized.read_bytes(), tensor.data.shape[1]
     rng = np.random.default_rng(1)
-    for order in (None, interleaved_rows(4, tensor.rows), rng.permutation(tensor.rows), np.arange(7)[::-1]):
+    for order in (
+        None,
+        interleaved_rows(4, tensor.rows, tensor.rows // 4),
+        rng.permutation(tensor.rows),
+        np.arange(7)[::-1],
+    ):
         part = WeightPart(replace(tensor, rows=tensor.rows if order is None else len(order)), order)
         runs = np.reshape(list(part.runs()), (-1, 3)).tolist()
         begins = [begin + step * each for begin, step, count in runs for each in range(count)]
         rows = [content[begin : begin + row_bytes] for begin in begins]
         wanted = tensor.data if order is None else tensor.data[order]
         assert rows == [row.tobytes() for row in wanted]
-    assert len(list(WeightPart(tensor, interleaved_rows(4, tensor.rows)).runs())) == 3 * 8
+    assert len(list(WeightPart(tensor, interleaved_rows(4, tensor.rows, tensor.rows // 4)).runs())) == 3 * 8
