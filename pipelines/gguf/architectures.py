@@ -12,6 +12,8 @@ from pipelines.gguf.recurrent import Kind, Recurrence, read_recurrence
 from pipelines.gguf.routers import SIGMOID, Mixture, Routing, read_mixture
 from pipelines.gguf.xielu import Xielu, read_xielu
 
+POSITIONS = "rope.scaling.finetuned"
+"""What files of architectures that may have no positions say of them."""
 EPSILON = {"rms": "attention.layer_norm_rms_epsilon", "layer": "attention.layer_norm_epsilon"}
 """Kind of a norm → the key of the number that keeps it from dividing by 0."""
 FACTORS = {
@@ -29,9 +31,10 @@ class Architecture:
     `interleaved`: converters interleave the halves of query and key heads that rotate together.
     `activation`: of the gate.  `scaled_embedding`: embeddings are multiplied by √width.
     `nope_every`: every n-th layer has no positions (NoPE); `nope_outside`: layers without a window have none
-    where others have one.  `windowed`: layers attend to `attention.sliding_window` tokens, but every n-th by
-    `global_every` to all; `may_have_window`: the file may leave it out.  `is_locally_plain`: positions of
-    layers with a window are not scaled, and have the rotary base `local_base` where it is given.
+    where others have one; `may_have_no_positions`: the file says it.  `windowed`: layers attend to
+    `attention.sliding_window` tokens, but every n-th by `global_every` to all; `may_have_window`: the
+    file may leave it out.  `is_locally_plain`: positions of layers with a window are not scaled, and have
+    the rotary base `local_base` where it is given.
     `wide_scale`: with this many layers, scores are scaled by width / heads in place of the head size.
     `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
     feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
@@ -46,6 +49,7 @@ class Architecture:
     scaled_embedding: bool = False
     nope_every: int = 0
     nope_outside: bool = False
+    may_have_no_positions: bool = False
     windowed: bool = False
     global_every: int = 0
     may_have_window: bool = False
@@ -65,6 +69,9 @@ class Architecture:
     is_causal: bool = True
 
 
+_GRANITE = Architecture(
+    interleaved=True, scales=frozenset({"embeddings", "residuals", "attention"}), logits="divisor"
+)
 _QWEN35 = Architecture(norm_of_feed="post_attention_norm", recurrence="tiled delta net", gates_attention=True)
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
 _GEMMA3 = replace(
@@ -83,9 +90,7 @@ ARCHITECTURES = {
     "phi3": Architecture(windowed=True),
     "smollm3": Architecture(interleaved=True, nope_every=4),
     "glm4": Architecture(interleaved=True),
-    "granite": Architecture(
-        interleaved=True, scales=frozenset({"embeddings", "residuals", "attention"}), logits="divisor"
-    ),
+    "granite": _GRANITE,
     "mistral3": Architecture(interleaved=True, scales=frozenset({"queries"})),
     "hunyuan-dense": Architecture(head_norms="after positions"),
     "seed_oss": Architecture(norm_of_feed="post_attention_norm"),
@@ -110,6 +115,7 @@ ARCHITECTURES = {
         nope_outside=True,
         logits="factor",
     ),
+    "granitehybrid": replace(_GRANITE, routing=Routing(), recurrence="mamba 2", may_have_no_positions=True),
     "lfm2": Architecture(recurrence="short conv", output_norm="token_embd_norm"),
     "qwen35": _QWEN35,
     "qwen35moe": replace(_QWEN35, routing=Routing()),
@@ -151,6 +157,7 @@ class DecoderFacts:
     scales: Mapping[str, float]
     xielu: tuple[Xielu, ...]
     recurrence: Recurrence | None
+    has_positions: bool
 
     def window_of(self, layer: int) -> int:
         """The tokens that a layer attends to; -1 is no limit."""
@@ -165,6 +172,8 @@ class DecoderFacts:
 
     def has_rope(self, layer: int) -> bool:
         """Whether queries and keys of a layer have rotary positions; without (NoPE) they have none."""
+        if not self.has_positions:
+            return False
         if self.kind.nope_outside and any(self.windows):
             return self.windows[layer]
         every = self.kind.nope_every
@@ -215,6 +224,7 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         scales=_read_scales(metadata, kind),
         xielu=read_xielu(metadata, layers) if kind.activation == "xielu" else (),
         recurrence=recurrence,
+        has_positions=not kind.may_have_no_positions or metadata.flag(f"{name}.{POSITIONS}") is not False,
     )
 
 

@@ -18,9 +18,9 @@ from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.weights import Rows, is_float, read_floats
 from pipelines.onnx_format.decoder_format import DOMAIN
 from pipelines.onnx_format.onnx_writer import OnnxWriter
-from pipelines.onnx_format.recurrent_format import DELTA_NET, KINDS, NUMBER, SHORT_CONV
+from pipelines.onnx_format.recurrent_format import DELTA_NET, KINDS, MAMBA2, NUMBER, SHORT_CONV
 
-Kind = Literal["short conv", "delta net", "tiled delta net"]
+Kind = Literal["short conv", "delta net", "tiled delta net", "mamba 2"]
 """`tiled`: value heads of one key head are as far apart as there are key heads; else they are neighbours."""
 KEY_EPSILON = 1e-6
 """What keeps the norms of a delta net's queries and keys from dividing by 0; no file says it."""
@@ -79,7 +79,7 @@ def read_recurrence(metadata: Metadata, kind: Kind | None, layers: int) -> Recur
 
 
 def _read_layers(metadata: Metadata, kind: Kind, layers: int) -> tuple[bool, ...]:
-    if kind == "short conv":
+    if kind in ("short conv", "mamba 2"):
         kv_heads = metadata.per_layer("attention.head_count_kv", layers) or []
         recurrent = tuple(count == 0 for count in kv_heads)
     else:
@@ -106,6 +106,8 @@ class RecurrentLayers:
         """What the layer adds to `read`, float32 [1, tokens, width]."""
         if self._facts.kind == "short conv":
             return self._short_conv(at, read)
+        if self._facts.kind == "mamba 2":
+            return self._mamba2(at, read)
         return self._delta_net(at, read)
 
     # LFM2
@@ -195,6 +197,39 @@ class RecurrentLayers:
             return heads
         return self._op("Gather", heads, self._writer.ints(*order.tolist()), axis=2)
 
+    # Mamba 2
+
+    def _mamba2(self, at: str, read: ir.Value) -> ir.Value:
+        facts, op, writer = self._facts, self._op, self._writer
+        channels = facts.inner + 2 * facts.shared
+        joined = self._linears.linear(read, f"{at}ssm_in", facts.inner + channels + facts.heads, self._width)
+        gate, rows, steps = writer.split(joined, facts.inner, channels, facts.heads)
+        mixed = self._silu(self._convolved(rows, f"{at}ssm_conv1d", channels))
+        flat, written, past = writer.split(mixed, facts.inner, facts.shared, facts.shared)
+        values = self._heads(flat, facts.heads, facts.head_size)
+        groups = [self._heads(rows, facts.groups, facts.state_size) for rows in (written, past)]
+        sizes = {
+            "heads": facts.heads,
+            "head_size": facts.head_size,
+            "groups": facts.groups,
+            "state_size": facts.state_size,
+        }
+        decay = self._writer.store(f"{at}ssm_a", self._floats(f"{at}ssm_a", facts.heads, 1).reshape(-1))
+        shape = (facts.heads, facts.head_size)
+        states = self._node(MAMBA2, sizes, values, self._steps(at, steps), *groups, decay, shape=shape)
+        skipped = op("Mul", values, self._column(f"{at}ssm_d", facts.heads))
+        summed = op("Reshape", op("Add", states, skipped), writer.ints(1, -1, facts.inner))
+        gated = op("Mul", summed, self._silu(gate))
+        normed = self._group_norm(gated, f"{at}ssm_norm.weight")
+        return self._linears.linear(normed, f"{at}ssm_out", self._width, facts.inner)
+
+    def _group_norm(self, rows: ir.Value, name: str) -> ir.Value:
+        groups, size = self._facts.groups, self._facts.inner // self._facts.groups
+        ones = self._writer.store(f"ones.{size}", np.ones(size, np.float32))
+        normed = self._rms(self._heads(rows, groups, size), ones)
+        weight = self._writer.store(name, self._floats(name, groups, size))
+        return self._op("Reshape", self._op("Mul", normed, weight), self._writer.ints(1, -1, groups * size))
+
     # What several have
 
     def _steps(self, at: str, rows: ir.Value, order: Rows | None = None) -> ir.Value:
@@ -227,6 +262,9 @@ class RecurrentLayers:
     def _vector(self, name: str, size: int, order: Rows | None = None) -> ir.Value:
         values = self._floats(name, 1, size).reshape(size)
         return self._writer.store(name, values if order is None else values[order])
+
+    def _column(self, name: str, size: int) -> ir.Value:
+        return self._writer.store(name, self._floats(name, size, 1))
 
     def _floats(self, name: str, rows: int, width: int, order: Rows | None = None) -> Floats:
         tensor = self._linears.tensor(name, rows, width)

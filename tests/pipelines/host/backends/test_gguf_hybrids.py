@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from breadth import after
@@ -18,7 +20,17 @@ from gguf_files import (
     WIDTH,
     vocabulary,
 )
-from gguf_hybrids import KERNEL, LAYERS, NET, SHARED, write_delta_net, write_lfm2
+from gguf_hybrids import (
+    KERNEL,
+    LAYERS,
+    MAMBA,
+    NET,
+    SCALES,
+    SHARED,
+    write_delta_net,
+    write_granite_hybrid,
+    write_lfm2,
+)
 from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
 from later import Later
 from lone_steps import step
@@ -65,6 +77,23 @@ MIXED = {
     "norm_topk_prob": True,
 }
 DENSE = {"num_experts": 0, "mlp_only_layers": list(range(len(LAYERS)))}
+GRANITE = SIZES | {
+    "rms_norm_eps": 1e-5,
+    "layer_types": ["attention" if kind == "attention" else "mamba" for kind in LAYERS],
+    "mamba_n_heads": MAMBA["heads"],
+    "mamba_d_head": MAMBA["size"],
+    "mamba_n_groups": MAMBA["groups"],
+    "mamba_d_state": MAMBA["state"],
+    "mamba_d_conv": KERNEL + 1,
+    **{f"{name}_multiplier": SCALES[name] for name in ("embedding", "residual", "attention")},
+    "logits_scaling": SCALES["logit"],
+}
+GRANITE_MIXED = {
+    "intermediate_size": EXPERT_INNER,
+    "num_local_experts": EXPERTS,
+    "num_experts_per_tok": EXPERTS_USED,
+    "shared_intermediate_size": SHARED,
+}
 FAMILIES = {
     "lfm2": (
         lambda: hf.Lfm2Config(
@@ -76,14 +105,22 @@ FAMILIES = {
         ),
         write_lfm2,
     ),
+    "granitehybrid": (
+        lambda: hf.GraniteMoeHybridConfig(**GRANITE, num_local_experts=0, shared_intermediate_size=INNER),
+        write_granite_hybrid,
+    ),
+    "granitehybrid, a mixture": (
+        lambda: hf.GraniteMoeHybridConfig(**GRANITE | GRANITE_MIXED),
+        partial(write_granite_hybrid, mixed=True),
+    ),
     "qwen35": (lambda: hf.Qwen3NextConfig(**DELTA | DENSE), write_delta_net),
     "qwen3next": (
         lambda: hf.Qwen3NextConfig(**DELTA | MIXED),
-        lambda path, **kind: write_delta_net(path, "qwen3next", **kind),
+        partial(write_delta_net, architecture="qwen3next"),
     ),
     "qwen35moe": (
         lambda: hf.Qwen3NextConfig(**DELTA | MIXED),
-        lambda path, **kind: write_delta_net(path, "qwen35moe", **kind),
+        partial(write_delta_net, architecture="qwen35moe"),
     ),
 }
 """transformers' Qwen3.5 is its Qwen3-Next with other projections, so one model is the reference of both."""
@@ -103,7 +140,7 @@ def session_of(source, folder):
 
 @pytest.mark.parametrize(
     ("family", "kind"),
-    [*after(3, [(family, "Q4_1") for family in FAMILIES]), *after(0, [("qwen35", "F32"), ("lfm2", "Q4_K")])],
+    [*after(4, [(family, "Q4_1") for family in FAMILIES]), *after(0, [("qwen35", "F32"), ("lfm2", "Q4_K")])],
 )
 def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
     config, write = FAMILIES[family]
@@ -130,7 +167,7 @@ def continued(model, prompt, count):
     return ids[len(prompt) :]
 
 
-@pytest.mark.parametrize("family", after(1, ["qwen35", "lfm2", "qwen3next"]))
+@pytest.mark.parametrize("family", after(1, ["qwen35", "lfm2", "granitehybrid", "qwen3next"]))
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
     """Prompts in chunks beside sequences that decode, some of them preempted; one continues another's state."""
     config, write = FAMILIES[family]
