@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 MODEL, SOURCE, CODES = "model", "source.txt", "codes"
 UNUSED_S = 7 * 86400.0
 """Seconds after which weights of a conversion are removed that no engine opened."""
+MAX_LABEL = 48
+"""Characters of a file's name in that of its folder: up to 192 bytes, of the 255 that file systems take."""
 CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 """Modules that decide what a conversion is."""
 
@@ -42,9 +44,9 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     Weights of linear layers stay in the file (`with_codes`).  Files that were removed or replaced lose their
     conversions.  Raises `GgufError`.
     """
-    source = source.resolve()
+    source = source.parent.resolve() / source.name  # a link keeps its name, by which other parts are found
     entries = (cache_folder or default_cache()) / "gguf"
-    place = entries / f"{source.stem}-{digest(str(source), num_bytes=8)}"
+    place = entries / f"{_label(source)}-{digest(os.fsencode(source), num_bytes=8)}"
     try:
         origin = GgufSource.of(present_parts(source))
         entry = place / _key(origin)
@@ -75,6 +77,11 @@ def with_codes(model: Path) -> Path:
     with suppress(OSError):  # read-only, or another user's
         os.utime(entry)
     return entry / MODEL / model.name
+
+
+def _label(source: Path) -> str:
+    """The beginning of a file's name in Unicode, short enough to be a part of another one."""
+    return os.fsencode(source.stem).decode("utf-8", "replace")[:MAX_LABEL]
 
 
 def _make(origin: GgufSource, entry: Path, has_codes: bool) -> None:

@@ -167,6 +167,22 @@ def test_a_file_alone_is_a_repository(source):
     assert model.refreshed().fingerprint != model.fingerprint
 
 
+@pytest.mark.parametrize("stem", ["n" * 240, "ü" * 120, os.fsdecode(b"x\xff"), "a b\n[c]*"])
+def test_names_of_files_may_be_long_or_of_any_bytes(source, tmp_path, stem):
+    file = source.rename(source.with_name(f"{stem}.gguf"))
+    folder = converted(file, tmp_path / "cache")
+    assert (folder / "tokenizer.json").is_file()
+    str(folder).encode()
+
+
+def test_names_that_differ_in_bytes_of_no_text_have_their_own_folders(source, tmp_path):
+    places = set()
+    for name in (b"x\xfe.gguf", b"x\xff.gguf"):
+        source = source.rename(source.with_name(os.fsdecode(name)))
+        places.add(converted(source, tmp_path / "cache").parents[1])
+    assert len(places) == 2
+
+
 def test_versions_may_be_files(source, whole):
     later = source.parent / "2"
     later.mkdir()

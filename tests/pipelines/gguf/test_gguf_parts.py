@@ -16,6 +16,7 @@ from pipelines.gguf.converted_files import converted
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.parts import all_parts, model_name
 from pipelines.gguf.reader import read_gguf
+from pipelines.onnx_format.gguf_source import GgufSource
 from pipelines.repository.model_folders import scan
 
 FIRST, SECOND = "Tiny-Q8_0-00001-of-00004.gguf", "Tiny-Q8_0-00002-of-00004.gguf"
@@ -86,6 +87,17 @@ def test_a_missing_part_is_named(parts, tmp_path, missing):
     with pytest.raises(GraphError) as raised:
         model.opened()
     assert f"is one of 4 parts, of which {missing} are missing" in str(raised.value)
+
+
+def test_parts_may_be_links_to_files_of_other_names(parts, tmp_path):
+    """As in the cache of Hugging Face's hub."""
+    (parts / "blobs").mkdir()
+    for part in sorted(parts.glob("*.gguf")):
+        part.symlink_to(part.rename(parts / "blobs" / part.name[-19:-14]))
+    for part in sorted(parts.glob("*.gguf")):
+        (model,) = scan(part, tmp_path / "cache")
+        folder = model.opened().path
+        assert [file.path for file in GgufSource.read(folder).files] == sorted(map(str, parts.glob("*.gguf")))
 
 
 def test_a_part_that_is_another_is_refused(parts, tmp_path):
