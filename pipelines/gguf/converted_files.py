@@ -15,8 +15,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished
@@ -47,17 +47,13 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     source = source.parent.resolve() / source.name  # a link keeps its name, by which other parts are found
     entries = (cache_folder or default_cache()) / "gguf"
     place = entries / f"{_label(source)}-{digest(os.fsencode(source), num_bytes=8)}"
-    try:
-        origin = GgufSource.of(present_parts(source))
-        entry = place / _key(origin)
+    origin = _present(source)
+    entry = place / _key(origin)
+    with _named_errors(source, entries):
         if not entry.is_dir():
             _make(origin, entry, has_codes=not _is_text(source))
             with suppress(OSError):  # another server may sweep, too
                 _sweep(entries, place, entry)
-    except OSError as error:
-        raise GgufError(
-            f"{source.name} cannot be converted in {entries}: {error}; BRAID_CACHE names another folder"
-        ) from error
     return entry / MODEL
 
 
@@ -70,13 +66,25 @@ def with_codes(model: Path) -> Path:
         return model
     conversion = model.parent.parent
     entry = conversion / CODES
-    if not entry.is_dir():
-        _remove_left(conversion.iterdir())
-        _check_same(origin)
-        _make(origin, entry, has_codes=True)
+    with _named_errors(Path(origin.files[0].path), conversion.parents[1]):
+        if not entry.is_dir():
+            _remove_left(conversion.iterdir())
+            _check_same(origin)
+            _make(origin, entry, has_codes=True)
     with suppress(OSError):  # read-only, or another user's
         os.utime(entry)
     return entry / MODEL / model.name
+
+
+@contextmanager
+def _named_errors(source: Path, entries: Path) -> Iterator[None]:
+    """Raises `GgufError` for what keeps a file from being converted in the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise GgufError(
+            f"{source.name} cannot be converted in {entries}: {error}; BRAID_CACHE names another folder"
+        ) from error
 
 
 def _label(source: Path) -> str:
@@ -96,10 +104,18 @@ def _make(origin: GgufSource, entry: Path, has_codes: bool) -> None:
         _check_same(origin)
 
 
+def _present(source: Path) -> GgufSource:
+    """The file, or the parts of its model that are there.  Raises `GgufError`."""
+    try:
+        return GgufSource.of(present_parts(source))
+    except OSError as error:
+        raise GgufError(f"{source.name} cannot be read: {error}") from error
+
+
 def _check_same(origin: GgufSource) -> None:
-    paths = [Path(file.path) for file in origin.files]
-    if GgufSource.of(paths) != origin:
-        raise GgufError(f"{paths[0].name} changed while it was read; reload when it is complete")
+    first = Path(origin.files[0].path)
+    if _present(first) != origin:
+        raise GgufError(f"{first.name} changed while it was read; reload when it is complete")
 
 
 def _is_text(path: Path) -> bool:

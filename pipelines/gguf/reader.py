@@ -76,7 +76,7 @@ class GgufFile:
 def read_gguf(path: Path) -> GgufFile:
     """Read a file, or all parts of the model that it is a part of; the first one has the metadata.
 
-    The maps live as long as a tensor does.  Raises `GgufError` and OSError.
+    The maps live as long as a tensor does.  Raises `GgufError`.
     """
     paths = all_parts(path)
     first, tensors = _read_part(paths, 0), dict[str, GgufTensor]()
@@ -97,6 +97,8 @@ def _read_part(paths: list[Path], number: int) -> GgufFile:
         part = _read_file(paths[number])
     except GgufError as error:
         raise GgufError(f"{paths[number].name} {error}" if number else str(error)) from error
+    except OSError as error:
+        raise GgufError(f"cannot be read: {error}") from error
     count, own = (part.fields.get(key, default) for key, default in ((NUM_PARTS, 1), (PART_NUMBER, 0)))
     if max(count, 1) != len(paths) or own != number:
         raise GgufError(

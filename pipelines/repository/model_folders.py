@@ -165,7 +165,7 @@ def _scan(repository: Path) -> list[ModelFolder]:
     if _is_gguf(repository):
         return [_gguf_model(present_parts(repository)[0], model_name(repository))]
     if not repository.is_dir():
-        raise FileNotFoundError(f"{repository} is not a folder of models")
+        raise FileNotFoundError(f"{repository} is neither a folder of models nor a GGUF file")
     if (single := _only_model(repository)) is not None:
         return [single]
     return sorted(_models(repository, ()), key=lambda model: model.name)

@@ -132,6 +132,18 @@ def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatc
     assert entries(cache) == []
 
 
+def test_a_file_that_is_gone_is_no_fault_of_the_cache(source, tmp_path, monkeypatch):
+    def removed(path, folder, level):
+        convert(path, folder, level)
+        path.unlink()
+
+    monkeypatch.setattr(conversion, "convert", removed)
+    for _ in range(2):  # removed while it is read, and before
+        with pytest.raises(GgufError, match=r"^Tiny.F32.gguf cannot be read: .*No such file") as raised:
+            converted(source, tmp_path / "cache")
+        assert "BRAID_CACHE" not in str(raised.value)
+
+
 def test_a_cache_that_cannot_be_written_is_named(source, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GgufError, match=r"cannot be converted in .*file.*BRAID_CACHE names another folder"):
@@ -266,6 +278,14 @@ def test_codes_that_no_engine_opens_are_removed(quantized, whole, tmp_path):
     assert (kept.parent / "codes").is_dir()
     assert unused.is_dir()
     assert not codes.exists()
+
+
+def test_a_cache_without_room_for_codes_is_named(quantized, tmp_path, monkeypatch):
+    model = converted(quantized, tmp_path / "cache") / "model.onnx"
+    monkeypatch.setattr(weight_writer.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1))
+    wanted = f"{quantized.name} cannot be converted in {tmp_path}/cache/gguf: .* BRAID_CACHE names another"
+    with pytest.raises(GgufError, match=wanted):
+        with_codes(model)
 
 
 def test_codes_of_a_file_that_has_changed_are_not_made(quantized, tmp_path):

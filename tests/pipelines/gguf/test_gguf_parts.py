@@ -118,6 +118,14 @@ def test_a_part_that_is_cut_short_is_named(parts, tmp_path):
         convert(parts / FIRST, tmp_path / "model")
 
 
+def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(parts, tmp_path):
+    (parts / SECOND).unlink()
+    (parts / SECOND).mkdir()
+    with pytest.raises(GgufError) as raised:
+        converted(parts / FIRST, tmp_path / "cache")
+    assert f"{FIRST} cannot be read: [Errno 21] Is a directory: '{parts / SECOND}'" == str(raised.value)
+
+
 def test_names_that_are_no_parts(tmp_path):
     for name in ("a-00000-of-00002", "a-00003-of-00002", "a-1-of-2", "-00001-of-00002", "a-00001-of-00002x"):
         file = tmp_path / f"{name}.gguf"

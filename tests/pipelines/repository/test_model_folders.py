@@ -104,7 +104,7 @@ def test_the_folder_may_itself_be_a_model(tmp_path):
 
 
 def test_a_missing_repository_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="is not a folder of models"):
+    with pytest.raises(FileNotFoundError, match="is neither a folder of models nor a GGUF file"):
         scan(tmp_path / "nowhere")
 
 
