@@ -1,7 +1,7 @@
 """The cache of converted GGUF files: each is converted once, and again when it has changed.
 
 CACHE/gguf/NAME-1f0c…/        one folder for each file, by its path
-└── 83ab…/                    its newest conversion, by size, time and the code that converts
+└── 83ab…/                    its newest conversion, by size, time, some pages and the code that converts
     ├── source.txt            the file's path
     ├── model/                model.onnx, whose linear layers read the file itself, tokenizer.json …
     └── codes/                the same with weights of its own, made for engines that cannot
@@ -24,7 +24,7 @@ from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.parts import present_parts
-from pipelines.onnx_format.gguf_source import GgufSource
+from pipelines.onnx_format.gguf_source import GgufSource, SourceFile
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ UNUSED_S = 7 * 86400.0
 """Seconds after which weights of a conversion are removed that no engine opened."""
 MAX_LABEL = 48
 """Characters of a file's name in that of its folder: up to 192 bytes, of the 255 that file systems take."""
+PAGES, PAGE_BYTES = 64, 4096
+"""Pages by which a file differs from another one of the same size and time."""
 CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 """Modules that decide what a conversion is."""
 
@@ -109,7 +111,7 @@ def _present(source: Path) -> GgufSource:
     try:
         return GgufSource.of(present_parts(source))
     except OSError as error:
-        raise GgufError(f"{source.name} cannot be read: {error}") from error
+        raise _unreadable(source, error) from error
 
 
 def _check_same(origin: GgufSource) -> None:
@@ -162,5 +164,21 @@ def _is_orphan(entry: Path) -> bool:
 
 
 def _key(origin: GgufSource) -> str:
-    files = " ".join(f"{file.num_bytes} {file.time_ns}" for file in origin.files)
+    files = " ".join(f"{file.num_bytes} {file.time_ns} {_sample(file)}" for file in origin.files)
     return digest(f"{files} {code_digest(*CONVERTS)}", num_bytes=8)
+
+
+def _sample(file: SourceFile) -> str:
+    """The digest of a few pages, which differ in another model of the same size and time, as files of images
+    have all one time.  Raises `GgufError`.
+    """
+    try:
+        with open(file.path, "rb") as opened:
+            places = (file.num_bytes * number // PAGES for number in range(PAGES))
+            return digest(*(os.pread(opened.fileno(), PAGE_BYTES, place) for place in places))
+    except OSError as error:
+        raise _unreadable(Path(file.path), error) from error
+
+
+def _unreadable(source: Path, error: OSError) -> GgufError:
+    return GgufError(f"{source.name} cannot be read: {error}")

@@ -85,6 +85,17 @@ def test_a_changed_file_replaces_its_conversion(source, tmp_path):
     assert entries(cache) == [second.parent]
 
 
+def test_another_model_of_the_same_size_and_time_is_another_one(source, tmp_path):
+    """As in images whose files all have one time."""
+    first, stat = converted(source, tmp_path / "cache"), source.stat()
+    content = source.read_bytes()
+    last = len(content) // 8 * 4
+    source.write_bytes(content[:-last] + (-np.frombuffer(content[-last:], np.float32)).tobytes())
+    os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert source.stat().st_size == stat.st_size
+    assert converted(source, tmp_path / "cache") != first
+
+
 def test_a_removed_file_loses_its_conversion_with_the_next_one(source, whole, tmp_path):
     cache = tmp_path / "cache"
     converted(source, cache)
