@@ -59,8 +59,7 @@ class RoutedExperts:
         stored = {side: self._stored(weight) for side, weight in network.items()}
         sizes = {f"{side}_bits": stored[side].bits for side in stored}
         sizes |= {f"{side}_block": stored[side].block for side in stored}
-        sides = [side for side in NETWORK if side in stored]
-        inputs = [value for side in sides for value in stored[side].inputs]
+        inputs = [value for side in NETWORK for value in stored[side].inputs]
         mixed = self._writer.op(
             EXPERTS,
             read,
@@ -71,24 +70,21 @@ class RoutedExperts:
             activation=NODE_ACTIVATIONS[activation],
             table=table,
             accuracy_level=self._linears.accuracy_level,
-            **{"gate_bits": 0, "gate_block": 0} | sizes,
+            **sizes,
         )
         mixed.dtype, mixed.shape = ir.DataType.FLOAT, ir.Shape([1, "num_tokens", self._width])
         return mixed
 
     def _network(self, at: str) -> dict[str, Weight]:
-        """The weights by their sides; gate is absent where the experts have none."""
+        """The weights by their sides."""
         if self._linears.has(f"{at}{BOTH}.weight"):
             gate, up = self._halves(f"{at}{BOTH}")
-            network = {"up": up, "gate": gate}
         else:
-            network = {"up": self._weight(f"{at}{UP}", self._width)}
-            if self._linears.has(f"{at}{GATE}.weight"):
-                network["gate"] = self._weight(f"{at}{GATE}", self._width)
-        inner, *others = {weight.part.tensor.rows // self._experts for weight in network.values()}
-        if others:
-            raise GgufError(f"{at}{GATE} and {UP} have experts of {inner} and {others[0]} rows")
-        return network | {"down": self._weight(f"{at}{DOWN}", inner, self._width)}
+            up, gate = (self._weight(f"{at}{name}", self._width) for name in (UP, GATE))
+        inner, others = (weight.part.tensor.rows // self._experts for weight in (gate, up))
+        if inner != others:
+            raise GgufError(f"{at}{GATE} and {UP} have experts of {inner} and {others} rows")
+        return {"up": up, "gate": gate, "down": self._weight(f"{at}{DOWN}", inner, self._width)}
 
     def _weight(self, name: str, width: int, rows: int | None = None) -> Weight:
         tensor = self._tensor(name, width, rows)
