@@ -90,7 +90,7 @@ class _Encoder:
         kinds = self._texts.row(inputs[2]) if facts.types > 1 else self._writer.ints(0)
         states = [
             linears.look_up(self._texts.row(inputs[0]), table),
-            linears.look_up(self._texts.positions(), linears.tensor(POSITIONS, None, facts.width)),
+            linears.look_up(self._texts.positions(), linears.tensor(POSITIONS, rows=None, width=facts.width)),
             linears.look_up(kinds, linears.tensor(TYPES, facts.types, facts.width)),
         ]
         state = self._norm(self._op("Sum", *states), "token_embd_norm")
