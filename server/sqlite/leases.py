@@ -22,8 +22,11 @@ NOT_RUNNING = "(owner IS NULL OR beat <= ? OR beat > ? OR has_ended(owner))"
 
 
 def lease_bounds(ticks: float) -> tuple[float, float]:
-    """The oldest heartbeat of a live owner, and the current time: one in the future was before a reboot."""
-    return ticks - LEASE_S, ticks
+    """The oldest and the newest heartbeat of a live owner; one that is far in the future was before a reboot.
+
+    One that is a little in the future came after `ticks` were read, and before the rows were.
+    """
+    return ticks - LEASE_S, ticks + LEASE_S
 
 
 def new_owner() -> str:

@@ -104,6 +104,14 @@ def test_an_owner_that_does_not_run_a_batch_does_not_keep_it(workers, clock):
     assert two.claim("two").number == 1
 
 
+def test_a_batch_whose_owner_renews_while_another_worker_looks_stays_its_own(workers, clock):
+    """The other one had read the clock before."""
+    one, two = workers
+    one.claim("one")
+    clock.now -= 1
+    assert two.claim("two") is None
+
+
 @pytest.mark.parametrize("owner", [None, "", "two", "a b c", f"{os.readlink('/proc/self/ns/pid')} 1 x"])
 def test_owners_of_which_nothing_is_known_have_not_ended(owner):
     assert not has_ended(owner)

@@ -225,6 +225,13 @@ def test_an_owner_of_an_earlier_boot_is_dead(store, clock):
     assert store.is_abandoned("a")
 
 
+def test_an_owner_that_renews_while_another_worker_looks_is_alive(store, clock):
+    """The other one had read the clock before."""
+    store.add(stored("a", "in_progress", owner="me"))
+    clock.now -= 1
+    assert not store.is_abandoned("a")
+
+
 def test_an_item_is_found_by_its_id(store):
     store.add(replace(stored("a"), item_ids=("msg_1",)))
     assert store.find_by_item("msg_1").id == "a"

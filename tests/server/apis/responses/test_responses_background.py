@@ -60,7 +60,7 @@ def test_it_is_queued_and_any_worker_sees_it_end(two):
 
     queued, done = two.run(scenario)
     assert (queued["status"], queued["output"], queued["usage"]) == ("queued", [], None)
-    assert done["status"] == "completed"
+    assert done["status"] == "completed", done
     assert done["output"][0]["content"][0]["text"] == "Hello"
     assert done["id"] == queued["id"]
 
