@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,11 +28,14 @@ class _Part(NamedTuple):
 
 
 def model_name(file: Path) -> str:
-    """The name of the model in a GGUF file, whichever of its parts it is; of other files their own name."""
+    """The name of the model in a GGUF file, whichever of its parts it is; of other files their own name.
+
+    Bytes of the file's name that are no UTF-8 are in it as `\\xff`, since names are sent as texts.
+    """
     if file.suffix.lower() != GGUF:
         return file.name
     part = _part(file)
-    return part.name if part else file.stem
+    return os.fsencode(part.name if part else file.stem).decode("utf-8", "backslashreplace")
 
 
 def present_parts(file: Path) -> list[Path]:

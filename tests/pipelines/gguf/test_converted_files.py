@@ -206,6 +206,12 @@ def test_names_that_differ_in_bytes_of_no_text_have_their_own_folders(source, tm
     assert len(places) == 2
 
 
+def test_the_name_of_a_model_is_of_unicode(source, tmp_path):
+    file = source.rename(source.with_name(os.fsdecode(b"x\xff.gguf")))
+    (model,) = scan(file, tmp_path / "cache")
+    assert (model.name, model.path) == ("x\\xff", file)
+
+
 def test_versions_may_be_files(source, whole):
     later = source.parent / "2"
     later.mkdir()
