@@ -123,7 +123,7 @@ def test_a_part_that_cannot_be_read_is_no_fault_of_the_cache(parts, tmp_path):
     (parts / SECOND).mkdir()
     with pytest.raises(GgufError) as raised:
         converted(parts / FIRST, tmp_path / "cache")
-    assert f"{FIRST} cannot be read: [Errno 21] Is a directory: '{parts / SECOND}'" == str(raised.value)
+    assert f"{SECOND} cannot be read: [Errno 21] Is a directory: '{parts / SECOND}'" == str(raised.value)
 
 
 def test_names_that_are_no_parts(tmp_path):
