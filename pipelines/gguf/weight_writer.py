@@ -43,7 +43,7 @@ class WeightPart(NamedTuple):
     order: Rows | None = None
 
     def runs(self) -> Iterator[int]:
-        """Where the rows are in the file: of each run of rows at even distances three numbers: where
+        """The places of the rows in the file, as three numbers for each run of rows at even distances: where
         the first one begins, how far the next one is, both in bytes, and how many there are.
         """
         tensor = self.tensor
@@ -51,9 +51,9 @@ class WeightPart(NamedTuple):
         if self.order is None:
             yield from (tensor.offset, row_bytes, tensor.rows)
             return
-        begin = 0
+        begin, all_steps = 0, np.diff(self.order)
         while begin < tensor.rows:
-            steps = np.diff(self.order[begin:])
+            steps = all_steps[begin:]
             step = int(steps[0]) if len(steps) else 1
             others = np.flatnonzero(steps != step)
             count = int(others[0]) + 1 if len(others) else len(steps) + 1

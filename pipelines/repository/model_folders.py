@@ -72,7 +72,7 @@ class ModelFolder:
 
     @property
     def is_gguf(self) -> bool:
-        """Whether it is a GGUF file, which `opened` converts."""
+        """Whether the model is a GGUF file, which `opened` converts."""
         return _is_gguf(self.path)
 
     def graph_text(self) -> str:

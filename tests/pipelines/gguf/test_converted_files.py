@@ -86,7 +86,7 @@ def test_a_changed_file_replaces_its_conversion(source, tmp_path):
 
 
 def test_another_model_of_the_same_size_and_time_is_another_one(source, tmp_path):
-    """As in images whose files all have one time."""
+    """Images of containers have such files: all have one time."""
     first, stat = converted(source, tmp_path / "cache"), source.stat()
     content = source.read_bytes()
     last = len(content) // 8 * 4

@@ -97,16 +97,21 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
         if context is not None:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
+    _lower_linears(graph, decoder.element_type == "f32", with_kernels)
+    graph.sort()  # the keys of frames come before the layer that stores them
+    return model
+
+
+def _lower_linears(graph: ir.Graph, is_float32: bool, with_kernels: bool) -> None:
+    """Make linear layers, those of experts too, nodes that ONNX Runtime or the kernels compute."""
     use_expert_linears(graph)
     widen_e2m1(graph)
     graph.opset_imports.pop(DOMAIN, None)
-    if decoder.element_type == "f32" and with_kernels:
+    if is_float32 and with_kernels:
         use_kernels(graph)
     multiply_block_sums(graph)
-    if decoder.element_type == "f32":
+    if is_float32:
         read_in_two_parts(graph)
-    graph.sort()  # the keys of frames come before the layer that stores them
-    return model
 
 
 def _nodes(graph: ir.Graph, op_type: str) -> list[ir.Node]:

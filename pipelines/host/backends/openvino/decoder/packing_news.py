@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipelines.base.periodic import repeated_during
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.onnx_format.gguf_source import GgufSource
 
@@ -25,23 +25,15 @@ def packing_news(path: Path, kernels: LinearKernels | None) -> Iterator[None]:
     if kernels is None or source is None:
         yield
         return
-    ended, packed = threading.Event(), _packed_bytes(kernels)
+    packed, num_bytes, name = _packed_bytes(kernels), source.num_bytes, source.files[0].path
     start = packed()
 
-    num_bytes, name = source.num_bytes, source.files[0].path
-
     def log_share() -> None:
-        while not ended.wait(NEWS_S):
-            if share := min(100 * (packed() - start) // num_bytes, 100):
-                log.info("packed %d %% of %d MB of %s", share, num_bytes // 1_000_000, name)
+        if share := min(100 * (packed() - start) // num_bytes, 100):
+            log.info("packed %d %% of %d MB of %s", share, num_bytes // 1_000_000, name)
 
-    thread = threading.Thread(target=log_share, name="packing-news", daemon=True)
-    thread.start()
-    try:
+    with repeated_during(log_share, NEWS_S, thread_name="packing-news"):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _packed_bytes(kernels: LinearKernels) -> Callable[[], int]:

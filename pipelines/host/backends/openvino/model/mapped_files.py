@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+from pipelines.base.periodic import repeated_during
 
 MAP_FIXED = 0x10
 """A flag of mmap(2) on Linux: replace the pages at the address."""
@@ -76,21 +77,13 @@ def _libc() -> ctypes.CDLL:
 @contextmanager
 def release_pages_during(files: Sequence[MappedFile]) -> Iterator[None]:
     """Release the files' pages periodically during the block, in which weights are repacked elsewhere."""
-    ended = threading.Event()
 
     def release_pages() -> None:
         for file in files:
             file.release_pages()
 
-    def keep_letting_go() -> None:
-        while not ended.wait(PERIOD_S):
-            release_pages()
-
-    thread = threading.Thread(target=keep_letting_go, name="let-go", daemon=True)
-    thread.start()
     try:
-        yield
+        with repeated_during(release_pages, PERIOD_S, thread_name="let-go"):
+            yield
     finally:
-        ended.set()
-        thread.join()
         release_pages()
