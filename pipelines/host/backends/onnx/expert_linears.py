@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.experts import Experts, ExpertWeight, find_experts, shape_of
-from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter, constant_number
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter, constant_number, replace_by
 from pipelines.onnx_format.decoder_format import DOMAIN
 
 E2M1_LINEAR = "E2M1Linear"
@@ -34,12 +34,7 @@ def use_expert_linears(graph: ir.Graph, least_rows: int = 1) -> tuple[int, int]:
 
 
 def _replace(graph: ir.Graph, experts: Experts, least_rows: int) -> None:
-    mixed = _LayerWriter(graph, experts, least_rows).mixed()
-    old, new = experts.node.outputs[0], mixed
-    new.type, new.shape = old.type, old.shape
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
-    graph.remove(experts.node, safe=True)
-    new.name = old.name
+    replace_by(graph, experts.node, _LayerWriter(graph, experts, least_rows).mixed())
     for weight in experts.network:
         for part in weight.parts:
             if not part.uses():

@@ -225,3 +225,12 @@ def _raise_to_18(graph: ir.Graph, node: ir.Node) -> None:
         node.replace_input_with(1, NodeInserter(graph, node).ints(*values))
     if node.op_type == "Split" and len(node.inputs) == 1 and "num_outputs" not in node.attributes:
         node.attributes.add(ir.AttrInt64("num_outputs", len(node.outputs)))
+
+
+def replace_by(graph: ir.Graph, node: ir.Node, result: ir.Value) -> None:
+    """Let `result` stand for the only output of `node`, with its name, type and shape; remove the node."""
+    old = node.outputs[0]
+    result.type, result.shape = old.type, old.shape
+    old.replace_all_uses_with(result, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    result.name = old.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from pipelines.host.backends.onnx.graph_rewrites import replace_by
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import rounds
 
 OPERATOR, DOMAIN, VERSION = "BlockLinear", "braid", 1
@@ -28,11 +29,7 @@ def use_kernels(graph: ir.Graph) -> int:
         attributes = {name: node.attributes[name].as_int() for name in SIZES} | {"levels": LEVELS}
         linear = ir.node(OPERATOR, node.inputs[:REORDERED], attributes, domain=DOMAIN, name=node.name)
         graph.insert_before(node, linear)
-        old, new = node.outputs[0], linear.outputs[0]
-        new.type, new.shape = old.type, old.shape
-        old.replace_all_uses_with(new, replace_graph_outputs=True)
-        graph.remove(node, safe=True)
-        new.name = old.name
+        replace_by(graph, node, linear.outputs[0])
     if nodes:
         graph.opset_imports[DOMAIN] = VERSION
     return len(nodes)

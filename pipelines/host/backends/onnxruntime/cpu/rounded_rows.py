@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter
+from pipelines.host.backends.onnx.graph_rewrites import CONTRIB, NodeInserter, replace_by
 
 ACCURACY, INT8_SUMS = "accuracy_level", 4
 """Attribute of MatMulNBits, and its value where an engine may round the rows."""
@@ -36,11 +36,7 @@ def read_in_two_parts(graph: ir.Graph) -> None:
             writer.node(node.op_type, [part, *node.inputs[1:]], CONTRIB, 1, attributes).outputs[0]
             for part in parts[rows, block]
         )
-        old, total = node.outputs[0], writer.op("Add", near, rest)
-        total.type, total.shape = old.type, old.shape
-        old.replace_all_uses_with(total, replace_graph_outputs=True)
-        graph.remove(node, safe=True)
-        total.name = old.name
+        replace_by(graph, node, writer.op("Add", near, rest))
 
 
 def rounds(node: ir.Node) -> bool:

@@ -15,7 +15,7 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.backends.onnx.experts import Experts, find_experts, shape_of
-from pipelines.host.backends.onnx.graph_rewrites import NodeInserter
+from pipelines.host.backends.onnx.graph_rewrites import NodeInserter, replace_by
 from pipelines.host.backends.openvino.decoder.onnx_weights import TYPES
 from pipelines.host.backends.openvino.model.block_linears import NOT_WIDENED
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
@@ -111,8 +111,4 @@ def _write_absent(graph: ir.Graph, experts: Experts) -> None:
     operands = [absent if value is None else value for value in _operands(experts)]
     routed = [experts.hidden_states, experts.chosen, experts.weights]
     mixed = writer.op(KERNEL_EXPERTS, *routed, *operands, domain=DOMAIN, layer=experts.layer)
-    old = experts.node.outputs[0]
-    mixed.type, mixed.shape = old.type, old.shape
-    old.replace_all_uses_with(mixed, replace_graph_outputs=True)
-    graph.remove(experts.node, safe=True)
-    mixed.name = old.name
+    replace_by(graph, experts.node, mixed)
