@@ -81,6 +81,7 @@ DECODERS = (
         libraries=("onnxruntime-gpu",),
         advice=CUDA_ADVICE,
     ),
+    Opener(engine=None, files=(".script",), devices=(FAKE,), function="scripted_decoder:open_scripted"),
     Opener(engine=None, files=(), devices=(FAKE,), function="fake_decoder:open_fake"),
 )
 ENCODERS = (
