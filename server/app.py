@@ -16,10 +16,9 @@ from server.apis.batches.batch_worker import MAX_RUNS, BatchWorker
 from server.apis.batches.line_calls import LineCalls
 from server.apis.batches.window import MAX
 from server.apis.responses.foreground import NOT_STORED
-from server.apis.routes import batch_routes, meant_path, routes
+from server.apis.routes import batch_routes, dialects, meant_path, routes
 from server.base.settings import Settings, read_settings
 from server.connect import connect
-from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import LOSSES, Exchange, Receive, Send
@@ -104,19 +103,20 @@ class App:
     def __init__(self, falcon_app: falcon.asgi.App[Any, Any], services: Services) -> None:
         self._falcon = falcon_app
         self._services = services
+        self._dialects = dialects(services.settings)
         self._error_words = services.settings.error_codes == "openai"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._falcon(scope, receive, send)
             return
-        error_words = self._error_words and dialect_of(scope["path"]).error_words
+        shared = self._services.work, self._dialects.of(scope["path"]), self._error_words
         exchange: Exchange
         if scope["type"] == "websocket":
-            exchange = socket = SocketExchange(receive, send, self._services.work, error_words)
+            exchange = socket = SocketExchange(receive, send, *shared)
             send, scope[ARRIVING] = socket.send, self._services.arriving
         else:
-            exchange = Exchange(receive, send, self._services.work, error_words, watches=LOSSES not in scope)
+            exchange = Exchange(receive, send, *shared, watches=LOSSES not in scope)
         scope.get(LOSSES, []).append(exchange.leave)
         scope["braid.exchange"] = exchange
         try:
@@ -137,7 +137,8 @@ def batch_worker(services: Services) -> BatchWorker:
             app.add_route(path, resource)
         return app
 
-    calls = LineCalls(make_app, services.work, services.settings.error_codes == "openai")
+    settings = services.settings
+    calls = LineCalls(make_app, services.work, dialects(settings), settings.error_codes == "openai")
     return BatchWorker(services.offline, calls, services.load_of)
 
 
@@ -158,7 +159,7 @@ def create_app(services: Services) -> App:
     app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.ws_options.max_receive_queue = 0  # a message is read when the one before it was worked on
-    errors.install(app, meant_path)
+    errors.install(app, meant_path(settings))
     for path, resource in routes(services):
         app.add_route(path, resource)
     return App(app, services)

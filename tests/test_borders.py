@@ -102,7 +102,7 @@ MAY_IMPORT = {
     "server.process": {"pipelines.base", "pipelines.telemetry", "server.base", "server.http"}
     | {"server.process"},
     "server.services": {"graphs.errors", "graphs.outline", "pipelines", "server.base", "server.http"}
-    | {"server.process", "server.schema", "server.services"},
+    | {"server.dialects", "server.process", "server.schema", "server.services"},
     "server.traces": {"pipelines.telemetry", "server.base", "server.services", "server.traces"},
     "server.apis": {*BELOW_APIS, "graphs", "server.apis", "server.openapi.endpoint", "server.page"}
     | {"server.process.socket_options", "server.sqlite", "server.status"},

@@ -7,7 +7,7 @@ import pytest
 from pipelines.nodes import NODE_TYPES, VOCABULARY
 from pipelines.values.tasks import TASKS
 from server.base.settings import Settings
-from tools.lab.reference import graphs, settings
+from tools.lab.reference import apis, graphs, settings
 from tools.lab.reference.setting_rows import default_text, setting_rows, table, type_text
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -20,6 +20,12 @@ DOCS = Path(__file__).parent.parent / "docs"
 )
 def test_a_generated_page_is_current(page, file):
     assert (DOCS / file).read_text() == page(), "run `make docs`"
+
+
+def test_the_table_of_api_families_is_current():
+    page = (DOCS / "api.md").read_text()
+    assert apis.BEGIN in page
+    assert apis.with_table(page) == page, "run `make docs`"
 
 
 @pytest.mark.parametrize("name", NODE_TYPES)

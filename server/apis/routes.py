@@ -1,190 +1,129 @@
-"""The table of endpoints: each has a file of its own in the folders beside it, and one line below."""
+"""The families of endpoints, and what a server makes of those that are on.
+
+Each family names its paths and its dialect in `api.py` of its folder, and has one line below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
+from server.apis.batches import api as batches
 from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
-from server.apis.batches.endpoint import BatchEndpoint, BatchesEndpoint, CancelBatchEndpoint
-from server.apis.batches.files_endpoint import FileContentEndpoint, FileEndpoint, FilesEndpoint
-from server.apis.generation.cancel_endpoint import CancelRequestEndpoint
-from server.apis.generation.chat_batch_endpoint import BatchChatEndpoint
-from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
-from server.apis.generation.completions_endpoint import CompletionsEndpoint
-from server.apis.kserve.endpoint import (
-    InferEndpoint,
-    ModelConfigEndpoint,
-    ModelMetadataEndpoint,
-    ModelNamesEndpoint,
-    ModelReadyEndpoint,
-    ModelStatsEndpoint,
-    ServerMetadataEndpoint,
-)
-from server.apis.kserve.generate_endpoint import GenerateEndpoint, GenerateStreamEndpoint
-from server.apis.kserve.predict_endpoint import PredictEndpoint, SignatureEndpoint, VersionStatusEndpoint
-from server.apis.messages.endpoint import CountTokensEndpoint, MessagesEndpoint
-from server.apis.operations.graph import ModelGraphEndpoint
-from server.apis.operations.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
-from server.apis.operations.invocations import InvocationsEndpoint
-from server.apis.operations.load import LoadEndpoint
-from server.apis.operations.loading import (
-    ConfigStatusEndpoint,
-    LoadModelEndpoint,
-    ReloadConfigEndpoint,
-    RepositoryIndexEndpoint,
-    RepositoryModelEndpoint,
-    UnloadModelEndpoint,
-)
-from server.apis.operations.lora_adapters import LoadLoraEndpoint, UnloadLoraEndpoint
-from server.apis.operations.metrics import MetricsEndpoint
-from server.apis.operations.models import ModelEndpoint, ModelsEndpoint
-from server.apis.operations.prefix_cache import ResetPrefixCacheEndpoint
-from server.apis.operations.profile import ModelProfileEndpoint
-from server.apis.operations.status import StatusEndpoint
-from server.apis.operations.status_page import FrontEndpoint, StatusPageEndpoint
-from server.apis.operations.version import VersionEndpoint
-from server.apis.pooling.classify_endpoint import ClassifyEndpoint
-from server.apis.pooling.cohere_endpoint import CohereEmbedEndpoint, CohereEmbedV1Endpoint
-from server.apis.pooling.embeddings_endpoint import EmbeddingsEndpoint
-from server.apis.pooling.pooling_endpoint import PoolingTasksEndpoint
-from server.apis.pooling.rerank_endpoint import RerankEndpoint
-from server.apis.pooling.score_endpoint import ScoreEndpoint
-from server.apis.realtime.endpoint import RealtimeEndpoint
-from server.apis.responses.endpoint import CountInputTokensEndpoint, ResponsesEndpoint
-from server.apis.responses.stored_endpoint import (
-    CancelResponseEndpoint,
-    InputItemsEndpoint,
-    StoredResponseEndpoint,
-)
-from server.apis.speech.endpoint import TranscriptionsEndpoint, TranslationsEndpoint
-from server.apis.tokenizing.endpoint import DetokenizeEndpoint, TokenizeEndpoint, TokenizerInfoEndpoint
-from server.apis.voice.endpoint import SpeechEndpoint
+from server.apis.generation import api as generation
+from server.apis.kserve import api as kserve
+from server.apis.messages import api as messages
+from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS, TRITON_LOADING
+from server.apis.pooling.api import COHERE_EMBED, POOLING
+from server.apis.realtime import api as realtime
+from server.apis.responses import api as responses
+from server.apis.speech import api as speech
+from server.apis.tokenizing import api as tokenizing
+from server.apis.voice import api as voice
+from server.base.api_names import API_NAMES
+from server.base.settings import Settings
+from server.dialects import OVMS, Dialects
 from server.openapi.endpoint import DocsEndpoint, OpenAPIEndpoint
+from server.services.api import Api, Make
 from server.services.paths import PREFIXES, merge_suffixes
 from server.services.services import Services
 
-ROUTES: dict[str, Callable[[Services], Any]] = {
-    "/chat/completions": ChatCompletionsEndpoint,
-    "/chat/completions/batch": BatchChatEndpoint,
-    "/completions": CompletionsEndpoint,
-    "/responses": ResponsesEndpoint,
-    "/responses/input_tokens": CountInputTokensEndpoint,
-    "/responses/{response_id}": StoredResponseEndpoint,
-    "/responses/{response_id}/cancel": CancelResponseEndpoint,
-    "/responses/{response_id}/input_items": InputItemsEndpoint,
-    "/messages": MessagesEndpoint,
-    "/messages/count_tokens": CountTokensEndpoint,
-    "/files": FilesEndpoint,
-    "/files/{file_id}": FileEndpoint,
-    "/files/{file_id}/content": FileContentEndpoint,
-    "/batches": BatchesEndpoint,
-    "/batches/{batch_id}": BatchEndpoint,
-    "/batches/{batch_id}/cancel": CancelBatchEndpoint,
-    "/embeddings": EmbeddingsEndpoint,
-    "/pooling": PoolingTasksEndpoint,
-    "/classify": ClassifyEndpoint,
-    "/score": ScoreEndpoint,
-    "/rerank": RerankEndpoint,
-    "/audio/speech": SpeechEndpoint,
-    "/audio/transcriptions": TranscriptionsEndpoint,
-    "/audio/translations": TranslationsEndpoint,
-    "/tokenize": TokenizeEndpoint,
-    "/detokenize": DetokenizeEndpoint,
-    "/tokenizer_info": TokenizerInfoEndpoint,
-    "/models": ModelsEndpoint,
-    "/models/{name:path}": ModelEndpoint,
-    "/models/{name:path}/profile": ModelProfileEndpoint,
-    "/models/{name:path}/graph": ModelGraphEndpoint,
-    "/status": StatusEndpoint,
-    "/requests/{request_id}/cancel": CancelRequestEndpoint,
-    "/load_lora_adapter": LoadLoraEndpoint,
-    "/unload_lora_adapter": UnloadLoraEndpoint,
-}
-"""Under every prefix."""
+APIS: tuple[Api, ...] = (
+    batches.API,
+    generation.API,
+    kserve.API,
+    messages.API,
+    realtime.API,
+    responses.API,
+    speech.API,
+    tokenizing.API,
+    voice.API,
+    OPERATIONS,
+    STATUS,
+    TRITON_LOADING,
+    OVMS_CONFIG,
+    OVMS_V1,  # it speaks for all of /v1, but for what is spoken above
+    COHERE_EMBED,
+    POOLING,
+)
 
-SOCKET_ROUTES: dict[str, Callable[[Services], Any]] = {"/realtime": RealtimeEndpoint}
-"""WebSockets, under every prefix; OpenAPI cannot describe them."""
-
-ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
-    "/tokenize": TokenizeEndpoint,
-    "/detokenize": DetokenizeEndpoint,
-    "/tokenizer_info": TokenizerInfoEndpoint,
-    "/pooling": PoolingTasksEndpoint,
-    "/classify": ClassifyEndpoint,
-    "/score": ScoreEndpoint,
-    "/rerank": RerankEndpoint,
-    "/v2/rerank": RerankEndpoint,
-    "/v1/embed": CohereEmbedV1Endpoint,
-    "/v2/embed": CohereEmbedEndpoint,
-    "/invocations": InvocationsEndpoint,
-    "/reset_prefix_cache": ResetPrefixCacheEndpoint,
-    "/models": ModelsEndpoint,
-    "/models/load": LoadModelEndpoint,
-    "/models/unload": UnloadModelEndpoint,
-    "/v2/repository/index": RepositoryIndexEndpoint,
-    "/v2/repository/models/{name:path}": RepositoryModelEndpoint,
-    "/v1/config": ConfigStatusEndpoint,
-    "/v1/config/reload": ReloadConfigEndpoint,
-    "/health": HealthEndpoint,
-    "/ping": PingEndpoint,
-    "/load": LoadEndpoint,
-    "/v1/models/{name:path}/versions/{version}": VersionStatusEndpoint,
-    "/v1/models/{name:path}/metadata": SignatureEndpoint,
-    "/v1/models/{name:path}/versions/{version}/metadata": SignatureEndpoint,
-    "/v1/models/{name:path}:predict": PredictEndpoint,
-    "/v1/models/{name:path}/versions/{version}:predict": PredictEndpoint,
-    "/v2": ServerMetadataEndpoint,
-    "/v2/models": ModelNamesEndpoint,
-    "/v2/models/{name:path}": ModelMetadataEndpoint,
-    "/v2/models/{name:path}/ready": ModelReadyEndpoint,
-    "/v2/models/{name:path}/config": ModelConfigEndpoint,
-    "/v2/models/{name:path}/stats": ModelStatsEndpoint,
-    "/v2/models/{name:path}/infer": InferEndpoint,
-    "/v2/models/{name:path}/generate": GenerateEndpoint,
-    "/v2/models/{name:path}/generate_stream": GenerateStreamEndpoint,
-    "/v2/models/{name:path}/versions/{version}/generate": GenerateEndpoint,
-    "/v2/models/{name:path}/versions/{version}/generate_stream": GenerateStreamEndpoint,
-    "/v2/models/{name:path}/versions/{version}": ModelMetadataEndpoint,
-    "/v2/models/{name:path}/versions/{version}/ready": ModelReadyEndpoint,
-    "/v2/models/{name:path}/versions/{version}/config": ModelConfigEndpoint,
-    "/v2/models/{name:path}/versions/{version}/stats": ModelStatsEndpoint,
-    "/v2/models/{name:path}/versions/{version}/infer": InferEndpoint,
-    "/v2/health/live": LiveEndpoint,
-    "/v2/health/ready": ReadyEndpoint,
-    "/version": VersionEndpoint,
-    "/metrics": MetricsEndpoint,
-    "/openapi.json": OpenAPIEndpoint,
+DOCUMENT = "/openapi.json"
+ROOT_ROUTES: dict[str, Make | type] = {
+    **{path: make for api in APIS for path, make in api.root.items()},
+    DOCUMENT: OpenAPIEndpoint,
     "/docs": DocsEndpoint,
-    "/": FrontEndpoint,
-    "/status": StatusPageEndpoint,
-    "/status/{file}": StatusPageEndpoint,
 }
-"""Without a prefix."""
+"""Of all families, without a prefix."""
+ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.prefixed.items()}
+"""Of all families, under every prefix."""
+SOCKET_ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.sockets.items()}
 
-OF_STATUS = (*(FrontEndpoint, StatusPageEndpoint, StatusEndpoint, ModelGraphEndpoint, CancelRequestEndpoint),)
-"""What BRAID_STATUS turns off."""
+
+def served(settings: Settings) -> list[Api]:
+    """The families that are on."""
+    left_out = {*API_NAMES} - {*(settings.apis or API_NAMES)}
+    is_off = {STATUS.name: not settings.status, OVMS_V1.name: settings.v1 != OVMS.name}
+    return [api for api in APIS if api.name not in left_out and not is_off.get(api.name)]
+
+
+def prefixes(apis: Iterable[Api]) -> tuple[str, ...]:
+    """OpenVINO Model Server's are there with its family."""
+    return PREFIXES if OVMS_CONFIG in apis else PREFIXES[:1]
+
+
+def dialects(settings: Settings) -> Dialects:
+    """What the paths of the families that are on speak."""
+    return Dialects((api.speaks, api.dialect) for api in served(settings) if api.speaks)
 
 
 def routes(services: Services) -> Iterator[tuple[str, Any]]:
-    """(path template, resource) of every endpoint; the prefixes share one resource."""
-    left_out = () if services.settings.status else OF_STATUS
-    prefixed = (ROUTES | SOCKET_ROUTES).items()
-    everywhere = [(path, make(services)) for path, make in prefixed if make not in left_out]
-    made = [(path, make(services)) for path, make in ROOT_ROUTES.items() if make not in left_out]
-    made += [(prefix + path, resource) for prefix in PREFIXES for path, resource in everywhere]
+    """(path template, resource) of every endpoint that is on; the prefixes share one resource."""
+    settings, apis = services.settings, served(services.settings)
+    prefixed = [pair for api in apis for pair in (*api.prefixed.items(), *api.sockets.items())]
+    everywhere = [(path, make(services)) for path, make in prefixed]
+    made = [(path, make(services)) for api in apis for path, make in api.root.items()]
+    made += [(prefix + path, resource) for prefix in prefixes(apis) for path, resource in everywhere]
+    made += [(DOCUMENT, OpenAPIEndpoint(lambda: _written(settings))), ("/docs", DocsEndpoint())]
     return merge_suffixes(made)
 
 
-def meant_path(path: str) -> str | None:
-    """The path of the endpoint that `path` ends with: the base URL of a client has no prefix, or too much."""
-    prefix = next((each for each in reversed(PREFIXES) if path.startswith(f"{each}/")), PREFIXES[0])
-    ends = [end for end, make in ROUTES.items() if path.endswith(end) and make not in OF_STATUS]
-    meant = prefix + max(ends, key=len, default="")
-    return meant if meant not in (prefix, path) else None
+def described(settings: Settings, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The OpenAPI document of what is on, with the paths below these prefixes; default: all."""
+    from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
+
+    apis = served(settings)
+    root = [*(path for api in apis for path in api.root), DOCUMENT, "/docs"]
+    everywhere = [
+        prefix + path for prefix in below or prefixes(apis) for api in apis for path in api.prefixed
+    ]
+    return document([*root, *everywhere], dialects(settings))
+
+
+@cache
+def _written(settings: Settings) -> bytes:
+    return json.dumps(described(settings), ensure_ascii=False).encode()
+
+
+def meant_path(settings: Settings) -> Callable[[str], str | None]:
+    """Finds the path of the endpoint that a path ends with: the base URL of a client has no prefix, or too
+    much.
+    """
+    apis = served(settings)
+    known = [path for api in apis if api is not STATUS for path in api.prefixed]
+
+    def meant(path: str) -> str | None:
+        prefix = next((each for each in reversed(prefixes(apis)) if path.startswith(f"{each}/")), PREFIXES[0])
+        found = prefix + max((end for end in known if path.endswith(end)), key=len, default="")
+        return found if found not in (prefix, path) else None
+
+    return meant
 
 
 def batch_routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path, resource) of the endpoints that requests of batches may name."""
+    on = {path: make for api in served(services.settings) for path, make in api.prefixed.items()}
     for path in BATCH_PATHS:
-        yield path, ROUTES[path.removeprefix(PREFIXES[0])](services)
+        if (end := path.removeprefix(PREFIXES[0])) in on:
+            yield path, on[end](services)

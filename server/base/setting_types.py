@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from pipelines.host.backends.registry import devices_of_all
 from pipelines.wire.lora_modules import parse_module
+from server.base.api_names import API_NAMES
 
 MAX_ENGINES = 64
 DEVICE = "|".join(devices_of_all())
@@ -27,6 +29,18 @@ def _check_modules(modules: tuple[str, ...]) -> tuple[str, ...]:
     for module in modules:
         parse_module(module)
     return modules
+
+
+def _check_apis(given: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the families that are on; names with a hyphen before them are left out of all."""
+    named = [name.removeprefix("-") for name in given]
+    if wrong := [name for name in named if name not in API_NAMES]:
+        nearest = get_close_matches(wrong[0], API_NAMES, 1, 0.0)[0]
+        raise ValueError(f"{wrong[0]}: unknown API; did you mean {nearest}? All: {', '.join(API_NAMES)}")
+    if len({name.startswith("-") for name in given}) > 1:
+        raise ValueError("name either the APIs that are on, or with a hyphen those that are off")
+    is_on = not given or not given[0].startswith("-")
+    return tuple(name for name in API_NAMES if (name in named) == (is_on and bool(given)))
 
 
 def _check_device(device: str) -> str:
@@ -51,6 +65,8 @@ def _check_engines(engines: tuple[str, ...]) -> tuple[str, ...]:
     return engines
 
 
+Apis = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_apis)]
+"""Families of APIs, by the names of `API_NAMES`; read, those that are on."""
 Device = Annotated[str, AfterValidator(_check_device)]
 Kernels = Annotated[str, AfterValidator(_check_kernels)]
 """Where compiled kernels are: a folder, or `auto` or `off`."""

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from server.base.replica_ids import NAME
-from server.base.setting_types import Device, Engines, Folder, Kernels, LoraModules, ValueList
+from server.base.setting_types import Apis, Device, Engines, Folder, Kernels, LoraModules, ValueList
 
 PREFIX = "BRAID_"
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +95,17 @@ class Settings(BaseModel):
     device: Device | None = Field(
         default=None,
         description="cpu or cuda:0: runs every model on this device instead of the one in its graph",
+    )
+    apis: Apis = Field(
+        default=(),
+        description="API families that are served, as `openai,anthropic`, or with a hyphen those that are "
+        "not, as `-batches,-kserve`: [their names](api.md#families); default: all. Health, metrics, models "
+        "and status are always there",
+    )
+    v1: Literal["openai", "ovms"] = Field(
+        default="openai",
+        description="what the paths below /v1 speak: openai: OpenAI's dialect; ovms: that of OpenVINO Model "
+        "Server, as below /v3",
     )
     workers: int = Field(
         default=2, ge=1, le=256, description="worker processes, which speak HTTP; all share one engine host"

@@ -1,21 +1,15 @@
-"""The dialects: OpenAI with vLLM's extensions, OpenVINO Model Server, Anthropic, Cohere and KServe."""
+"""The dialects of many endpoints: OpenAI with vLLM's extensions, and OpenVINO Model Server."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pipelines.base.errors import BraidError
 from pipelines.values.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_images, ovms_rerank, ovms_responses, ovms_speech
-from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
-from server.schema.anthropic_errors import anthropic_error
-from server.schema.reply_models import PlainError, envelope
-
-
-def ovms_error(error: BraidError) -> PlainError:
-    """The error body of OpenVINO Model Server, KServe and TensorFlow Serving: {"error": text}."""
-    return PlainError(error=error.message)
+from server.dialects.ovms_body import read_ovms_body
+from server.schema.plain_errors import plain_error
+from server.schema.reply_models import envelope
 
 
 def _transform_generation_body(body: Body) -> Body:
@@ -34,13 +28,11 @@ def _transform_generation(generation: GenerationInput) -> GenerationInput:
 
 
 OPENAI = Dialect("openai", envelope, error_words=True)
-ANTHROPIC = Dialect("anthropic", anthropic_error)
-COHERE = Dialect("cohere", cohere_error, error_words=True)
-KSERVE = Dialect("kserve", ovms_error)
 OVMS = Dialect(
     "ovms",
-    ovms_error,
+    plain_error,
     statuses={405: 406},
+    read=read_ovms_body,
     bodies={
         "chat": BodyRules(
             (*ovms.GENERATION, *ovms.CHAT, *ovms_images.PARTS),

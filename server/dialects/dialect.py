@@ -16,10 +16,15 @@ from server.schema.reply_models import Reply
 Body = dict[str, Any]
 
 
-class NotJson(RequestError):
-    """The body is not a JSON object with a model."""
-
-    status, kind = 412, "PreconditionFailedError"
+def read_object(raw: bytes) -> Body:
+    """The body as a JSON object.  Raises RequestError."""
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise RequestError("the body is not a JSON object")
+    return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class Dialect:
 
     `error` builds the body of an error; `error_words` allows OpenAI's words as its code; `statuses` maps
     Braid's HTTP statuses to different ones.  `bodies` maps the kind of an endpoint to its rules; other bodies
-    are used unchanged.  `transform_generation` changes the input of the pipeline, such as its defaults.
+    are used unchanged.  `read` makes an object of a body that has rules.  `transform_generation` changes the
+    input of the pipeline, such as its defaults.
     """
 
     name: str
@@ -50,6 +56,7 @@ class Dialect:
     error_words: bool = False
     statuses: Mapping[int, int] = field(default_factory=dict)
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
+    read: Callable[[bytes], Body] = read_object
     transform_generation: Callable[[GenerationInput], GenerationInput] = lambda generation: generation
 
     def transform_body(self, kind: str, raw: bytes) -> bytes:
@@ -57,7 +64,7 @@ class Dialect:
         rules = self.bodies.get(kind)
         if rules is None:
             return raw
-        body = _object(raw)
+        body = self.read(raw)
         check(body, rules.single)
         check_whole(body, rules.together)
         return msgspec.json.encode(rules.transform(body))
@@ -66,21 +73,3 @@ class Dialect:
         """An error of the model in the terms of the dialect."""
         rules = self.bodies.get(kind)
         return error if rules is None else rules.translate_error(error)
-
-
-def _object(raw: bytes) -> Body:
-    """The body as a JSON object with a model name.  Raises NotJson."""
-    try:
-        body = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise NotJson("The file is not valid json - Cannot parse JSON body") from None
-    if not isinstance(body, dict):
-        raise NotJson("The file is not valid json - JSON body must be an object")
-    for name, holds, fault in (
-        ("model", "model" in body, "model field is missing in JSON body"),
-        ("model", isinstance(body.get("model"), str), "model field is not a string"),
-        ("stream", isinstance(body.get("stream", False), bool), "stream field is not a boolean"),
-    ):
-        if not holds:
-            raise NotJson(f"The file is not valid json - {fault}", field=name)
-    return body

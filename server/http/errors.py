@@ -17,7 +17,6 @@ from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import BraidError, EngineError, RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.telemetry.request_trace import RequestTrace
-from server.dialects import dialect_of
 
 log = logging.getLogger("braid.server")
 
@@ -98,7 +97,8 @@ async def _reply(
     public: BraidError,
     ws: falcon.asgi.WebSocket | None,
 ) -> None:
-    exchange, dialect = req.scope["braid.exchange"], dialect_of(req.path)
+    exchange = req.scope["braid.exchange"]
+    dialect = exchange.dialect
     status = dialect.statuses.get(public.status, public.status)
     headers = {"Content-Type": falcon.MEDIA_JSON}
     if public.retry_after_s is not None:

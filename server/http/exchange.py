@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pipelines.base.cancellation import ClientGone, TakesLong, short_work
 from pipelines.requests.fields.request_ids import clean_id
 from pipelines.telemetry.request_trace import RequestTrace
+from server.dialects import OPENAI, Dialect
 from server.http.work_queue import LONG_WORK_BYTES, Work
 
 Message = MutableMapping[str, Any]
@@ -45,10 +46,16 @@ class Exchange:
     """
 
     def __init__(
-        self, receive: Receive, send: Send, work: Work, error_words: bool = False, watches: bool = True
+        self,
+        receive: Receive,
+        send: Send,
+        work: Work,
+        dialect: Dialect = OPENAI,
+        error_words: bool = False,
+        watches: bool = True,
     ) -> None:
-        """Without `watches` the application itself reads until the client disconnects, or `leave` is called
-        then.
+        """`error_words` lets errors have OpenAI's words as codes, where the dialect has them.  Without
+        `watches` the application itself reads until the client disconnects, or `leave` is called then.
         """
         self.client_id: str | None = None  # the client's own
         self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
@@ -56,7 +63,8 @@ class Exchange:
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
         self.sees: str | None = None  # the account whose requests alone it may see and cancel; None: of all
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
-        self.error_words = error_words  # whether errors have OpenAI's words as codes
+        self.dialect = dialect
+        self.error_words = error_words and dialect.error_words
         self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_whole_body = False  # whether `receive` has returned the end of the body
         self.has_written = False  # since the last tick of the keep-alive clock

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
+from server.dialects import OPENAI, Dialect
 from server.http.exchange import Exchange, Message, Receive, Send
 from server.http.work_queue import Work
 
@@ -23,8 +24,15 @@ class SocketExchange(Exchange):
     `status` is that of the reply to the handshake, 0 before it.
     """
 
-    def __init__(self, receive: Receive, send: Send, work: Work, error_words: bool = False) -> None:
-        super().__init__(receive, send, work, error_words, watches=False)
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        work: Work,
+        dialect: Dialect = OPENAI,
+        error_words: bool = False,
+    ) -> None:
+        super().__init__(receive, send, work, dialect, error_words, watches=False)
         self.status = 0
         self.answered_s = self.started_s
 
@@ -46,7 +54,7 @@ class SocketExchange(Exchange):
 
         Close it.
         """
-        part = Exchange(self._receive, self._send, self._work, self.error_words, watches=False)
+        part = Exchange(self._receive, self._send, self._work, self.dialect, self.error_words, watches=False)
         part.tenant, part.account, part.trace.account = self.tenant, self.account, self.account
         part.trace.path, part.trace.status, part.trace.streams = self.trace.path, self.status, True
         self._when_gone.append(part.leave)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
 from server.base.version import VERSION
-from server.dialects import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS, Dialect, dialect_of
+from server.dialects import OVMS, Dialect, Dialects
 from server.http.auth import is_open
 from server.openapi.operation import ERRORS, Operation
 from server.openapi.operations import OPERATIONS
 from server.openapi.root_operations import ROOT_OPERATIONS
 from server.openapi.schemas import Model, Schema, Schemas
+from server.services.paths import PREFIXES
 
-DIALECTS = (OPENAI, OVMS, ANTHROPIC, COHERE, KSERVE)
 RESPONSES = "#/components/responses/"
 EVENTS = "text/event-stream"
 JSON = "application/json"
@@ -28,21 +28,25 @@ A field of a request is honoured, refused with a 400 that names it, or marked `I
 """
 
 
-def document(prefixes: Iterable[str]) -> dict[str, Any]:
-    """The OpenAPI document; prefixed paths appear under each of `prefixes`."""
-    operations = [*OPERATIONS.values(), *ROOT_OPERATIONS.values()]
-    all_operations = [operation for methods in operations for operation in methods.values()]
+def document(paths: Iterable[str], dialects: Dialects) -> dict[str, Any]:
+    """The OpenAPI document of whole path templates, as routes are written."""
+    items = {path: _methods(path) for path in paths}
+    spoken = {dialect.name: dialect for path in items for dialect in [dialects.of(path)]}.values()
+    all_operations = [operation for methods in items.values() for operation in methods.values()]
     bodies = {body.model: body for operation in all_operations for body in operation.bodies}
-    schemas = Schemas(bodies.values(), _replies(all_operations))
+    schemas = Schemas(bodies.values(), _replies(all_operations, spoken))
     return {
         "openapi": "3.1.0",
         "info": {"title": "Braid", "version": VERSION, "description": DESCRIPTION},
-        "paths": dict(_paths(prefixes, schemas)),
+        "paths": {
+            _template(path): _path_item(path, methods, dialects.of(path), schemas)
+            for path, methods in items.items()
+        },
         "components": {
             "schemas": schemas.components,
             "responses": {
                 _error_name(dialect, status): _error(dialect, status, schemas)
-                for dialect in DIALECTS
+                for dialect in spoken
                 for status in ERRORS
             },
             "securitySchemes": {
@@ -54,20 +58,18 @@ def document(prefixes: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _replies(operations: Iterable[Operation]) -> set[Model]:
-    models: set[Model] = {_error_model(dialect) for dialect in DIALECTS}
+def _replies(operations: Iterable[Operation], spoken: Iterable[Dialect]) -> set[Model]:
+    models: set[Model] = {_error_model(dialect) for dialect in spoken}
     for operation in operations:
         models |= {*operation.reply} if isinstance(operation.reply, tuple) else set()
         models |= {operation.event} if operation.event else set()
     return models
 
 
-def _paths(prefixes: Iterable[str], schemas: Schemas) -> Iterator[tuple[str, Schema]]:
-    for path, methods in ROOT_OPERATIONS.items():
-        yield _template(path), _path_item(path, methods, schemas)
-    for prefix in prefixes:
-        for path, methods in OPERATIONS.items():
-            yield _template(prefix + path), _path_item(prefix + path, methods, schemas)
+def _methods(path: str) -> dict[str, Operation]:
+    """What is said of the methods of a path, with its prefix or without one."""
+    ends = (path.removeprefix(prefix) for prefix in reversed(PREFIXES) if path.startswith(f"{prefix}/"))
+    return ROOT_OPERATIONS.get(path) or next(OPERATIONS[end] for end in ends if end in OPERATIONS)
 
 
 def _template(path: str) -> str:
@@ -75,10 +77,11 @@ def _template(path: str) -> str:
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
-def _path_item(path: str, methods: dict[str, Operation], schemas: Schemas) -> Schema:
+def _path_item(path: str, methods: dict[str, Operation], dialect: Dialect, schemas: Schemas) -> Schema:
     names = re.findall(r"\{(\w+)\}", _template(path))
     item: Schema = {
-        method.lower(): _operation(path, method, each, schemas) for method, each in methods.items()
+        method.lower(): _operation(f"{method.lower()} {path}", each, dialect, schemas)
+        for method, each in methods.items()
     }
     if names:
         item["parameters"] = [
@@ -87,12 +90,12 @@ def _path_item(path: str, methods: dict[str, Operation], schemas: Schemas) -> Sc
     return item
 
 
-def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -> Schema:
-    dialect = dialect_of(path)
+def _operation(name: str, operation: Operation, dialect: Dialect, schemas: Schemas) -> Schema:
+    """`name` is method and path."""
     errors = [*operation.errors, *([412] if operation.bodies and dialect is OVMS else [])]
     schema: Schema = {
         "summary": operation.summary,
-        "operationId": re.sub(r"\W+", "_", f"{method.lower()}{_template(path)}").strip("_"),
+        "operationId": re.sub(r"\W+", "_", _template(name)).strip("_"),
         "tags": [operation.tag],
         "responses": {
             "200": _success(operation, schemas),
@@ -106,7 +109,7 @@ def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -
     if operation.bodies:
         content = {operation.body_type: {"schema": schemas.body(operation.bodies)}}
         schema["requestBody"] = {"required": True, "content": content}
-    return schema | ({"security": []} if is_open(path) else {})
+    return schema | ({"security": []} if is_open(name.partition(" ")[2]) else {})
 
 
 def _success(operation: Operation, schemas: Schemas) -> Schema:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import json
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +13,6 @@ import falcon.asgi
 
 from pipelines.base.digests import digest
 from server import openapi
-from server.services.paths import PREFIXES
-from server.services.services import Services
 
 PAGE = Path(openapi.__file__).with_name("page.html")
 
@@ -28,19 +25,12 @@ class WrittenAPI(NamedTuple):
     tag: str
 
 
-@cache
-def written() -> WrittenAPI:
-    """Made at the first request for it."""
-    from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
-
-    plain = json.dumps(document(PREFIXES), ensure_ascii=False).encode()
-    return WrittenAPI(plain, gzip.compress(plain, mtime=0), digest(plain, num_bytes=12))
-
-
 class OpenAPIEndpoint:
     """The document, compressed for those who take that, and not again for those who have it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, write: Callable[[], bytes]) -> None:
+        """`write` is called at the first request for the document."""
+        self._write = write
         self._found: WrittenAPI | None = None
         self._making = asyncio.Lock()
 
@@ -60,16 +50,17 @@ class OpenAPIEndpoint:
     async def _made(self) -> WrittenAPI:
         """Made once, however many ask at the same time."""
         async with self._making:
-            found = await asyncio.to_thread(written)
+            found: WrittenAPI = self._found or await asyncio.to_thread(self._make)
         self._found = found
         return found
+
+    def _make(self) -> WrittenAPI:
+        plain = self._write()
+        return WrittenAPI(plain, gzip.compress(plain, mtime=0), digest(plain, num_bytes=12))
 
 
 class DocsEndpoint:
     """A page that shows the document, and needs nothing but this server."""
-
-    def __init__(self, services: Services) -> None:
-        pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.content_type = "text/html; charset=utf-8"

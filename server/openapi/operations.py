@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from server.apis.batches.batch_models import Batch, BatchList, CreateBatch
 from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
-from server.apis.generation.cancel_endpoint import CancelledRequest
 from server.apis.messages.reply_models import MessageReply, TokenCount
+from server.apis.operations.cancel import CancelledRequest
 from server.apis.operations.graph import ModelGraph
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList

@@ -7,9 +7,6 @@ from typing import Literal
 from pipelines.base.errors import BraidError
 from server.schema.reply_models import Reply
 
-PATHS = ("/messages", "/messages/count_tokens")
-"""Endings of the paths whose errors have this shape."""
-
 TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",

@@ -19,8 +19,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
 
-from server.apis.routes import ROOT_ROUTES, ROUTES
-from server.openapi.document import document
+from server.apis.routes import ROOT_ROUTES, ROUTES, described
+from server.base.settings import Settings
 from server.services.paths import PREFIXES
 
 GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 96\n").replace(
@@ -57,7 +57,7 @@ TWO_EVENTS = SchemathesisConfig.from_dict({"max-stream-events": 2})
 OPERATIONS = {
     f"{each.method.upper()} {each.path}": each
     for result in schemathesis.openapi.from_dict(
-        document(PREFIXES[:2]), config=TWO_EVENTS
+        described(Settings(), PREFIXES[:2]), config=TWO_EVENTS
     ).get_all_operations()
     for each in [result.ok()]
     if each.path != "/metrics"

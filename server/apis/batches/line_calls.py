@@ -11,6 +11,7 @@ import falcon
 import falcon.asgi
 
 from pipelines.wire.sampling_params import BACKGROUND
+from server.dialects import Dialects
 from server.http.exchange import Exchange, Message
 from server.http.work_queue import Work
 
@@ -51,9 +52,14 @@ class LineCalls:
     """
 
     def __init__(
-        self, make_app: Callable[[], falcon.asgi.App[Any, Any]], work: Work, error_words: bool
+        self,
+        make_app: Callable[[], falcon.asgi.App[Any, Any]],
+        work: Work,
+        dialects: Dialects,
+        error_words: bool,
     ) -> None:
         self._make_app = make_app
+        self._dialects = dialects
         self._work = work
         self._error_words = error_words
         self._app: falcon.asgi.App[Any, Any] | None = None
@@ -69,7 +75,7 @@ class LineCalls:
             return {"type": "http.request", "body": pieces.pop(), "more_body": False}
 
         reply = _Reply()
-        exchange = Exchange(receive, reply.send, self._work, self._error_words)
+        exchange = Exchange(receive, reply.send, self._work, self._dialects.of(path), self._error_words)
         exchange.account, exchange.tenant = account, TENANT + account
         exchange.trace.account = account
         try:

@@ -23,7 +23,7 @@ from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.requests.batch import BatchRequest
 from server.apis.generation.requests.work_bytes import work_bytes
-from server.dialects import Dialect, dialect_of
+from server.dialects import Dialect
 from server.http.exchange import Exchange
 from server.services.model_lookup import find_pipeline
 
@@ -41,7 +41,7 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
         calls = []
         for conversation in request.conversations():
             self.check(conversation, pipeline)
-            generation = partial(_generation, dialect_of(req.path), conversation)
+            generation = partial(_generation, exchange.dialect, conversation)
             num_bytes = work_bytes(conversation, len(raw))
             call = await open_call(self._services, pipeline, generation, exchange, num_bytes, conversation)
             call.count_tool_calls("chat_completions", streams=False)

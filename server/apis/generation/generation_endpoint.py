@@ -27,7 +27,7 @@ from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.replies.update_stages import Batch, Joiner, hide_reasoning
 from server.apis.generation.requests.work_bytes import work_bytes
-from server.dialects import dialect_of
+from server.dialects import Dialect
 from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.http.request_body import parse
@@ -124,7 +124,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Reply to a body that was read."""
         services, exchange = self._services, req.scope["braid.exchange"]
-        dialect = dialect_of(req.path)
+        dialect: Dialect = exchange.dialect
         request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
         request.priority = requested_priority(req, request.priority)
         await services.note_affinity(req, raw)

@@ -27,7 +27,6 @@ from server.apis.generation.requests.trusted_template import check_template
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
-from server.dialects import dialect_of
 from server.http.exchange import LONG_BODY_BYTES, Exchange
 from server.http.request_body import parse
 from server.services.model_lookup import find_pipeline
@@ -71,7 +70,8 @@ class PoolingEndpoint(Generic[Body]):
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Respond to a body that has been read."""
-        dialect, exchange, created = dialect_of(req.path), req.scope["braid.exchange"], int(time.time())
+        exchange, created = req.scope["braid.exchange"], int(time.time())
+        dialect = exchange.dialect
         request: Any = await exchange.off_loop(
             lambda: parse(self.body, dialect.transform_body(self.kind, raw)), len(raw)
         )

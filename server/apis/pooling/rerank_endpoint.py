@@ -14,7 +14,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.apis.pooling.replies.ranking import encode_ovms_ranking, encode_ranking
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.score_endpoint import ComparisonEndpoint
-from server.dialects import OVMS, dialect_of
+from server.dialects import OVMS
 from server.services.services import Services
 
 
@@ -47,7 +47,7 @@ class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
         self._ovms = OvmsRerankEndpoint(services)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if dialect_of(req.path) is OVMS:
+        if req.scope["braid.exchange"].dialect is OVMS:
             await self._ovms.respond(raw, req, resp)
         else:
             await super().respond(raw, req, resp)

@@ -24,7 +24,6 @@ from server.apis.responses.reply_models import InputTokenCount, Response
 from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
 from server.apis.responses.store import encode_response
 from server.base.replica_ids import with_replica
-from server.dialects import dialect_of
 from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.http.streaming import as_stream, kept_alive
@@ -47,7 +46,7 @@ class _ResponsesEndpoint:
         """The parsed request, the model that it names, and the request prepared for that model."""
         services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
-        transform = dialect_of(req.path).transform_body
+        transform = exchange.dialect.transform_body
         request = await exchange.off_loop(lambda: parse(body, transform(self.kind, raw)), len(raw))
         await services.note_affinity(req, raw)
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
@@ -59,7 +58,8 @@ class _ResponsesEndpoint:
 
     async def call(self, req: falcon.asgi.Request, pipeline: Pipeline, prepared: PreparedRequest) -> Call:
         """The model's call, with the defaults and the error texts of the request's dialect."""
-        dialect, exchange = dialect_of(req.path), req.scope["braid.exchange"]
+        exchange: Exchange = req.scope["braid.exchange"]
+        dialect = exchange.dialect
         client, transform = self._services.route(exchange), dialect.transform_generation
 
         def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:

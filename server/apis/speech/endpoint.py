@@ -22,7 +22,7 @@ from pipelines.worker.model_choice import SPEECH
 from server.apis.speech.events import SpeechEvents
 from server.apis.speech.form import sound_form
 from server.apis.speech.replies import FORMATS, JSON, SpeechReply
-from server.dialects import OVMS, dialect_of
+from server.dialects import OVMS
 from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.http.form import UploadForm
@@ -45,7 +45,7 @@ class TranscriptionsEndpoint:
         services, exchange = self._services, req.scope["braid.exchange"]
         max_bytes = int(services.settings.max_audio_mb * (1 << 20))
         form = await services.admit_read(req, sound_form(req.content_type or "", max_bytes).read)
-        is_ovms = dialect_of(req.path) is OVMS
+        is_ovms = exchange.dialect is OVMS
         request = self._checked(form, is_ovms)
         pipeline = await find_pipeline(services, exchange, request.model, SPEECH)
         with_words = "word" in request.granularities

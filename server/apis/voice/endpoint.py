@@ -22,7 +22,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.apis.voice.encoders import FORMATS, SoundEncoder, open_encoder, wav_header
 from server.apis.voice.events import end_event, sound_event
 from server.apis.voice.request import SpeakRequest
-from server.dialects import OVMS, dialect_of
+from server.dialects import OVMS
 from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.http.request_body import parse
@@ -68,7 +68,7 @@ class SpeechEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
-        raw, dialect = await services.admit(req), dialect_of(req.path)
+        raw, dialect = await services.admit(req), exchange.dialect
         request = await exchange.off_loop(
             lambda: parse(SpeakRequest, dialect.transform_body("speech", raw)), len(raw)
         )

@@ -7,7 +7,10 @@ import json
 import pytest
 
 from pipelines.wire.sampling_params import Beams
-from server.dialects import ANTHROPIC, OPENAI, OVMS, dialect_of
+from server.apis.messages.api import API as MESSAGES
+from server.apis.routes import dialects
+from server.base.settings import Settings
+from server.dialects import OPENAI, OVMS
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 COMPLETION = {"model": "tiny", "prompt": "hi"}
@@ -31,13 +34,13 @@ def complete(rig):
         ("/v3/v1/completions", OVMS),
         ("/v3", OVMS),
         ("/v30/completions", OPENAI),
-        ("/v1/messages", ANTHROPIC),
-        ("/v3/messages/count_tokens", ANTHROPIC),
+        ("/v1/messages", MESSAGES.dialect),
+        ("/v3/messages/count_tokens", MESSAGES.dialect),
         ("/tokenize", OPENAI),
     ],
 )
 def test_a_path_has_a_dialect(path, dialect):
-    assert dialect_of(path) is dialect
+    assert dialects(Settings()).of(path) is dialect
 
 
 BAD_IN_BOTH = [

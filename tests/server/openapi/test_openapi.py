@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import validate
 
-from server.apis.routes import ROOT_ROUTES, ROUTES
+from server.apis.routes import ROOT_ROUTES, ROUTES, described
+from server.base.settings import Settings
 from server.http.auth import OPEN_PATHS
-from server.openapi.document import document
-from server.openapi.endpoint import OpenAPIEndpoint, written
+from server.openapi.endpoint import OpenAPIEndpoint
 from server.openapi.fields_page import page
 from server.openapi.operations import OPERATIONS
 from server.openapi.root_operations import ROOT_OPERATIONS
-from server.services.paths import PREFIXES
 
 TABLES = [
     pytest.param(ROUTES, OPERATIONS, id="under prefixes"),
@@ -32,7 +31,7 @@ BODIES = {body.model.__name__: body for each in EVERY for body in each.bodies}
 
 @pytest.fixture(scope="module")
 def told():
-    return document(PREFIXES)
+    return described(Settings())
 
 
 def test_the_document_is_valid(told):
@@ -117,22 +116,15 @@ def test_the_page_of_fields_is_up_to_date():
     assert written.read_text() == page(), "python -m server.openapi.fields_page > docs/fields.md"
 
 
-def test_the_document_is_made_once_and_sent_small(rig, monkeypatch):
+def test_the_document_is_made_once_and_sent_small():
     """However many ask for it at once."""
     made = []
-    monkeypatch.setattr(
-        "server.openapi.document.document", lambda prefixes: made.append(1) or {"a": "b" * 9999}
-    )
-    written.cache_clear()
-    endpoint = OpenAPIEndpoint(rig.services)
+    endpoint = OpenAPIEndpoint(lambda: made.append(1) or json.dumps({"a": "b" * 9999}).encode())
 
     async def scenario():
         return await asyncio.gather(*[endpoint._made() for _ in range(32)])
 
-    try:
-        (found,) = {*asyncio.run(scenario())}
-    finally:
-        written.cache_clear()
+    (found,) = {*asyncio.run(scenario())}
     assert made == [1]
     assert json.loads(gzip.decompress(found.gzipped)) == json.loads(found.plain)
     assert len(found.gzipped) < len(found.plain) // 8

@@ -26,8 +26,8 @@ from pipelines.wire.engine_view import (
 )
 from pipelines.wire.messages import Inspected
 from pipelines.worker.model_table import ModelCard
-from server.openapi.document import document
-from server.services.paths import PREFIXES
+from server.apis.routes import described
+from server.base.settings import Settings
 from server.status.feed import MAX_WATCHERS
 
 STREAM = "/v1/status?stream=1"
@@ -82,7 +82,7 @@ def shown(rig):
 
 def schema() -> Any:
     """That of the feed in the OpenAPI document."""
-    told = document(PREFIXES)
+    told = described(Settings())
     operation = told["paths"]["/v1/status"]["get"]["responses"]["200"]["content"]
     return operation["application/json"]["schema"] | {"components": told["components"]}
 

@@ -1,0 +1,15 @@
+"""The paths of Anthropic's Messages, and their dialect."""
+
+from __future__ import annotations
+
+from server.apis.messages.endpoint import CountTokensEndpoint, MessagesEndpoint
+from server.dialects import Dialect
+from server.schema.anthropic_errors import anthropic_error
+from server.services.api import Api
+
+API = Api(
+    "anthropic",
+    prefixed={"/messages": MessagesEndpoint, "/messages/count_tokens": CountTokensEndpoint},
+    dialect=Dialect("anthropic", anthropic_error),
+    speaks=r".*/messages(?:/count_tokens)?",
+)

@@ -1,0 +1,19 @@
+"""The API families that a server may have, by their names in `BRAID_APIS`."""
+
+from __future__ import annotations
+
+API_NAMES = {
+    "openai": "OpenAI's and vLLM's chat completions and completions",
+    "responses": "OpenAI's Responses",
+    "anthropic": "Anthropic's Messages",
+    "batches": "OpenAI's files and batches",
+    "pooling": "embeddings, classes, scores and rankings by OpenAI's, vLLM's and Jina's fields",
+    "cohere": "Cohere's embed",
+    "tokenizing": "vLLM's tokenize and detokenize",
+    "speech": "transcriptions and translations of sound",
+    "voice": "speech of text",
+    "realtime": "live speech over WebSockets",
+    "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",
+    "ovms": "OpenVINO Model Server's prefixes, /v3 and /v3/v1, and its status of models",
+}
+"""Name → what it is, for the tables of docs/api.md and docs/settings.md."""

@@ -1,0 +1,57 @@
+"""Families of endpoints: BRAID_APIS, and the dialects of paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.apis.routes import APIS
+from server.base.api_names import API_NAMES
+from server.base.settings import SettingsError, read_settings
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+ALWAYS = {"operations", "status", "v1"}
+
+
+def test_every_name_has_paths_and_every_family_a_name():
+    assert {api.name for api in APIS} - ALWAYS == {*API_NAMES}
+
+
+@pytest.mark.parametrize(
+    ("given", "on"),
+    [
+        ("", ()),
+        ("cohere openai", ("openai", "cohere")),
+        (",".join(f"-{name}" for name in API_NAMES if name != "kserve"), ("kserve",)),
+    ],
+)
+def test_what_is_on(given, on):
+    assert read_settings({"BRAID_APIS": given}).apis == on
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [("antropic", "did you mean anthropic?"), ("openai,-kserve", "either the APIs that are on")],
+)
+def test_names_that_are_wrong(given, fault):
+    with pytest.raises(SettingsError, match=fault):
+        read_settings({"BRAID_APIS": given})
+
+
+def test_what_is_off_is_not_there(make_rig):
+    rig = make_rig(apis="openai,batches")
+    assert rig.chat().status == 200
+    for path in ("/v1/messages", "/v3/chat/completions", "/v2/models", "/v1/embed"):
+        reply = rig.post(path, CHAT)
+        assert (reply.status, reply.error["code"]) == (404, 404), path
+    assert "/v1/chat" in rig.post("/v3/chat/completions", CHAT).error["message"]
+    assert {"/v1/completions", "/health"} < (told := rig.get("/openapi.json").json["paths"].keys())
+    assert not [path for path in told if path.startswith(("/v3", "/v1/messages"))]
+
+
+def test_v1_speaks_ovms(make_rig):
+    rig = make_rig(v1="ovms")
+    reply = rig.post("/v1/chat/completions", {**CHAT, "temperature": 3})
+    assert (reply.status, reply.json) == (400, {"error": "temperature out of range(0.0, 2.0)"})
+    assert rig.post("/v1/chat/completions", b"{").status == 412
+    assert rig.post("/v1/rerank", {"model": "tiny"}).json["error"]
+    assert rig.post("/v1/messages", {}).json["type"] == "error"
