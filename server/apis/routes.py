@@ -63,7 +63,7 @@ SOCKET_ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in a
 
 def served(settings: Settings) -> list[Api]:
     """The families that are on."""
-    left_out = {*API_NAMES} - {*(settings.apis or API_NAMES)}
+    left_out = API_NAMES.keys() - settings.apis
     is_off = {STATUS.name: not settings.status, OVMS_V1.name: settings.v1 != OVMS.name}
     return [api for api in APIS if api.name not in left_out and not is_off.get(api.name)]
 

@@ -19,7 +19,7 @@ def test_every_name_has_paths_and_every_family_a_name():
 @pytest.mark.parametrize(
     ("given", "on"),
     [
-        ("", ()),
+        ("", (*API_NAMES,)),
         ("cohere openai", ("openai", "cohere")),
         (",".join(f"-{name}" for name in API_NAMES if name != "kserve"), ("kserve",)),
     ],
