@@ -104,8 +104,14 @@ MAY_IMPORT = {
     "server.services": {"graphs.errors", "graphs.outline", "pipelines", "server.base", "server.http"}
     | {"server.dialects", "server.process", "server.schema", "server.services"},
     "server.traces": {"pipelines.telemetry", "server.base", "server.services", "server.traces"},
-    "server.apis": {*BELOW_APIS, "graphs", "server.apis", "server.openapi.endpoint", "server.page"}
-    | {"server.process.socket_options", "server.sqlite", "server.status"},
+    "server.apis": {
+        *BELOW_APIS,
+        "graphs",
+        "server.apis",
+        "server.openapi.document",
+        "server.openapi.endpoint",
+    }
+    | {"server.page", "server.process.socket_options", "server.sqlite", "server.status"},
     "server.openapi": {"pipelines", "server.apis", "server.base", "server.dialects", "server.http"}
     | {"server.openapi", "server.schema", "server.services", "server.status"},
     # neither: people's tools
