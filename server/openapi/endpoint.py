@@ -50,9 +50,9 @@ class OpenAPIEndpoint:
     async def _made(self) -> WrittenAPI:
         """Made once, however many ask at the same time."""
         async with self._making:
-            found: WrittenAPI = self._found or await asyncio.to_thread(self._make)
-        self._found = found
-        return found
+            if self._found is None:
+                self._found = await asyncio.to_thread(self._make)
+            return self._found
 
     def _make(self) -> WrittenAPI:
         plain = self._write()
