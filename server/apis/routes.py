@@ -55,9 +55,9 @@ ROOT_ROUTES: dict[str, Make | type] = {
     DOCUMENT: OpenAPIEndpoint,
     "/docs": DocsEndpoint,
 }
-"""Of all families, without a prefix."""
+"""The paths of all families that have no prefix."""
 ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.prefixed.items()}
-"""Of all families, under every prefix."""
+"""The paths of all families below every prefix."""
 SOCKET_ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.sockets.items()}
 
 
