@@ -83,10 +83,10 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     settings, apis = services.settings, served(services.settings)
     prefixed = [pair for api in apis for pair in (*api.prefixed.items(), *api.sockets.items())]
     everywhere = [(path, make(services)) for path, make in prefixed]
-    made = [(path, make(services)) for api in apis for path, make in api.root.items()]
-    made += [(prefix + path, resource) for prefix in prefixes(apis) for path, resource in everywhere]
-    made += [(DOCUMENT, OpenAPIEndpoint(lambda: _written(settings))), ("/docs", DocsEndpoint())]
-    return merge_suffixes(made)
+    resources = [(path, make(services)) for api in apis for path, make in api.root.items()]
+    resources += [(prefix + path, resource) for prefix in prefixes(apis) for path, resource in everywhere]
+    resources += [(DOCUMENT, OpenAPIEndpoint(lambda: _written(settings))), ("/docs", DocsEndpoint())]
+    return merge_suffixes(resources)
 
 
 def described(settings: Settings, below: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -114,9 +114,10 @@ def meant_path(settings: Settings) -> Callable[[str], str | None]:
     known = [path for api in apis if api is not STATUS for path in api.prefixed]
 
     def meant(path: str) -> str | None:
-        prefix = next((each for each in reversed(prefixes(apis)) if path.startswith(f"{each}/")), PREFIXES[0])
-        found = prefix + max((end for end in known if path.endswith(end)), key=len, default="")
-        return found if found not in (prefix, path) else None
+        below = (prefix for prefix in reversed(prefixes(apis)) if path.startswith(f"{prefix}/"))
+        prefix = next(below, PREFIXES[0])
+        nearest = prefix + max((end for end in known if path.endswith(end)), key=len, default="")
+        return nearest if nearest not in (prefix, path) else None
 
     return meant
 
