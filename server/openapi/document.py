@@ -80,8 +80,8 @@ def _template(path: str) -> str:
 def _path_item(path: str, methods: dict[str, Operation], dialect: Dialect, schemas: Schemas) -> Schema:
     names = re.findall(r"\{(\w+)\}", _template(path))
     item: Schema = {
-        method.lower(): _operation(f"{method.lower()} {path}", each, dialect, schemas)
-        for method, each in methods.items()
+        method.lower(): _operation(f"{method.lower()} {path}", operation, dialect, schemas)
+        for method, operation in methods.items()
     }
     if names:
         item["parameters"] = [
