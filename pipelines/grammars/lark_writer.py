@@ -53,7 +53,7 @@ class LarkWriter:
             raise FormatError(f"a format must be an object, not {json.dumps(node)[:40]}")
         kind = node.get("type")
         if kind in LEAF_FORMATS:
-            return self._side(node)
+            return self.side(nested_grammar(node))
         if not isinstance(kind, str) or kind not in self.table:
             known = ", ".join(sorted([*self.table, *LEAF_FORMATS]))
             raise FormatError(f"unknown format type {json.dumps(kind)[:40]}; known are {known}")
@@ -123,11 +123,11 @@ class LarkWriter:
     def plain(self, texts: Iterable[str]) -> list[str]:
         return [plain for text in texts if (plain := first_text(text, self.specials))]
 
-    def _side(self, node: Format) -> LarkExpression:
-        side = nested_grammar(node)
-        side["name"] = f"side_{len(self.sides)}"
-        self.sides.append(side)
-        return LarkExpression(f"@{side['name']}", regular=False)
+    def side(self, grammar: dict[str, Any]) -> LarkExpression:
+        """Another grammar of llguidance's list, by a name."""
+        name = f"side_{len(self.sides)}"
+        self.sides.append({**grammar, "name": name})
+        return LarkExpression(f"@{name}", regular=False)
 
 
 def leading_texts(node: Any) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from pipelines.grammars.format_fields import nodes, string, strings
 from pipelines.grammars.formats import Format
+from pipelines.grammars.json_regexes import NotHeld
+from pipelines.grammars.json_texts import text_grammar
 from pipelines.grammars.lark_terminals import literal, pattern
 from pipelines.grammars.lark_writer import FormatTable, LarkExpression, LarkWriter, WriteFormat
 from pipelines.grammars.leaf_formats import LEAF_FORMATS, FormatError, nested_grammar
@@ -81,6 +83,14 @@ def _repeat(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     )
 
 
+def _json_text(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
+    """The text between the quotes of a JSON string, which a grammar in Lark or a regular expression holds."""
+    try:
+        return writer.side({"lark_grammar": text_grammar(string(node, "syntax"), string(node, "definition"))})
+    except NotHeld as error:
+        raise FormatError(f"the grammar has no form over text in JSON: {error}") from error
+
+
 def _times(count: str) -> WriteFormat:
     return lambda writer, node, depth: writer.times(writer.write(node.get("content"), depth), count)
 
@@ -90,6 +100,7 @@ NODES: FormatTable = {
     "choice": ({"choices"}, _choice),
     "regex": ({"pattern"}, _regex),
     "any_text": ({"excludes"}, _any_text),
+    "json_text": ({"syntax", "definition"}, _json_text),
     "sequence": ({"elements"}, _sequence),
     "or": ({"elements"}, _or),
     "optional": ({"content"}, _times("?")),

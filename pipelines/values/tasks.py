@@ -13,6 +13,9 @@ from pipelines.values.node_values import Classes, PooledOutputs, Prompt, Scores,
 from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
 from pipelines.values.stream_values import Deferred, Series, Stream
 
+TEXT_ARGUMENT = "input"
+"""The only parameter of a tool that takes one text."""
+
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
@@ -78,6 +81,7 @@ class PromptInput:
     images: list[ImageInput] = field(default_factory=list)  # those of the conversations, in order
     sounds: list[SoundInput] = field(default_factory=list)  # the same
     tools: list[dict[str, Any]] = field(default_factory=list)
+    later_tools: frozenset[str] = frozenset()  # names of tools that messages show in their own place
     add_generation_prompt: bool | None = True  # None: as the model's graph says
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -110,6 +114,7 @@ class GenerationInput(PromptInput):
     constraint: Constraint | None = None
     tool_choice: str | None = None  # None: the model decides; "required", or the name of the only tool
     parallel_calls: bool = True  # whether a reply may hold several calls
+    text_formats: dict[str, dict[str, Any]] = field(default_factory=dict)  # tool → format of its one argument
     thinking_budget: int | None = None  # most tokens of reasoning
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
 

@@ -35,15 +35,17 @@ _logged: set[str] = set()
 class UnknownFields:
     """The unknown fields of one request: their number, and for the first ones the known name they misspell.
 
-    With `strict` they are refused.  `unheld` has the keywords that calls are not held to, by tool.
+    With `strict` they are refused.  `unheld` has the keywords that calls are not held to, by tool, `left_out`
+    what the reply says of parts of the request that are left out.
     """
 
-    __slots__ = ("count", "found", "strict", "unheld")
+    __slots__ = ("count", "found", "left_out", "strict", "unheld")
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
         self.found: dict[str, str | None] = {}
+        self.left_out: dict[str, None] = {}
         self.unheld = unheld.collect()
 
     def add(self, name: str, known: Iterable[str]) -> None:
@@ -58,7 +60,8 @@ class UnknownFields:
 
     @property
     def header(self) -> str:
-        """The misspelt names as `name;nearest=known` and the keywords that are not held as `name;tool=its`.
+        """The misspelt names as `name;nearest=known`, the keywords that are not held as `name;tool=its`, and
+        what is left out, as `tools;type=web_search`.
 
         They are separated by commas; "" without any.
         """
@@ -68,7 +71,7 @@ class UnknownFields:
             for tool, names in self.unheld.items()
             for name in sorted(names)
         ]
-        return ", ".join(near[:MAX_REPORTED] + loose[:MAX_REPORTED])
+        return ", ".join(near[:MAX_REPORTED] + loose[:MAX_REPORTED] + [*self.left_out][:MAX_REPORTED])
 
 
 _current: ContextVar[UnknownFields | None] = ContextVar("unknown_fields", default=None)
@@ -96,6 +99,15 @@ def ignore_unknown(name: str, known: Iterable[str], where: str = "") -> None:
     if current.strict:
         raise unknown_field(name, known, where)
     current.add(name, known)
+
+
+def note_left_out(field: str, type: str) -> None:
+    """A part of the current request, of this type, is left out: it is counted, and the reply says so."""
+    current = _current.get()
+    if current is not None:
+        current.count += 1
+        if len(current.left_out) < MAX_NAMES:
+            current.left_out[f"{field};type={_safe(type)}"] = None
 
 
 def unknown_field(name: str, known: Iterable[str], where: str = "") -> RequestError:

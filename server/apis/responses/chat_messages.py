@@ -2,39 +2,83 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
+
+from pipelines.values.tasks import TEXT_ARGUMENT
+from server.apis.responses.compaction import ASK, opened
+from server.apis.responses.tool_table import ToolTable
+from server.apis.responses.tools import SEARCH, read_tools
 
 TEXT_PARTS = ("input_text", "output_text", "text")
 """Types of content parts that are text."""
+NOTHING_FOUND = "No tools were found."
+MORE_TOOLS = "From here on these tools can be called too:\n"
+
+Item = dict[str, Any]
 
 
 class ChatMessages:
     """Builds messages from items.  The items of one assistant turn (reasoning, text, calls) form one message.
 
-    `places[i]` is the request field of message `i`, for errors.
+    `places[i]` is the request field of message `i`, for errors.  Tools of items are added to `table`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: ToolTable | None = None) -> None:
         self.messages: list[dict[str, Any]] = []
         self.places: list[str] = []
+        self._table = table or ToolTable()
         self._turn: dict[str, Any] | None = None  # the assistant message that following items extend
 
-    def add(self, item: dict[str, Any], place: str) -> None:
-        kind = item["type"]
-        if kind == "reasoning":
-            self._turn_without("content", "tool_calls", place=place)["reasoning"] = _reasoning_text(item)
-        elif kind == "function_call":
-            self._turn_without(place=place).setdefault("tool_calls", []).append(_tool_call(item))
-        elif kind == "function_call_output":
-            self._append({"role": "tool", "tool_call_id": item["call_id"], **_content(item["output"])}, place)
-        elif item["role"] == "assistant":
-            self._turn_without("content", "tool_calls", place=place).update(_content(item["content"]))
-        else:
-            self._append({"role": item["role"], **_content(item["content"])}, place)
+    def add(self, item: Item, place: str) -> None:
+        READERS[item["type"]](self, item, place)
 
     def add_instructions(self, text: str) -> None:
         """Add the request's instructions, the first message."""
         self._append({"role": "system", "content": text}, "instructions")
+
+    def _message(self, item: Item, place: str) -> None:
+        if item["role"] == "assistant":
+            self._turn_without("content", "tool_calls", place=place).update(_content(item["content"]))
+        else:
+            self._append({"role": item["role"], **_content(item["content"])}, place)
+
+    def _reasoning(self, item: Item, place: str) -> None:
+        text = "\n".join(part["text"] for part in item.get("content") or item.get("summary") or [])
+        self._turn_without("content", "tool_calls", place=place)["reasoning"] = text
+
+    def _function_call(self, item: Item, place: str) -> None:
+        self._call(item, item["name"], item["arguments"], place)
+
+    def _custom_call(self, item: Item, place: str) -> None:
+        arguments = json.dumps({TEXT_ARGUMENT: item["input"]}, ensure_ascii=False)
+        self._call(item, item["name"], arguments, place)
+
+    def _search_call(self, item: Item, place: str) -> None:
+        self._call(item, SEARCH, json.dumps(item.get("arguments") or {}, ensure_ascii=False), place)
+
+    def _call(self, item: Item, name: str, arguments: str, place: str) -> None:
+        function = {"name": self._table.shown_name(name, item.get("namespace")), "arguments": arguments}
+        call = {"id": item["call_id"], "type": "function", "function": function}
+        self._turn_without(place=place).setdefault("tool_calls", []).append(call)
+
+    def _output(self, item: Item, place: str) -> None:
+        self._append({"role": "tool", "tool_call_id": item["call_id"], **_content(item["output"])}, place)
+
+    def _found_tools(self, item: Item, place: str) -> None:
+        text = self._table.add_later(read_tools(item["tools"], f"{place}.tools").tools) or NOTHING_FOUND
+        self._append({"role": "tool", "tool_call_id": item.get("call_id") or "", "content": text}, place)
+
+    def _more_tools(self, item: Item, place: str) -> None:
+        if text := self._table.add_later(read_tools(item["tools"], f"{place}.tools").tools):
+            self._append({"role": "developer", "content": MORE_TOOLS + text}, place)
+
+    def _compaction(self, item: Item, place: str) -> None:
+        self._append({"role": "user", "content": opened(item["encrypted_content"])}, place)
+
+    def _compaction_trigger(self, item: Item, place: str) -> None:
+        self._append({"role": "user", "content": ASK}, place)
 
     def _append(self, message: dict[str, Any], place: str) -> None:
         self.messages.append(message)
@@ -50,13 +94,20 @@ class ChatMessages:
         return self._turn
 
 
-def _reasoning_text(item: dict[str, Any]) -> str:
-    return "\n".join(part["text"] for part in item.get("content") or item.get("summary") or [])
-
-
-def _tool_call(item: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": item["name"], "arguments": item["arguments"]}
-    return {"id": item["call_id"], "type": "function", "function": function}
+READERS: dict[str, Callable[[ChatMessages, Item, str], None]] = {
+    "message": ChatMessages._message,
+    "reasoning": ChatMessages._reasoning,
+    "function_call": ChatMessages._function_call,
+    "function_call_output": ChatMessages._output,
+    "custom_tool_call": ChatMessages._custom_call,
+    "custom_tool_call_output": ChatMessages._output,
+    "tool_search_call": ChatMessages._search_call,
+    "tool_search_output": ChatMessages._found_tools,
+    "additional_tools": ChatMessages._more_tools,
+    "compaction": ChatMessages._compaction,
+    "compaction_trigger": ChatMessages._compaction_trigger,
+}
+"""Type of an item → what adds it."""
 
 
 def _content(content: str | list[dict[str, Any]]) -> dict[str, Any]:

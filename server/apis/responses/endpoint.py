@@ -130,6 +130,8 @@ class ResponsesEndpoint(_ResponsesEndpoint):
             sum(call.prompt_lengths),
             shows_reasoning=chat.include_reasoning is not False,
             parallel_calls=chat.parallel_tool_calls is not False,
+            tools=prepared.translation.tools,
+            compacts=prepared.translation.compacts,
         )
 
     async def _start_background(

@@ -14,8 +14,10 @@ from pipelines.base.errors import BraidError, EngineError
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.apis.generation.replies.update_stages import outside
 from server.apis.responses.output_items import (
+    OUTPUT_CALLS,
     Event,
-    OutputFunctionCall,
+    OutputCall,
+    OutputCompaction,
     OutputItem,
     OutputMessage,
     OutputReasoning,
@@ -24,6 +26,7 @@ from server.apis.responses.output_items import (
 from server.apis.responses.reply import response_error
 from server.apis.responses.reply_models import IncompleteDetails, Response
 from server.apis.responses.token_usage import ResponseTokenCounter
+from server.apis.responses.tool_table import ToolTable
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason of the model → the reason of an incomplete response."""
@@ -39,12 +42,23 @@ def failure_events(response: Response, error: BraidError, number: int) -> list[E
 
 
 class ResponseEvents:
-    """The events of one response, from its first to its last; `response` is its current state."""
+    """The events of one response, from its first to its last; `response` is its current state.
+
+    `tools` are those that may be called.  One that `compacts` has a summary as its only item.
+    """
 
     def __init__(
-        self, response: Response, num_input: int, shows_reasoning: bool = True, parallel_calls: bool = True
+        self,
+        response: Response,
+        num_input: int,
+        shows_reasoning: bool = True,
+        parallel_calls: bool = True,
+        tools: ToolTable | None = None,
+        compacts: bool = False,
     ) -> None:
         self.response = response
+        self._tools = tools or ToolTable()
+        self._compacts = compacts
         self.ended = False
         self._counts = ResponseTokenCounter(num_input)
         self._shows_reasoning = shows_reasoning
@@ -105,7 +119,7 @@ class ResponseEvents:
             yield from self._finish(update.piece.finish)
 
     def _add_reasoning(self, text: str) -> Iterator[Event]:
-        if not self._shows_reasoning:
+        if not self._shows_reasoning or self._compacts:
             return
         reasoning = self._open
         if not isinstance(reasoning, OutputReasoning):
@@ -116,6 +130,9 @@ class ResponseEvents:
     def _add_content(self, text: str) -> Iterator[Event]:
         """White space alone opens no message: models write some between reasoning, text and calls."""
         message = self._open
+        if self._compacts:
+            yield from self._add_summary(text)
+            return
         if not isinstance(message, OutputMessage):
             self._space += text
             if text.isspace():
@@ -124,24 +141,32 @@ class ResponseEvents:
             yield from self._open_item(message)
         yield message.add(text, self._take_logprobs())
 
+    def _add_summary(self, text: str) -> Iterator[Event]:
+        if not isinstance(self._open, OutputCompaction):
+            yield from self._open_item(OutputCompaction(0))
+        if isinstance(self._open, OutputCompaction):
+            self._open.add(text)
+
     def _add_call(self, piece: ToolCallPiece) -> Iterator[Event]:
         self._take_logprobs()
         if piece.name is not None:
-            yield from self._open_item(
-                OutputFunctionCall(self._next_index(), piece.index, piece.id or "", piece.name)
-            )
+            tool = self._tools.get(piece.name)
+            call_item = OUTPUT_CALLS[tool.kind](self._next_index(), piece.index, piece.id or "", tool)
+            yield from self._open_item(call_item)
         call = self._open
-        if not isinstance(call, OutputFunctionCall) or call.index != piece.index:
+        if not isinstance(call, OutputCall) or call.index != piece.index:
             raise EngineError("the parser continued a function call that is not open")
         if piece.arguments:
-            yield call.add(piece.arguments)
+            yield from call.add(piece.arguments)
 
     def _continues_call(self, piece: ToolCallPiece) -> bool:
         call = self._open
-        return piece.name is None and isinstance(call, OutputFunctionCall) and call.index == piece.index
+        return piece.name is None and isinstance(call, OutputCall) and call.index == piece.index
 
     def _finish(self, finish_reason: str) -> Iterator[Event]:
-        if self._space and self._next_index() == 0:
+        if self._compacts and self._open is None:
+            yield from self._add_summary("")
+        elif self._space and self._next_index() == 0:
             message, text = OutputMessage(0), self._space
             yield from self._open_item(message)
             yield message.add(text, self._take_logprobs())

@@ -75,6 +75,74 @@ class InputFunctionOutput(InputItem):
     output: ItemContent
 
 
+class InputCustomCall(InputItem):
+    """A call of a custom tool."""
+
+    prefix: ClassVar[str] = "ctc"
+
+    type: Literal["custom_tool_call"]
+    call_id: StrictStr | None = None
+    name: StrictStr
+    input: StrictStr
+
+
+class InputCustomOutput(InputItem):
+    """The result of a call of a custom tool."""
+
+    prefix: ClassVar[str] = "ctco"
+
+    type: Literal["custom_tool_call_output"]
+    call_id: StrictStr
+    output: ItemContent
+
+
+class InputSearchCall(InputItem):
+    """A search for tools, which the client runs."""
+
+    prefix: ClassVar[str] = "tsc"
+
+    type: Literal["tool_search_call"]
+    call_id: StrictStr | None = None
+    arguments: Any = None
+
+
+class InputSearchOutput(InputItem):
+    """The tools that a search found; they can be called from there on."""
+
+    prefix: ClassVar[str] = "tso"
+
+    type: Literal["tool_search_output"]
+    call_id: StrictStr | None = None
+    tools: Items[dict[str, Any]]
+
+
+class InputAdditionalTools(InputItem):
+    """Tools that can be called from there on."""
+
+    prefix: ClassVar[str] = "at"
+
+    type: Literal["additional_tools"]
+    role: Literal["developer"] = "developer"
+    tools: Items[dict[str, Any]]
+
+
+class InputCompaction(InputItem):
+    """What stands for the conversation before it."""
+
+    prefix: ClassVar[str] = "cmp"
+
+    type: Literal["compaction"]
+    encrypted_content: StrictStr
+
+
+class InputCompactionTrigger(InputItem):
+    """The last item of an input whose reply is to be a compaction."""
+
+    prefix: ClassVar[str] = "cmt"
+
+    type: Literal["compaction_trigger"]
+
+
 class TextPart(BaseModel):
     model_config = ConfigDict(extra="allow")
     text: StrictStr
@@ -93,6 +161,13 @@ ITEMS: dict[str, type[InputItem]] = {
     "function_call": InputFunctionCall,
     "function_call_output": InputFunctionOutput,
     "reasoning": InputReasoning,
+    "custom_tool_call": InputCustomCall,
+    "custom_tool_call_output": InputCustomOutput,
+    "tool_search_call": InputSearchCall,
+    "tool_search_output": InputSearchOutput,
+    "additional_tools": InputAdditionalTools,
+    "compaction": InputCompaction,
+    "compaction_trigger": InputCompactionTrigger,
 }
 """Type of an item → its model."""
 
@@ -158,7 +233,7 @@ def _to_stored(item: InputItem) -> dict[str, Any]:
         stored["id"] = f"{item.prefix}_{uuid4().hex}"
     if isinstance(item, InputMessage) and isinstance(item.content, str):
         stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
-    if isinstance(item, InputFunctionCall):
+    if isinstance(item, InputFunctionCall | InputCustomCall | InputSearchCall):
         stored["call_id"] = item.call_id or stored["id"]
     if isinstance(item, InputReasoning):
         return {"summary": [], **stored}

@@ -5,12 +5,16 @@ An event is a dict with its `type`; `ResponseEvents` numbers it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from pipelines.values.reply_values import TextLogprob
 from server.apis.generation.replies.logprobs import chat_logprobs
+from server.apis.responses.argument_text import ArgumentText
+from server.apis.responses.compaction import sealed
+from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH, DeclaredTool
 
 Event = dict[str, Any]
 
@@ -115,26 +119,107 @@ class OutputReasoning(OutputText):
         return {"type": "reasoning_text", "text": text}
 
 
-class OutputFunctionCall(OutputItem):
+class OutputCall(OutputItem):
+    """A call of a tool that the client runs, the `index`-th of the reply."""
+
+    unused: ClassVar[dict[str, Any]] = {"async": None, "caller": None}
+
+    def __init__(self, output_index: int, index: int, call_id: str, tool: DeclaredTool) -> None:
+        self.index = index
+        super().__init__(output_index, call_id=call_id, **self._fields(tool))
+
+    def _fields(self, tool: DeclaredTool) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def add(self, arguments: str) -> Iterator[Event]:
+        """The events of a piece of the call's arguments, JSON."""
+        self._pieces.append(arguments)
+        yield from ()
+
+
+class OutputFunctionCall(OutputCall):
     """A function call of the model."""
 
     prefix = "fc"
 
-    def __init__(self, output_index: int, index: int, call_id: str, name: str) -> None:
-        self.index = index
-        unused: dict[str, Any] = {"async": None, "caller": None, "namespace": None}
-        super().__init__(
-            output_index, type="function_call", call_id=call_id, name=name, arguments="", **unused
-        )
+    def _fields(self, tool: DeclaredTool) -> dict[str, Any]:
+        named = {"name": tool.name, "arguments": "", "namespace": tool.namespace}
+        return {"type": "function_call", **named, **self.unused}
 
-    def add(self, arguments: str) -> Event:
-        self._pieces.append(arguments)
-        return make_event("function_call_arguments.delta", **self._position(), delta=arguments)
+    def add(self, arguments: str) -> Iterator[Event]:
+        yield from super().add(arguments)
+        yield make_event("function_call_arguments.delta", **self._position(), delta=arguments)
 
     def _done(self, text: str) -> Iterator[Event]:
         self.item["arguments"] = text
         name = self.item["name"]
         yield make_event("function_call_arguments.done", **self._position(), arguments=text, name=name)
+
+
+class OutputCustomCall(OutputCall):
+    """A call of a custom tool: its input is the text in the arguments."""
+
+    prefix = "ctc"
+
+    def __init__(self, output_index: int, index: int, call_id: str, tool: DeclaredTool) -> None:
+        super().__init__(output_index, index, call_id, tool)
+        self._text = ArgumentText()
+
+    def _fields(self, tool: DeclaredTool) -> dict[str, Any]:
+        named = {"name": tool.name, "input": "", "namespace": tool.namespace}
+        return {"type": "custom_tool_call", **named, **self.unused}
+
+    def add(self, arguments: str) -> Iterator[Event]:
+        yield from self._delta(self._text.push(arguments))
+
+    def _delta(self, text: str) -> Iterator[Event]:
+        if text:
+            yield make_event("custom_tool_call_input.delta", **self._position(), delta=text)
+
+    def _done(self, text: str) -> Iterator[Event]:
+        yield from self._delta(self._text.finish())
+        self.item["input"] = self._text.text
+        yield make_event("custom_tool_call_input.done", **self._position(), input=self._text.text)
+
+
+class OutputSearchCall(OutputCall):
+    """A search for tools; its arguments are an object."""
+
+    prefix = "tsc"
+
+    def _fields(self, tool: DeclaredTool) -> dict[str, Any]:
+        return {"type": "tool_search_call", "execution": "client", "arguments": {}}
+
+    def _done(self, text: str) -> Iterator[Event]:
+        try:
+            self.item["arguments"] = json.loads(text or "{}")
+        except ValueError:  # cut short
+            self.item["arguments"] = text
+        yield from ()
+
+
+class OutputCompaction(OutputItem):
+    """The summary that stands for the conversation, which clients do not read."""
+
+    prefix = "cmp"
+
+    def __init__(self, output_index: int) -> None:
+        super().__init__(output_index, type="compaction", encrypted_content="")
+
+    def add(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def _done(self, text: str) -> Iterator[Event]:
+        self.item["encrypted_content"] = sealed(text.strip())
+        yield from ()
+
+
+OUTPUT_CALLS: dict[str, type[OutputCall]] = {
+    FUNCTION: OutputFunctionCall,
+    CUSTOM: OutputCustomCall,
+    SEARCH: OutputSearchCall,
+}
+"""Kind of a tool → the item of its calls."""
 
 
 def _copy(item: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pipelines.base.errors import BraidError
 from pipelines.wire.sampling_params import SamplingParams
 from server.apis.responses.reply_models import Response, ResponseError
 from server.apis.responses.request import ResponseRequest
-from server.apis.responses.tools import echo_tool
+from server.apis.responses.tool_choice import echo_choice
 from server.apis.responses.translate import ChatTranslation
 
 CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
@@ -47,8 +47,8 @@ def initial_response(
         store=stores,
         temperature=params.temperature,
         text={"format": request.format.echo(), "verbosity": "medium"},
-        tool_choice=_tool_choice(request, translation),
-        tools=[echo_tool(function) for function in translation.functions],
+        tool_choice=echo_choice(request.tool_choice, translation.tool_choice, translation.tools),
+        tools=translation.echoed_tools,
         top_logprobs=request.top_logprobs or 0,
         top_p=params.top_p,
         truncation=request.truncation or "disabled",
@@ -62,15 +62,6 @@ def _reasoning(request: ResponseRequest) -> dict[str, Any] | None:
     if request.reasoning is None:
         return None
     return {"effort": request.reasoning.effort, "summary": None}
-
-
-def _tool_choice(request: ResponseRequest, translation: ChatTranslation) -> str | dict[str, Any]:
-    if not translation.functions:
-        return "none"
-    if isinstance(request.tool_choice, dict) and request.tool_choice.get("type") == "function":
-        named: Any = translation.tool_choice
-        return {"type": "function", "name": named["function"]["name"]}
-    return request.tool_choice or "auto"
 
 
 def response_error(error: BraidError) -> ResponseError:

@@ -1,78 +1,153 @@
-"""Converts tools and `tool_choice` between the Responses API's flat format and that of chat/completions."""
+"""Reads the tools of a Responses request: functions, custom tools, tool search, and namespaces of these.
+
+Each becomes a function of the chat request.  Tools that a server runs itself are left out beside others, and
+the reply says so: agents declare them in every request, and an error would end every session.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.known_fields import check_fields
-from pipelines.requests.generation.tools import ANY, HOSTED, REQUIRED, read_allowed_tools, read_name
+from pipelines.requests.fields.unknown_fields import note_left_out
+from pipelines.requests.generation.tools import HOSTED
+from pipelines.values.tasks import TEXT_ARGUMENT
 from server.apis.responses.unsupported_fields import IGNORED_TOOL, REFUSED_TOOL
 
+FUNCTION, CUSTOM, SEARCH, NAMESPACE = "function", "custom", "tool_search", "namespace"
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 NULL_KEYS = ("allowed_callers", "async", "defer_loading", "output_schema")
 """Keys of a tool that a response repeats as null."""
 
-
-def functions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The functions that the tools declare, flat or under "function".  Raises RequestError."""
-    return [_function(tool, f"tools.{i}") for i, tool in enumerate(tools)]
+Tool = dict[str, Any]
 
 
-def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
-    if tool.get("type") != "function":
-        raise RequestError(
-            f"`{where}.type`: {HOSTED} (got {quoted(tool.get('type'))})", field=f"{where}.type"
-        )
+@dataclass(frozen=True, slots=True)
+class DeclaredTool:
+    """A tool that the client runs.
+
+    `function` is how the model is shown it, without a name; `text_format` holds the text of a custom tool's
+    call.  A `deferred` one is shown where an item of the input has its schema.
+    """
+
+    kind: str
+    name: str
+    namespace: str | None = None
+    function: Tool = field(default_factory=dict)
+    text_format: dict[str, Any] | None = None
+    deferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """The tools of a list, and each of its entries as a response repeats it."""
+
+    tools: list[DeclaredTool]
+    echoes: list[Tool]
+
+
+def read_tools(tools: list[Tool], where: str) -> Declarations:
+    """Raises RequestError, naming a place below `where`."""
+    read, echoes = [], []
+    for i, tool in enumerate(tools):
+        place, kind = f"{where}.{i}", tool.get("type")
+        if kind not in READERS:
+            _leave_out(kind, place)
+            continue
+        declared = READERS[kind](tool, place)
+        read += declared
+        echoes.append(_echo(declared[0]) if kind == FUNCTION else tool)
+    return Declarations(read, echoes)
+
+
+def check_any(declared: list[Tool], read: Declarations) -> None:
+    """Raise RequestError where a request declares nothing but tools that servers run themselves."""
+    if declared and not read.tools:
+        kind = declared[0].get("type")
+        raise RequestError(f"`tools.0.type`: {HOSTED} (got {quoted(kind)})", field="tools.0.type")
+
+
+def _leave_out(kind: Any, place: str) -> None:
+    if not isinstance(kind, str):
+        raise RequestError(f"`{place}.type`: {HOSTED} (got {quoted(kind)})", field=f"{place}.type")
+    note_left_out("tools", kind)
+
+
+def _function(tool: Tool, where: str) -> list[DeclaredTool]:
     nested = tool.get("function")
     function = nested if isinstance(nested, dict) else tool
-    others = {name: value for name, value in function.items() if name not in (*FUNCTION_KEYS, "type")}
-    check_fields(others, FUNCTION_KEYS, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
-    if not isinstance(function.get("name"), str):
+    name = _checked_name(function, FUNCTION_KEYS, where)
+    shown = {key: function[key] for key in FUNCTION_KEYS[1:] if function.get(key) is not None}
+    deferred = function.get("defer_loading") is True
+    return [DeclaredTool(FUNCTION, name, function=shown, deferred=deferred)]
+
+
+def _custom(tool: Tool, where: str) -> list[DeclaredTool]:
+    name = _checked_name(tool, ("name", "description", "format"), where)
+    from server.apis.responses.text_formats import read_format  # brings the rules of grammars
+
+    text_format, says = read_format(tool.get("format"), name, f"{where}.format")
+    argument = {"type": "string", "description": f"The text of the call.{says}"}
+    parameters = {
+        "type": "object",
+        "properties": {TEXT_ARGUMENT: argument},
+        "required": [TEXT_ARGUMENT],
+        "additionalProperties": False,
+    }
+    described = {"description": tool["description"]} if isinstance(tool.get("description"), str) else {}
+    shown = {**described, "parameters": parameters}
+    deferred = tool.get("defer_loading") is True
+    return [DeclaredTool(CUSTOM, name, function=shown, text_format=text_format, deferred=deferred)]
+
+
+def _search(tool: Tool, where: str) -> list[DeclaredTool]:
+    """A search of the client's; one that a server runs is left out."""
+    if tool.get("execution") != "client":
+        note_left_out("tools", SEARCH)
+        return []
+    shown = {key: tool[key] for key in ("description", "parameters") if tool.get(key) is not None}
+    return [DeclaredTool(SEARCH, SEARCH, function=shown)]
+
+
+def _namespace(tool: Tool, where: str) -> list[DeclaredTool]:
+    """The tools of a namespace; its description is in front of that of the first one."""
+    name, inner = tool.get("name"), tool.get("tools")
+    if not isinstance(name, str) or not isinstance(inner, list):
+        raise RequestError(f"`{where}` must have a name and tools", field=where)
+    if not all(isinstance(entry, dict) and entry.get("type") in (FUNCTION, CUSTOM) for entry in inner):
+        raise RequestError(f"`{where}.tools` may hold functions and custom tools", field=f"{where}.tools")
+    declared = read_tools(inner, f"{where}.tools").tools
+    tools = [replace(function, namespace=name) for function in declared]
+    about = tool.get("description")
+    if tools and isinstance(about, str) and about:
+        texts = [about, tools[0].function.get("description")]
+        first = {**tools[0].function, "description": "\n\n".join(text for text in texts if text)}
+        tools[0] = replace(tools[0], function=first)
+    return tools
+
+
+def _checked_name(tool: Tool, known: tuple[str, ...], where: str) -> str:
+    others = {name: value for name, value in tool.items() if name not in (*known, "type", "defer_loading")}
+    check_fields(others, known, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
+    name = tool.get("name")
+    if not isinstance(name, str):
         raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
-    return {name: function[name] for name in FUNCTION_KEYS if function.get(name) is not None}
+    return name
 
 
-def echo_tool(function: dict[str, Any]) -> dict[str, Any]:
-    """A tool as the response repeats it."""
-    return {"type": "function"} | {name: function.get(name) for name in (*FUNCTION_KEYS, *NULL_KEYS)}
+def _echo(tool: DeclaredTool) -> Tool:
+    own = {"name": tool.name, **tool.function}
+    return {"type": FUNCTION} | {name: own.get(name) for name in (*FUNCTION_KEYS, *NULL_KEYS)}
 
 
-def select_tools(
-    choice: Any, declared: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], str | dict[str, Any] | None]:
-    """(functions that the model may call, `tool_choice` of the chat request).
-
-    Raises RequestError for a choice that the declared functions do not allow.
-    """
-    if isinstance(choice, dict):
-        return _named_choice(choice, declared)
-    if choice not in (None, "none", "auto", REQUIRED, ANY):
-        raise RequestError(
-            f"Invalid value for `tool_choice`: {quoted(choice)}! "
-            'Only named tools, allowed tools, "none", "auto" or "required" are supported.',
-            field="tool_choice",
-        )
-    if not declared and choice in (REQUIRED, ANY):
-        raise _missing_tools(choice)
-    return declared, (choice if declared else None)
-
-
-def _named_choice(
-    choice: dict[str, Any], declared: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], str | dict[str, Any]]:
-    kind, names = choice.get("type"), [function["name"] for function in declared]
-    if kind == "function":
-        name = read_name(choice, "tool_choice", names)
-        return declared, {"type": "function", "function": {"name": name}}
-    if kind != "allowed_tools":
-        raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {quoted(kind)})", "tool_choice")
-    mode, allowed = read_allowed_tools(choice, names)
-    return [function for function in declared if function["name"] in allowed], mode
-
-
-def _missing_tools(choice: str) -> RequestError:
-    return RequestError(
-        f"Tool choice '{choice}' must be specified with 'tools' parameter.", field="tool_choice"
-    )
+READERS: dict[Any, Callable[[Tool, str], list[DeclaredTool]]] = {
+    FUNCTION: _function,
+    CUSTOM: _custom,
+    SEARCH: _search,
+    NAMESPACE: _namespace,
+}
+"""Type of a tool → the function that reads it."""

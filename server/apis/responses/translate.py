@@ -16,7 +16,9 @@ from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
 from server.apis.responses.chat_messages import ChatMessages
 from server.apis.responses.request import ResponseRequest
-from server.apis.responses.tools import functions, select_tools
+from server.apis.responses.tool_choice import select_tools
+from server.apis.responses.tool_table import ToolTable
+from server.apis.responses.tools import check_any, read_tools
 
 RENAMED_FIELDS = (
     (r"messages$", "input"),
@@ -40,18 +42,24 @@ class ChatTranslation:
     ) -> None:
         """`context` are the items of earlier responses, `items` those of this request's input."""
         self._streams = bool(request.stream)
-        self._chat_messages = chat_messages(request, context, items)
-        self.functions = functions(request.tools or [])
-        allowed, self.tool_choice = select_tools(request.tool_choice, self.functions)
+        declared = read_tools(request.tools or [], "tools")
+        self.echoed_tools = declared.echoes
+        self.tools = ToolTable(declared.tools)
+        self._chat_messages = chat_messages(request, context, items, self.tools)
+        if not self.tools.names:
+            check_any(request.tools or [], declared)
+        self.compacts = bool(items) and items[-1]["type"] == "compaction_trigger"
+        choice = "none" if self.compacts else request.tool_choice
+        allowed, self.tool_choice = select_tools(choice, self.tools)
         with self.renamed_errors():
             self.chat = ChatRequest.model_validate(self._body(request, allowed))
 
-    def _body(self, request: ResponseRequest, allowed: list[dict[str, Any]]) -> dict[str, Any]:
+    def _body(self, request: ResponseRequest, allowed: list[str]) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "messages": self._chat_messages.messages}
         body |= request.passed()
         body["max_completion_tokens"] = request.max_output_tokens
         if allowed:
-            body["tools"] = [{"type": "function", "function": function} for function in allowed]
+            body["tools"] = self.tools.chat_tools(allowed)
             body["tool_choice"] = self.tool_choice
         if request.wants_logprobs:
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
@@ -65,7 +73,12 @@ class ChatTranslation:
 
     def generation(self, max_context: int) -> GenerationInput:
         """The input of the pipeline.  Raises RequestError."""
-        return replace(self.chat.generation(max_context), streams=self._streams)
+        return replace(
+            self.chat.generation(max_context),
+            streams=self._streams,
+            later_tools=frozenset(self.tools.later),
+            text_formats=self.tools.text_formats,
+        )
 
     @contextmanager
     def renamed_errors(self) -> Iterator[None]:
@@ -99,10 +112,13 @@ class ChatTranslation:
 
 
 def chat_messages(
-    request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
+    request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]], table: ToolTable
 ) -> ChatMessages:
-    """The messages of the instructions, the earlier responses and the input, in this order."""
-    messages = ChatMessages()
+    """The messages of the instructions, the earlier responses and the input, in this order.
+
+    The tools that items declare are added to the table.
+    """
+    messages = ChatMessages(table)
     if request.instructions is not None:
         messages.add_instructions(request.instructions)
     for item in context:

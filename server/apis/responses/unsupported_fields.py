@@ -90,7 +90,6 @@ REFUSED_REASONING: dict[str, Refused] = {
 }
 REFUSED_TOOL: dict[str, Refused] = {
     "async": Refused("the client decides how it runs its functions", (False,)),
-    "defer_loading": Refused("the prompt contains every tool", (False,)),
     "allowed_callers": Refused("only the model itself calls functions", (["direct"],)),
 }
 
@@ -121,6 +120,9 @@ IGNORED_IN_ITEMS: dict[str, str] = {
     "phase": "a field of earlier responses; chat templates do not use it",
     "caller": "a field of earlier responses; chat templates do not use it",
     "encrypted_content": "only the server that encrypted it can read it; this server sends reasoning as text",
+    "execution": "who ran the search; chat templates do not use it",
+    "namespace": "part of the name that the model is shown",
+    "internal_chat_message_metadata_passthrough": "a note of the client for itself",
     "created_by": "a field of earlier responses; chat templates do not use it",
     "prompt_token_ids": "training data of an earlier reply; chat templates do not use it",
     "generation_token_ids": "training data of an earlier reply; chat templates do not use it",

@@ -55,7 +55,7 @@ class ToolCallRule:
             calls = forms.calls(form, tools, parallel=request.parallel_calls)
             return {"type": "or", "elements": [constraint, calls]}
 
-        return grammar_of_calls(request.tools, either, write)
+        return grammar_of_calls(_held_tools(request), either, write)
 
     def held_calls(self, request: GenerationInput, write: GrammarWriter) -> HeldCalls | None:
         """How the calls that a model may make in free text are held to the declared tools.
@@ -67,7 +67,7 @@ class ToolCallRule:
         if form is None or not form.trigger or not free:
             return None
         after = partial(forms.after_trigger, form, parallel=request.parallel_calls)
-        text = grammar_of_calls([_open(tool) for tool in request.tools], after, write)
+        text = grammar_of_calls([_open(tool) for tool in _held_tools(request)], after, write)
         return HeldCalls(form.trigger, text, once=not request.parallel_calls)
 
 
@@ -83,9 +83,24 @@ def names_tool(request: GenerationInput) -> bool:
 
 def _callable(request: GenerationInput) -> Sequence[Tool]:
     """The tools that a demanded call may be of."""
+    tools = _held_tools(request)
     if not names_tool(request):
+        return tools
+    return [tool for tool in tools if tool["function"]["name"] == request.tool_choice]
+
+
+def _held_tools(request: GenerationInput) -> Sequence[Tool]:
+    """The tools of a request; those that take one text have its format, which must be held."""
+    formats = request.text_formats
+    if not formats:
         return request.tools
-    return [tool for tool in request.tools if tool["function"]["name"] == request.tool_choice]
+    return [_with_text(tool, formats.get(tool["function"]["name"])) for tool in request.tools]
+
+
+def _with_text(tool: Tool, format: forms.Format | None) -> Tool:
+    if format is None:
+        return tool
+    return {**tool, "function": {**tool["function"], "strict": True, "text_format": format}}
 
 
 def _forced(form: forms.CallForm | None, request: GenerationInput, tools: Sequence[Tool]) -> forms.Format:

@@ -145,7 +145,7 @@ class ChatTemplate(Node):
         try:
             return template.render(
                 messages=self.typed(messages),
-                tools=self.typed(request.tools or None),
+                tools=self.typed(_shown_tools(request) or None),
                 add_generation_prompt=self.begins_reply(request),
                 continue_final_message=request.continue_final_message,
                 kwargs=self.config.kwargs | self.typed(request.template_kwargs),
@@ -160,8 +160,16 @@ class ChatTemplate(Node):
     def template_for(self, request: PromptInput) -> Template | RequestTemplate:
         """The request's own template, or the node's: the one for tools where the request declares some."""
         if request.chat_template is None:
-            return self.templates[TOOL_USE if request.tools else DEFAULT]
+            return self.templates[TOOL_USE if _shown_tools(request) else DEFAULT]
         return RequestTemplate(request.chat_template, self.template.special_tokens)
+
+
+def _shown_tools(request: PromptInput) -> list[dict[str, Any]]:
+    """The tools that the prompt begins with; the schemas of others are in the text of messages."""
+    later = request.later_tools
+    return (
+        [tool for tool in request.tools if tool["function"]["name"] not in later] if later else request.tools
+    )
 
 
 def as_prompt(text: str, add_special_tokens: bool) -> Prompt:

@@ -301,7 +301,6 @@ BAD = {
     "a hosted tool": ({"tools": [{"type": "web_search"}]}, "tools.0.type", "allowed: function"),
     "a tool without name": ({"tools": [{"type": "function"}]}, "tools.0.name", "is required"),
     "parameters": ({"tools": [{**TOOL, "parameters": 1}]}, "tools.0.parameters", "must be an object"),
-    "a deferred tool": ({"tools": [{**TOOL, "defer_loading": True}]}, "tools.0.defer_loading", "every tool"),
     "a choice": ({"tools": [TOOL], "tool_choice": "maybe"}, "tool_choice", "allowed tools"),
     "no schema": ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema", "is required"),
     "a format": ({"text": {"format": {"type": "xml"}}}, "text.format.type", "json_schema"),

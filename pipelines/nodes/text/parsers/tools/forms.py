@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipelines.values.tasks import TEXT_ARGUMENT
+
 NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 OPEN_KEYWORDS = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}
 """Keywords of a schema that may declare properties beside `properties`."""
@@ -143,13 +145,26 @@ def _without_trigger(form: CallForm, trigger: str) -> CallForm:
 
 
 def arguments(function: dict[str, Any]) -> Format:
-    """The arguments of one tool: an object of its declared parameters, others where its schema says so."""
+    """The arguments of one tool: an object of its declared parameters, others where its schema says so.
+
+    A tool with a `text_format` takes one text, which that holds.
+    """
+    if function.get("text_format") is not None:
+        return _text_argument(function["text_format"])
     parameters = function.get("parameters")
     if parameters is None:
         return {"type": "json_schema", "json_schema": NO_PARAMETERS}
     parameters = {k: v for k, v in parameters.items() if v is not None and k != "nullable"}
     others = {"additionalProperties": False} if _declares_all(parameters) else {}
     return {"type": "json_schema", "json_schema": {**others, **parameters, "type": "object"}}
+
+
+def _text_argument(format: Format) -> Format:
+    around = [
+        {"type": "regex", "pattern": rf'\{{ ?"{TEXT_ARGUMENT}": ?"'},
+        {"type": "regex", "pattern": '" ?\\}'},
+    ]
+    return {"type": "sequence", "elements": [around[0], format, around[1]]}
 
 
 def _declares_all(parameters: dict[str, Any]) -> bool:

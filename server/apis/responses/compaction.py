@@ -1,0 +1,39 @@
+"""Compactions: a summary that stands for a conversation, which the client sends back in its place.
+
+The API calls it encrypted, since clients are not to read it.  Here it is the text in Base64: any server
+can read what another one wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from pipelines.requests.fields.unknown_fields import note_left_out
+
+MARK = "braid:"
+"""In front of a summary that was made here."""
+ASK = (
+    "Write a summary of this conversation that stands for it from now on: what the user asked for and "
+    "decided, what was done and found, with names of files, commands and numbers, and what is left to do. "
+    "Call no tool; answer with the summary alone."
+)
+SUMMARY = "The conversation before this message is left out. Its summary:\n\n"
+UNREADABLE = "The conversation before this message is left out, and its summary cannot be read here."
+
+
+def sealed(summary: str) -> str:
+    """A summary as the client stores it."""
+    return base64.b64encode((MARK + summary).encode(errors="replace")).decode()
+
+
+def opened(content: str) -> str:
+    """What the prompt says for a compaction; one of another service cannot be read, which the reply says."""
+    try:
+        text = base64.b64decode(content, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        text = ""
+    if not text.startswith(MARK):
+        note_left_out("encrypted_content", "compaction")
+        return UNREADABLE
+    return SUMMARY + text.removeprefix(MARK)
