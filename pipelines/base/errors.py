@@ -5,6 +5,8 @@ BraidError
 │   ├── MissingField       a field that must be there is not
 │   ├── NoTextFits         a constraint of the output that nothing fulfils
 │   ├── ContextTooLong     the prompt has more tokens than the model takes
+│   ├── BadImage           the model takes no images, or this one cannot be read
+│   ├── BadDocument        a document that cannot be read
 │   └── FetchFailed   422  a file that the request names by its URL did not come
 ├── NotFound          404  no such model, version or task
 │   └── ModelNotFound      no model has this name
@@ -69,6 +71,14 @@ class MissingField(RequestError):
 
 class ContextTooLong(RequestError):
     word = "context_length_exceeded"
+
+
+class BadImage(RequestError):
+    pass
+
+
+class BadDocument(RequestError):
+    pass
 
 
 class NoTextFits(RequestError):

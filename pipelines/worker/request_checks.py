@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NoReturn
 
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import BadImage, RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.tasks import PURPOSES, GenerationInput, MediaInput, PoolingInput, PromptInput
+from pipelines.values.tasks import (
+    PURPOSES,
+    GenerationInput,
+    ImageInput,
+    MediaInput,
+    PoolingInput,
+    PromptInput,
+)
 
 MEDIA = ("images", "sounds")
 """Fields of a request that a node of the graph handles."""
@@ -46,7 +53,8 @@ def refuse_media(model: str, media: MediaInput, handled: Collection[str] = ()) -
     """
     taken = [kind for kind in MEDIA if kind in handled]
     takes = "takes" if taken else "is not a multimodal model: it takes"
-    raise RequestError(
+    error = BadImage if isinstance(media, ImageInput) else RequestError
+    raise error(
         f"`{media.where}`: {model} {takes} {' and '.join(['text', *taken])} only, so `{media.kind}` parts "
         "are refused",
         media.where,

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.base.errors import BraidError, RequestError
+from pipelines.base.errors import BadImage, BraidError
 from pipelines.nodes.watched_file import WatchedFile
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ def decode_image(data: bytes, limits: ImageLimits, where: str) -> Image.Image:
     except bombs:
         raise _too_large("very many", limits, where) from None
     except pillow.UnidentifiedImageError:
-        raise RequestError(f"`{where}`: this is no image; allowed: {', '.join(FORMATS)}", where) from None
+        raise BadImage(f"`{where}`: this is no image; allowed: {', '.join(FORMATS)}", where) from None
     except Exception as error:  # of damaged files; Pillow raises errors of all kinds
-        raise RequestError(f"`{where}`: the image cannot be decoded: {error}", where) from None
+        raise BadImage(f"`{where}`: the image cannot be decoded: {error}", where) from None
 
 
 def _watched(data: bytes, limits: ImageLimits, where: str) -> WatchedFile:
-    too_long = RequestError(
+    too_long = BadImage(
         f"`{where}`: the image takes longer than {limits.max_seconds:g} seconds to decode; write it again, "
         "as PNG or JPEG",
         where,
@@ -87,7 +87,7 @@ def _check_scans(data: bytes, size: tuple[int, int], where: str) -> None:
     """
     scans = data.count(START_OF_SCAN)
     if scans > MAX_SCANS or scans * size[0] * size[1] > MAX_SCANNED_PIXELS:
-        raise RequestError(
+        raise BadImage(
             f"`{where}`: the JPEG has {scans} scans; at most {MAX_SCANS}, and "
             f"{MAX_SCANNED_PIXELS / 1e6:.0f} million pixels in all scans together, are read: write it again, "
             "without progression",
@@ -108,15 +108,15 @@ def check_size(size: tuple[int, int], limits: ImageLimits, where: str) -> None:
     if width * height > limits.max_pixels:
         raise _too_large(f"{width} × {height}", limits, where)
     if max(size) > MAX_ASPECT * min(size):
-        raise RequestError(
+        raise BadImage(
             f"`{where}`: the image has {width} × {height} pixels; one side may be at most {MAX_ASPECT} times "
             "as long as the other",
             where,
         )
 
 
-def _too_large(pixels: str, limits: ImageLimits, where: str) -> RequestError:
-    return RequestError(
+def _too_large(pixels: str, limits: ImageLimits, where: str) -> BadImage:
+    return BadImage(
         f"`{where}`: the image has {pixels} pixels; at most {limits.max_pixels / 1e6:g} million are read",
         where,
     )

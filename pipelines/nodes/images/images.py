@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import BadImage, RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
 from pipelines.nodes.images.families import ImageFamily, at_most, read_family
@@ -65,7 +65,7 @@ class ReadImages(Node, Planning, MarksMedia):
         """Raises RequestError, which names the field at fault."""
         most = self.config.max_images
         if len(inputs) > most:
-            raise RequestError(f"At most {most} image(s) may be provided in one request.", inputs[most].where)
+            raise BadImage(f"At most {most} image(s) may be provided in one request.", inputs[most].where)
         shown: dict[tuple[str | None, str | None], ShownImage] = {}  # by URL and uuid, and by uuid alone
         images = []
         for i, image in enumerate(inputs):

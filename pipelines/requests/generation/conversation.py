@@ -19,7 +19,7 @@ from pydantic import (
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
-from pipelines.nodes.text.templates.chat_messages import text_of
+from pipelines.nodes.text.templates.message_content import text_of
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import AlsoAccepts, Items, field_error
 from pipelines.requests.fields.known_fields import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -118,14 +118,32 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         """The serializer of a stream's events."""
         raise NotImplementedError
 
+    async def explained(
+        self,
+        error: RequestError,
+        exchange: Exchange,
+        pipeline: Pipeline,
+        generation: Callable[[int], GenerationInput],
+    ) -> RequestError:
+        """The error of a request that its model does not take, with what the client should know besides."""
+        return error
+
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         await self.respond(await self._services.admit(req), req, resp)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Reply to a body that was read."""
-        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange = req.scope["braid.exchange"]
         dialect: Dialect = exchange.dialect
         request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
+        await self.reply_to(request, raw, req, resp)
+
+    async def reply_to(
+        self, request: Body, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response
+    ) -> None:
+        """Reply to the request that a body is."""
+        services, exchange = self._services, req.scope["braid.exchange"]
+        dialect: Dialect = exchange.dialect
         request.priority = requested_priority(req, request.priority)
         await services.note_affinity(req, raw)
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
@@ -138,6 +156,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         try:
             call = await open_call(services, pipeline, generation, exchange, num_bytes, request)
         except RequestError as error:
+            error = await self.explained(error, exchange, pipeline, generation)
             raise dialect.translate_error(self.kind, error) from None
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)

@@ -25,14 +25,17 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id",),
     "search_result": ("title", "source", "content"),
+    "document": ("source",),
+    "tool_reference": ("tool_name",),
 }
 """Kind of block → the fields it must have."""
 OPTIONAL: dict[str, tuple[str, ...]] = {
     "tool_result": ("content", "is_error"),
     "redacted_thinking": ("data",),
+    "document": ("title", "context"),
 }
 BY_ROLE: dict[str, tuple[str, ...]] = {
-    "user": ("text", "image", "search_result", "tool_result"),
+    "user": ("text", "image", "document", "search_result", "tool_result"),
     "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
     "system": ("text",),
 }
@@ -41,13 +44,15 @@ ACCOUNTING_PREFIX = "x-anthropic-billing-header:"
 """A system block with this prefix is a client's accounting, new in every request.  It is left out of the
 prompt, so that equal prefixes stay equal."""
 INSIDE: dict[str, tuple[str, ...]] = {
-    "tool_result": ("text", "image", "search_result"),
+    "tool_result": ("text", "image", "document", "search_result", "tool_reference"),
     "search_result": ("text",),
 }
 """Kind of block → the kinds of blocks that its content may hold."""
-SHOWN = ("text", "image", "search_result")
+SHOWN = ("text", "image", "document", "search_result", "tool_reference")
 """The kinds of blocks that are content of a chat message."""
-MEDIA = ("document", "container_upload", "browser_state")
+TEXTS = ("text", "document", "tool_reference")
+"""The kinds whose content is `text`, which is written for a document and a reference once it is read."""
+MEDIA = ("container_upload", "browser_state")
 
 
 def _content(value: Any) -> Any:
@@ -72,6 +77,8 @@ class MessageBlock(BaseModel):
     is_error: bool | None = None
     source: dict[str, Any] | StrictStr | None = None
     title: StrictStr | None = None
+    context: StrictStr | None = None
+    tool_name: StrictStr | None = None
 
     def check(self, allowed: tuple[str, ...], where: str) -> None:
         """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""
@@ -96,11 +103,12 @@ class MessageBlock(BaseModel):
             block.check(INSIDE[self.type], f"{where}.content.{i}")
 
     def _check_source(self, where: str) -> None:
-        """The source of an image is an object, that of a search result a text."""
+        """The source of a file is an object, that of a search result a text."""
+        is_file = self.type in ("image", "document")
         if self.type == "image" and isinstance(self.source, dict):
             check_source(self.source, where)
-        elif self.source is not None and isinstance(self.source, dict) != (self.type == "image"):
-            wanted = "an object" if self.type == "image" else "a string"
+        elif self.source is not None and isinstance(self.source, dict) != is_file:
+            wanted = "an object" if is_file else "a string"
             raise RequestError(f"`{where}` must be {wanted}, got {quoted(self.source)}", field=where)
 
     def _check_fields(self, where: str) -> None:
@@ -197,7 +205,7 @@ def chat_content(blocks: list[MessageBlock]) -> str | list[dict[str, Any]]:
             parts.append({"type": "image_url", "image_url": {"url": url_of(block.source)}})
         elif block.type == "search_result":
             parts.append({"type": "text", "text": _search_result(block)})
-        elif block.type == "text" and block.text:
+        elif block.type in TEXTS and block.text:
             parts.append({"type": "text", "text": block.text})
     if len(parts) == 1 and parts[0]["type"] == "text":
         return str(parts[0]["text"])
@@ -210,12 +218,16 @@ def _search_result(block: MessageBlock) -> str:
     return "\n".join([f"Title: {block.title}", f"Source: {block.source}", *texts])
 
 
-def image_places(messages: list[AnthropicMessage]) -> Iterator[str]:
-    """Where the images of checked messages are, in the order in which chat messages have them."""
+def placed_blocks(messages: list[AnthropicMessage]) -> Iterator[tuple[str, MessageBlock]]:
+    """Each block of checked messages with its place, those in results too, in the order of chat messages."""
     for i, message in enumerate(messages):
         for k, block in enumerate(message.content):
             where = f"messages.{i}.content.{k}"
-            if block.type == "image":
-                yield where
+            yield where, block
             inner = block.content or [] if block.type == "tool_result" else []
-            yield from (f"{where}.content.{j}" for j, each in enumerate(inner) if each.type == "image")
+            yield from ((f"{where}.content.{j}", each) for j, each in enumerate(inner))
+
+
+def image_places(messages: list[AnthropicMessage]) -> Iterator[str]:
+    """Where the images of checked messages are, in the order in which chat messages have them."""
+    return (where for where, block in placed_blocks(messages) if block.type == "image")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import falcon
 import falcon.asgi
 
+from pipelines.base.errors import ContextTooLong, RequestError
+from pipelines.values.tasks import GenerationInput
 from pipelines.worker.encoding import chat_ids
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
@@ -17,12 +21,14 @@ from server.apis.messages.content_builder import ContentBuilder, MessageContext,
 from server.apis.messages.events import MessageEvents
 from server.apis.messages.reply_models import ContextManagement, MessageReply, TokenCount
 from server.apis.messages.request import CountRequest, MessageChat, MessagesRequest
+from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
 REQUEST_ID = "request-id"
 """The header in which Anthropic's clients look for the id of a request."""
+TOO_LONG = "This model's maximum context length is {} tokens. However, your prompt contains {} input tokens."
 
 
 class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBuilder]):
@@ -32,6 +38,23 @@ class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBu
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.set_header(REQUEST_ID, req.scope["braid.exchange"].request_id)
         await super().on_post(req, resp)
+
+    async def explained(
+        self,
+        error: RequestError,
+        exchange: Exchange,
+        pipeline: Pipeline,
+        generation: Callable[[int], GenerationInput],
+    ) -> RequestError:
+        """Says of a prompt that is too long how long it is: clients shorten it by that much."""
+        if not isinstance(error, ContextTooLong):
+            return error
+        most = pipeline.max_context
+        try:
+            number = await exchange.long_work(lambda: len(chat_ids(pipeline, generation(most))))
+        except RequestError:  # it is too long to be counted
+            return error
+        return ContextTooLong(TOO_LONG.format(most, number), error.field)
 
     def read(self, raw: bytes) -> MessageChat:
         return parse(MessagesRequest, raw).chat()

@@ -35,6 +35,7 @@ class OutputConfig(Options):
     """The format of the reply, and the effort of reasoning."""
 
     where: ClassVar[str] = "output_config"
+    ignored: ClassVar[dict[str, str]] = {"task_budget": "models here know no budget of a task"}
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None

@@ -25,6 +25,7 @@ from server.apis.messages.blocks import (
     system_messages,
 )
 from server.apis.messages.content_builder import MessageContext
+from server.apis.messages.documents import read_documents
 from server.apis.messages.options import (
     OutputConfig,
     OutputFormat,
@@ -32,7 +33,8 @@ from server.apis.messages.options import (
     chat_format,
     template_kwargs,
 )
-from server.apis.messages.tools import ToolChoice, ToolDeclaration, chat_tools
+from server.apis.messages.references import show_found_tools
+from server.apis.messages.tools import ToolChoice, ToolDeclaration, chat_tools, later_tools
 from server.apis.messages.unsupported_fields import IGNORED, REFUSED
 
 Chat = TypeVar("Chat", bound="TranslatedChat")
@@ -57,6 +59,7 @@ class MessagesBody(BaseModel):
         try:
             chat = kind.model_validate(self.chat_body())
             chat._image_places = list(image_places(self.messages))
+            chat._later_tools = later_tools(self.tools or [])
             return chat
         except ValidationError as error:
             raise from_validation(error) from None
@@ -88,13 +91,16 @@ class MessagesBody(BaseModel):
 
     def chat_body(self) -> dict[str, Any]:
         kwargs = template_kwargs(self.thinking, self.output_config)
+        tools = chat_tools(self.tools or [], self.tool_choice)
+        read_documents(self.messages)
+        show_found_tools(self.messages, tools.get("tools", []), later_tools(self.tools or []))
         return {
             "model": self.model,
             "messages": system_messages(self.system or []) + chat_messages(self.messages),
             "add_generation_prompt": not self._is_users_turn,
             "continue_final_message": self._is_users_turn and self._final_fault is None,
             "chat_template_kwargs": kwargs | (self.chat_template_kwargs or {}),
-            **chat_tools(self.tools or [], self.tool_choice),
+            **tools,
             **chat_format(self.output_config, self.output_format),
         }
 
@@ -162,9 +168,12 @@ class MessagesRequest(MessagesBody):
 
 
 class TranslatedChat(ChatRequest):
-    """A body of messages as a chat request, whose images are named where the client put them."""
+    """A body of messages as a chat request, whose images are named where the client put them, and some of
+    whose tools are shown later.
+    """
 
     _image_places: list[str] = PrivateAttr()
+    _later_tools: frozenset[str] = PrivateAttr()
 
     @property
     def images(self) -> list[ImageInput]:
@@ -172,7 +181,7 @@ class TranslatedChat(ChatRequest):
 
     def own(self) -> dict[str, Any]:
         found = super().own()
-        return found | {"images": self._placed(found["images"])}
+        return found | {"images": self._placed(found["images"]), "later_tools": self._later_tools}
 
     def _placed(self, images: list[ImageInput]) -> list[ImageInput]:
         places = zip(images, self._image_places, strict=True)

@@ -13,7 +13,11 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items
 from pipelines.requests.fields.known_fields import Options, check_fields
+from pipelines.requests.fields.unknown_fields import note_left_out
 from server.apis.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
+
+TOOL_SEARCH = "tool_search_tool_"
+"""How the types of Anthropic's own searches for tools begin."""
 
 
 class ToolDeclaration(BaseModel):
@@ -26,15 +30,15 @@ class ToolDeclaration(BaseModel):
     input_schema: dict[str, Any] | None = None
     input_examples: Items[dict[str, Any]] | None = None
     strict: bool | None = None
+    defer_loading: bool | None = None
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether a server runs it; this one runs none."""
+        return self.type not in (None, "custom")
 
     def chat_tool(self, where: str) -> dict[str, Any]:
-        """Raises RequestError naming the place for a tool that this server would have to run."""
-        if self.type not in (None, "custom"):
-            raise RequestError(
-                f"`{where}.type`: tools of type {quoted(self.type)} run on Anthropic's servers, this server "
-                "runs none; allowed: custom",
-                field=f"{where}.type",
-            )
+        """Raises RequestError, which names the place."""
         if self.input_schema is None:
             raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
         known = type(self).model_fields
@@ -67,14 +71,42 @@ class ToolChoice(Options):
         return {"type": "function", "function": {"name": self.name}}
 
 
+def own_tools(tools: list[ToolDeclaration]) -> list[dict[str, Any]]:
+    """The tools that the client runs, as those of a chat request; those that a server would run are left out.
+
+    Raises RequestError where there are only such.
+    """
+    if all(tool.is_hosted for tool in tools):
+        raise RequestError(
+            f"`tools.0.type`: tools of type {quoted(tools[0].type)} run on Anthropic's servers, this server "
+            "runs none; allowed: custom",
+            field="tools.0.type",
+        )
+    for tool in tools:
+        if tool.is_hosted:
+            note_left_out("tools", str(tool.type))
+    return [tool.chat_tool(f"tools.{i}") for i, tool in enumerate(tools) if not tool.is_hosted]
+
+
+def later_tools(tools: list[ToolDeclaration]) -> frozenset[str]:
+    """The names of tools that are shown where a search of the client's finds them.
+
+    Where a server would search, nothing finds them: then all are shown at once.
+    """
+    if any(tool.type is not None and tool.type.startswith(TOOL_SEARCH) for tool in tools):
+        return frozenset()
+    return frozenset(tool.name for tool in tools if tool.defer_loading)
+
+
 def chat_tools(tools: list[ToolDeclaration], choice: ToolChoice | None) -> dict[str, Any]:
     """The fields of a chat request that say which tools there are and how they are called."""
     if not tools:
         if choice is not None and choice.type in ("any", "tool"):
             raise RequestError("`tool_choice`: there are no `tools` to choose from", field="tool_choice")
         return {}
-    fields: dict[str, Any] = {"tools": [tool.chat_tool(f"tools.{i}") for i, tool in enumerate(tools)]}
+    declared = own_tools(tools)
+    fields: dict[str, Any] = {"tools": declared}
     if choice is not None:
-        fields["tool_choice"] = choice.chat_choice([tool.name for tool in tools])
+        fields["tool_choice"] = choice.chat_choice([tool["function"]["name"] for tool in declared])
         fields["parallel_tool_calls"] = not choice.disable_parallel_tool_use
     return fields

@@ -1,4 +1,7 @@
-"""GET models and models/{name}: the models and their adapters, whether they are loaded, and why not."""
+"""GET models and models/{name}: the models and their adapters, whether they are loaded, and why not.
+
+In Anthropic's shape for a request with its header.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,13 @@ import falcon.asgi
 from pipelines.base.errors import Unavailable
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
+from server.http.query_page import read_whole_number
+from server.schema.anthropic_models import (
+    VERSION_HEADER,
+    AnthropicModels,
+    anthropic_model,
+    anthropic_models,
+)
 from server.schema.reply_models import (
     ModelCapabilities,
     ModelInfo,
@@ -42,9 +52,17 @@ class ModelsEndpoint:
             each for card in self._services.catalogue.cards() for each in (model(card), *adapters(card))
         ]
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = ModelList(data=models).model_dump_json().encode()
+        resp.data = _listed(models, req).model_dump_json().encode()
 
     on_head = on_get
+
+
+def _listed(models: list[ModelInfo], req: falcon.asgi.Request) -> ModelList | AnthropicModels:
+    """The list in the shape that the client reads.  Raises RequestError."""
+    if not req.get_header(VERSION_HEADER):
+        return ModelList(data=models)
+    after, before = map(req.get_param, ("after_id", "before_id"))
+    return anthropic_models(models, read_whole_number(req, "limit"), after, before)
 
 
 class ModelEndpoint:
@@ -58,7 +76,8 @@ class ModelEndpoint:
         named = (each for card in catalogue.cards() for each in adapters(card) if each.id == name)
         found = next(named, None) or model(known_card(catalogue, name, ("ready", "unloaded")))
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = found.model_dump_json().encode()
+        shown = anthropic_model(found) if req.get_header(VERSION_HEADER) else found
+        resp.data = shown.model_dump_json().encode()
 
 
 def known_card(catalogue: Catalogue, name: str, states: Sequence[str] = ("ready",)) -> ModelCard:

@@ -19,7 +19,8 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipelines.nodes.text.templates.chat_messages import Message, conform
+from pipelines.nodes.text.templates.chat_messages import conform
+from pipelines.nodes.text.templates.message_content import Message
 from pipelines.nodes.text.templates.message_forms import USER, find_forms
 from pipelines.nodes.text.templates.tool_forms import conform_tools, find_fills
 

@@ -16,18 +16,18 @@ from pipelines.nodes.text.templates.chat_messages import (
     BOTH,
     OPENAI,
     STRING,
-    Content,
-    Message,
     MessageForms,
     conform,
 )
 from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms
+from pipelines.nodes.text.templates.message_content import Content, Message
+from pipelines.nodes.text.templates.system_messages import SYSTEM, SYSTEMS, SystemForms
 
 Tools = list[dict[str, Any]]
 Render = Callable[[list[Message], Tools | None], str]
 """(messages, tools) → the prompt; "" where the template refuses them."""
 
-WORD, SECOND = "zephyrine", "quixotry"
+WORD, SECOND, ANSWER = "zephyrine", "quixotry", "vellichor"
 """Words that no template has."""
 A_TEXT, SOME_PARTS = WORD, [{"type": "text", "text": WORD}, {"type": "text", "text": SECOND}]
 NOT_A_TEXT = re.compile(rf"text\\*['\"]:\s*\\*['\"]{WORD}")
@@ -54,6 +54,8 @@ def _result(name: str | None = CALL_ID) -> Message:
     return {"role": "tool", "name": "weather", **({"tool_call_id": name} if name else {}), "content": "warm"}
 
 
+ANSWERED: Message = {"role": "assistant", "content": ANSWER}
+CALLED: Message = {"role": "assistant", "content": None, "tool_calls": [_call("Oslo")]}
 CALLING: Message = {"role": "assistant", "content": None, "tool_calls": [_call(WORD)]}
 RESULT = _result()
 BEFORE = {"assistant": [USER], "tool": [USER, CALLING]}
@@ -66,17 +68,50 @@ def find_forms(render: Render, names_developer: bool, content_format: str | None
 
     `names_developer`: the word is in its text, which alone does not say that there is such a role.
     """
-    knows_developer = names_developer and _shows_role("developer", render)
-    knows_system = not render([USER], None) or _shows_role("system", render)
-    forms = MessageForms(
-        other_content=content_format or STRING, knows_developer=knows_developer, knows_system=knows_system
-    )
-    roles = ["user", "system", *(["developer"] if knows_developer else []), "assistant"]
-    for role in [] if content_format else roles:
+    known = _known_systems(render, names_developer)
+    systems = SystemForms(known, known)
+    forms = MessageForms(other_content=content_format or STRING, systems=systems)
+    for role in [] if content_format else ["user", "system", *sorted(known - {SYSTEM}), "assistant"]:
         forms = _with_content(forms, role, render)
     forms = _with_calls(forms, render)
+    later = frozenset(role for role in known if _shows_later(role, forms, render))
+    forms = replace(forms, systems=SystemForms(known, later, _takes_user_after_results(forms, render)))
     forms = replace(forms, reads_thinking=_reads_thinking(forms, render), calls=_calls(forms, render))
     return forms if content_format else _with_content(forms, "tool", render)
+
+
+def _known_systems(render: Render, names_developer: bool) -> frozenset[str]:
+    """The roles of `SYSTEMS` that a template has; the system's where it refuses all."""
+    asked = SYSTEMS if names_developer else (SYSTEM,)
+    known = {role for role in asked if _shows_role(role, render)}
+    return frozenset(known if render([USER], None) else {*known, SYSTEM})
+
+
+def _shows_later(role: str, forms: MessageForms, render: Render) -> bool:
+    """Whether a message of this role stands behind a question, or behind a result, as it was written."""
+    later = {"role": role, "content": WORD}
+    asked: Message = {"role": "user", "content": SECOND}
+    for before in ([asked], [asked, CALLED, RESULT]):
+        messages = [{"role": SYSTEM, "content": "Be brief"}, *before, later, ANSWERED, USER]
+        for turns in (messages, messages[1:], messages[: len(before) + 2]):
+            for tools in (None, TOOLS):
+                prompt = render(conform(turns, forms), tools)
+                if not in_order(prompt, SECOND, WORD, ANSWER if ANSWERED in turns else ""):
+                    return False
+    return True
+
+
+def _takes_user_after_results(forms: MessageForms, render: Render) -> bool:
+    """Whether the user may speak behind a result; also where no result is taken."""
+    messages = [USER, CALLED, RESULT, {"role": "user", "content": WORD}]
+    joined = conform(messages, replace(forms, systems=replace(forms.systems, user_after_results=False)))
+    return WORD in render(conform(messages, forms), TOOLS) or WORD not in render(joined, TOOLS)
+
+
+def in_order(text: str, *words: str) -> bool:
+    """Whether the text has each of the words behind the one before."""
+    at = 0
+    return all((at := text.find(word, at)) >= 0 for word in words)
 
 
 def _shows_role(role: str, render: Render) -> bool:

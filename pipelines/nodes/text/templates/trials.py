@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.nodes.text.templates.chat_messages import Message
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
+from pipelines.nodes.text.templates.message_content import Message
 
 Options = Mapping[str, Any]
 THOUGHT, ANSWER = "quixotry", "vermilion"

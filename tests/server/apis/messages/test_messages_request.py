@@ -236,7 +236,7 @@ def test_what_is_not_text_is_refused_where_it_stands(kind):
 
 
 def test_media_in_a_result_are_refused():
-    result = {**RESULT, "content": [{"type": "document", "source": {}}]}
+    result = {**RESULT, "content": [{"type": "container_upload", "source": {}}]}
     assert (
         refusal(messages=[user("a"), assistant([CALL]), user([result])]).field
         == "messages.2.content.0.content.0"

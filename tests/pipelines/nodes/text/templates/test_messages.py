@@ -3,6 +3,7 @@ import copy
 import pytest
 
 from pipelines.nodes.text.templates.chat_messages import MessageForms, conform
+from pipelines.nodes.text.templates.system_messages import SystemForms
 
 PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
@@ -32,7 +33,9 @@ def test_content_has_the_form_that_its_role_takes(content, content_format, confo
 
 @pytest.mark.parametrize(("knows", "role"), [(True, "developer"), (False, "system")])
 def test_a_developer_is_the_system_where_the_template_knows_none(knows, role):
-    assert one({"role": "developer", "content": "x"}, knows_developer=knows)["role"] == role
+    known = frozenset({"system", "developer"} if knows else {"system"})
+    systems = SystemForms(known, known)
+    assert one({"role": "developer", "content": "x"}, systems=systems)["role"] == role
 
 
 @pytest.mark.parametrize(
@@ -50,9 +53,9 @@ def test_arguments_of_calls_are_objects_where_they_can_be(written, read):
 
 @pytest.mark.parametrize(
     ("content_format", "joined"),
-    [("string", "a\n\na\nb\n\nlater"), ("openai", [{"type": "text", "text": "a\n\na\nb\n\nlater"}])],
+    [("string", "a\n\na\nb"), ("openai", [{"type": "text", "text": "a\n\na\nb"}])],
 )
-def test_a_developer_s_messages_join_the_system_s_in_the_first_place(content_format, joined):
+def test_a_developer_s_message_at_the_start_joins_the_system_s(content_format, joined):
     messages = [
         {"role": "system", "content": "a"},
         {"role": "developer", "content": PARTS},
@@ -60,7 +63,7 @@ def test_a_developer_s_messages_join_the_system_s_in_the_first_place(content_for
         {"role": "system", "content": "later"},
     ]
     out = conform(messages, MessageForms({"system": content_format}))
-    assert [message["role"] for message in out] == ["system", "user"]
+    assert [message["role"] for message in out] == ["system", "user", "system"]
     assert out[0]["content"] == joined
 
 

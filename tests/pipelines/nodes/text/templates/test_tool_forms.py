@@ -161,7 +161,7 @@ def test_a_name_of_a_role_in_a_template_is_not_a_role():
     )
     source += "{{ raise_exception('Invalid role') }}{% endif %}{% endfor %}{# developer #}"
     found = Template(source, {})
-    assert not found.forms.knows_developer
+    assert found.forms.systems.known == {"system"}
     assert (
         prompt(found, [{"role": "developer", "content": "Be brief."}, USER]) == "system: Be brief.user: Hello"
     )
@@ -171,7 +171,7 @@ def test_a_template_without_a_system_role_has_its_text_in_the_users():
     source = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
     source += "{{ m.role }}: {% if m.content is string %}{{ m.content }}{% endif %}|{% endfor %}"
     found = Template(source, {})
-    assert not found.forms.knows_system
+    assert not found.forms.systems.known
     answer = {"role": "assistant", "content": "Yes"}
     given = [{"role": "system", "content": "Be brief."}, answer, USER, USER]
     assert prompt(found, given) == "assistant: Yes|user: Be brief.\n\nHello|user: Hello|"

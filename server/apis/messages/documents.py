@@ -1,0 +1,85 @@
+"""`document` blocks: texts, and PDF files whose text is read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.base.errors import BadDocument, RequestError
+from pipelines.requests.fields.error_text import quoted
+from server.apis.messages.blocks import AnthropicMessage, placed_blocks
+from server.media.pdf_text import read_pdf
+
+PDF = "application/pdf"
+SOURCES: dict[Any, tuple[str, ...]] = {
+    "base64": ("media_type", "data"),
+    "text": ("media_type", "data"),
+    "content": ("content",),
+    "url": ("url",),
+    "file": ("file_id",),
+}
+"""Type of a source → the fields that it must have."""
+
+
+def read_documents(messages: list[AnthropicMessage]) -> None:
+    """Write the text of each document into its block.  Raises RequestError, and those of `read_pdf`."""
+    for where, block in placed_blocks(messages):
+        if block.type == "document" and isinstance(block.source, dict):
+            block.text = document_text(block.title, block.context, block.source, f"{where}.source")
+
+
+def document_text(title: str | None, context: str | None, source: Mapping[str, Any], where: str) -> str:
+    """The text of a document under its title and what the client says of it.
+
+    Raises RequestError, with its place, for a source that is not whole, and BadDocument for one that is not
+    read.
+    """
+    kind = source.get("type")
+    if not isinstance(kind, str) or kind not in SOURCES:
+        raise _refused(f"{quoted(kind)} is not read; allowed: {', '.join(SOURCES)}", f"{where}.type")
+    for name in SOURCES[kind]:
+        if not isinstance(source.get(name), str) and name != "content":
+            raise _refused(f"a text is required in a source of type `{kind}`", f"{where}.{name}")
+    head = [f"Title: {title}"] if title else []
+    return "\n".join([*head, *([context] if context else []), _read(kind, source, where)])
+
+
+def _read(kind: str, source: Mapping[str, Any], where: str) -> str:
+    if kind == "text":
+        return str(source["data"])
+    if kind == "content":
+        return _text_of_blocks(source["content"], f"{where}.content")
+    if kind != "base64":
+        raise BadDocument(f"documents by `{kind}` are not fetched: send the file in base64", where)
+    data = _bytes(source["data"], f"{where}.data")
+    if source["media_type"].startswith("text/"):
+        return data.decode(errors="replace")
+    if source["media_type"] != PDF:
+        raise BadDocument(f"files of type {quoted(source['media_type'])} are not read", where)
+    return read_pdf(data, where)
+
+
+def _text_of_blocks(content: Any, where: str) -> str:
+    """The text of a source that is text, or blocks of text."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise _refused(f"must be a string or a list of content blocks, got {quoted(content)}", where)
+    texts = [block.get("text") if isinstance(block, dict) else None for block in content]
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise _refused("only blocks of type text are read here", f"{where}.{i}")
+    return "\n".join(map(str, texts))
+
+
+def _bytes(data: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _refused(f"Invalid base64 data: {error}", where) from None
+
+
+def _refused(fault: str, where: str) -> RequestError:
+    return RequestError(f"`{where}`: {fault}", field=where)
