@@ -24,7 +24,7 @@ TESTS = (
     "tests/pipelines/host/sampling/test_top_n_sigma.py",
     "tests/pipelines/host/backends/fixed/test_fixed_decoder.py",
     "tests/server/test_tasks.py",
-    "tests/server/apis/acme/test_acme.py",
+    "tests/server/apis/acme/test_acme_api.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
 ALSO = ("tests/server/openapi/test_openapi.py", "tests/pipelines/nodes/text/parsers/test_forms.py")

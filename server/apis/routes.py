@@ -15,6 +15,7 @@ from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
 from server.apis.generation import api as generation
 from server.apis.kserve import api as kserve
 from server.apis.messages import api as messages
+from server.apis.ollama import api as ollama
 from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS, TRITON_LOADING
 from server.apis.pooling.api import COHERE_EMBED, POOLING
 from server.apis.realtime import api as realtime
@@ -35,6 +36,7 @@ APIS: tuple[Api, ...] = (
     generation.API,
     kserve.API,
     messages.API,
+    ollama.API,
     realtime.API,
     responses.API,
     speech.API,

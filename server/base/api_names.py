@@ -14,6 +14,7 @@ API_NAMES = {
     "voice": "speech of text",
     "realtime": "live speech over WebSockets",
     "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",
+    "ollama": "Ollama's chat, generate, embed and lists of models",
     "ovms": "OpenVINO Model Server's prefixes, /v3 and /v3/v1, and its status of models",
 }
 """Name → what it is, for the tables of docs/api.md and docs/settings.md."""

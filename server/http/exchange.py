@@ -169,24 +169,27 @@ class Exchange:
             task.cancel()
 
     @contextmanager
-    def kept_alive(self) -> Iterator[None]:
-        """While inside, send a comment whenever nothing was written for KEEP_ALIVE_S.
+    def kept_alive(self, comment: bytes = KEEP_ALIVE) -> Iterator[None]:
+        """While inside, send a comment, if there is one, whenever nothing was written for KEEP_ALIVE_S.
 
         The status must have been sent.  `send` writes a chunk whole, so a comment never splits an event.
         """
-        clock = asyncio.create_task(self._tick(), name=f"keep-alive-{self.request_id}")
+        if not comment:
+            yield
+            return
+        clock = asyncio.create_task(self._tick(comment), name=f"keep-alive-{self.request_id}")
         self.at_end(clock.cancel)  # a stream that is cancelled while it writes comes back here late
         try:
             yield
         finally:
             clock.cancel()
 
-    async def _tick(self) -> None:
+    async def _tick(self, comment: bytes) -> None:
         while True:
             self.has_written = False
             await asyncio.sleep(KEEP_ALIVE_S)
             if not self.has_written:
-                await self._send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+                await self._send({"type": "http.response.body", "body": comment, "more_body": True})
 
     def close(self) -> None:
         """The exchange ended."""

@@ -14,6 +14,7 @@ from server.http.exchange import Exchange
 FIRST_PIECE_S = 5.0
 """How long a stream's status waits for the first piece, so that an early failure gets a status of its own."""
 
+EVENT_STREAM = "text/event-stream; charset=utf-8"
 Piece = TypeVar("Piece")
 
 
@@ -35,9 +36,9 @@ async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:
     return await anext(pieces, None)
 
 
-def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes]) -> None:
-    """Reply with server-sent events."""
-    resp.content_type = "text/event-stream; charset=utf-8"
+def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes], media_type: str = EVENT_STREAM) -> None:
+    """Reply with a stream, of server-sent events where it is nothing else."""
+    resp.content_type = media_type
     resp.set_header("Cache-Control", "no-cache")
     resp.set_header("X-Accel-Buffering", "no")
     resp.stream = data

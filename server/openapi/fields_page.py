@@ -18,7 +18,10 @@ from pipelines.requests.pooling.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
 from server.apis.generation.requests.batch import ONE_ONLY
 from server.apis.kserve import parameters as kserve
 from server.apis.messages import unsupported_fields as messages
+from server.apis.ollama import options as ollama
 from server.apis.responses import unsupported_fields as responses
+from server.openapi.ollama_operations import CHAT as OLLAMA_CHAT
+from server.openapi.ollama_operations import GENERATE as OLLAMA_GENERATE
 from server.openapi.operation import (
     CHAT,
     CLASSIFICATION,
@@ -154,6 +157,13 @@ PAGES = (
         ),
         "`POST messages/count_tokens` takes " + ", ".join(f"`{name}`" for name in COUNT.fields) + ".",
     ),
+    Page(
+        "POST api/chat",
+        OLLAMA_CHAT,
+        (Inside("`options`", ignored=ollama.IGNORED),),
+        "Of the options, " + ", ".join(f"`{name}`" for name in ollama.OPTIONS) + " are honoured.",
+    ),
+    Page("POST api/generate", OLLAMA_GENERATE, note="The options are those of `POST api/chat`."),
     Page("POST audio/transcriptions", TRANSCRIPTION, note=SPEECH_NOTE),
     Page("POST audio/speech", SPEECH, note=VOICE_NOTE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),

@@ -16,6 +16,7 @@ from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
     CHAT,
     CLASSIFICATION,
@@ -64,6 +65,7 @@ PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(Pre
 PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
+    **OLLAMA_OPERATIONS,
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from pipelines.worker import model_choice
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import Exchange
 from server.services.services import Services
+
+LATEST = ":latest"
+"""The tag that Ollama's clients write after names without one."""
+
+
+def without_tag(catalogue: Catalogue, model: str | None) -> str | None:
+    """A name as it is known: without the tag, where no model has the name with it."""
+    if model is None or not model.endswith(LATEST):
+        return model
+    known = {name for card in catalogue.cards() for name in (card.name, *(a.name for a in card.adapters))}
+    bare = model.removesuffix(LATEST)
+    return bare if model not in known and bare in known else model
 
 
 async def find_pipeline(
@@ -14,11 +27,12 @@ async def find_pipeline(
 ) -> Pipeline:
     """The model that a request names, by the rules of `model_choice.find_pipeline`.
 
-    It stays loaded until the exchange ends, and is waited for while the client is there.
+    A name may end with `:latest`, as Ollama's lists show it.  The model stays loaded until the exchange ends,
+    and is waited for while the client is there.
     """
     return await model_choice.find_pipeline(
         services.catalogue,
-        model,
+        without_tag(services.catalogue, model),
         ability,
         exchange.at_end,
         exchange.while_here,

@@ -107,6 +107,11 @@ PROGRAMS = [
     Program("kserve_inference.py", "kserve", "kserve", TENSORS),
     Program("rapidocr_pages.py", "rapidocr-onnxruntime", REAL_TENSORS, REAL_TENSORS),
     Program("silero_vad_frames.py", "silero-vad", REAL_TENSORS, REAL_TENSORS),
+    Program("ollama_python.py", "ollama", "ollama"),
+    Program("langchain_ollama_chat.py", "langchain-ollama", "ollama"),
+    Program("llama_index_ollama.py", "llama-index-llms-ollama", "ollama"),
+    Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
+    Program("ollama_npm.cjs", "ollama", NODE),
     Program("openai_npm.cjs", "openai", NODE),
 ]

@@ -25,25 +25,45 @@ REQUESTS = [
 @pytest.mark.parametrize("request_", REQUESTS)
 def test_a_request_is_served(request_: dict[str, Any], demo: str) -> None:
     body, expected = request_["body"], request_["expect"]
-    reply = httpx.post(demo + request_["path"], json=body, timeout=60)
+    method = request_.get("method", "POST")
+    reply = httpx.request(method, demo + request_["path"], json=body, timeout=60)
     assert reply.status_code == 200, reply.text
     if "vectors" in expected:
-        assert len(reply.json()["data"]) == expected["vectors"]
+        vectors = reply.json()
+        assert len(vectors.get("data") or vectors["embeddings"]) == expected["vectors"]
+    elif "members" in expected:
+        assert {*expected["members"]} <= reply.json().keys()
     elif "first" in expected:
         assert reply.json()["results"][0]["index"] == expected["first"]
     else:
-        text, call, reason = streamed(reply.text) if body.get("stream") else whole(reply.json())
+        read = (
+            of_ollama if request_["path"].startswith("/api/") else streamed if body.get("stream") else whole
+        )
+        text, call, reason = read(reply.text)
         assert reason in ("stop", "length", "tool_calls")
         assert expected.get("text", "") in text
         assert expected.get("call") in (None, call)
 
 
-def whole(reply: dict[str, Any]) -> tuple[str, Any, str]:
+def whole(text: str) -> tuple[str, Any, str]:
     """(content, arguments of the call, why it ended)"""
-    (choice,) = reply["choices"]
+    (choice,) = json.loads(text)["choices"]
     calls = choice["message"].get("tool_calls") or []
     arguments = json.loads(calls[0]["function"]["arguments"]) if calls else None
     return choice["message"]["content"] or "", arguments, choice["finish_reason"]
+
+
+def of_ollama(text: str) -> tuple[str, Any, str]:
+    """The same of lines of JSON, or of one object."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    messages = [line.get("message", {}) for line in lines]
+    pieces = [
+        line.get("response", message.get("content", ""))
+        for line, message in zip(lines, messages, strict=True)
+    ]
+    calls = [call["function"]["arguments"] for message in messages for call in message.get("tool_calls", [])]
+    return "".join(pieces), calls[0] if calls else None, lines[-1]["done_reason"]
 
 
 def streamed(text: str) -> tuple[str, Any, str]:

@@ -131,11 +131,17 @@ class ScriptedCall:
 class ScriptedPipeline:
     """Remembers the calls it opened."""
 
-    def __init__(self, task: str = "chat", tools: str | None = "hermes", max_context: int = 512) -> None:
+    def __init__(
+        self,
+        task: str = "chat",
+        tools: str | None = "hermes",
+        max_context: int = 512,
+        reasoning: str | None = None,
+    ) -> None:
         self.name = "tiny"
         self.task = task
         self.max_context = max_context
-        parse = ParseReply(ParseReply.Config(tools=tools), None)
+        parse = ParseReply(ParseReply.Config(tools=tools, reasoning=reasoning), None)
         tokenize = SimpleNamespace(
             node=SimpleNamespace(tokenizer=TOKENIZER, reader=TextReader(TOKENIZER, max_context))
         )
@@ -189,6 +195,9 @@ class ScriptedCatalogue:
     def built(self, name: str | None) -> BuiltPipeline:
         return BuiltPipeline(self.get(name), 7, (), GRAPH, GRAPH_TEXT)
 
+    def model_of(self, name: str | None) -> str:
+        return name or "tiny"
+
     def may_wait(self, name: str | None) -> bool:
         return False
 
@@ -206,6 +215,7 @@ class ScriptedClient:
         self.cancelled: list[str] = []
         self.cancelled_of: list[str | None] = []
         self.num_in_flight = 0
+        self.kept: list[tuple[str, float]] = []
         self.requests: list[RequestRecord] = []
         self.errors: list[ErrorRecord] = []
         self._pipeline = pipeline
@@ -221,6 +231,9 @@ class ScriptedClient:
         if isinstance(self.profiled, Exception):
             raise self.profiled
         return self.profiled
+
+    def keep(self, model: str, seconds: float) -> None:
+        self.kept.append((model, seconds))
 
     def route(self, key: str | None) -> ScriptedClient:
         return self

@@ -11,6 +11,9 @@ from server.apis.generation.request_images import Showing, fetch_images, size_of
 from server.http.exchange import Exchange
 from server.services.services import Services
 
+Fit = Callable[[Callable[[GenerationInput], Call]], Call]
+"""Makes a call by the function that it gets, which makes one of an input."""
+
 
 async def open_call(
     services: Services,
@@ -19,18 +22,22 @@ async def open_call(
     exchange: Exchange,
     num_bytes: int,
     request: Showing,
+    fit: Fit | None = None,
 ) -> Call:
     """Start a call; `generation` returns its input, given the context length of the model.
 
-    Images of `request` that are elsewhere are fetched first.  A long prompt is tokenized off the event
-    loop, and sent from it.
+    With `fit` that makes the call, of an input of its own.  Images of `request` that are elsewhere are
+    fetched first.  A long prompt is tokenized off the event loop, and sent from it.
     """
     client = services.route(exchange)
     files = await fetch_images(services, client, pipeline, exchange, request, num_bytes)
 
+    def make(request_input: GenerationInput) -> Call:
+        shown = with_files(request_input, files)
+        return pipeline.prepare(shown, client, exchange.tenant, trace=exchange.trace)
+
     def prepare() -> Call:
-        request_input = with_files(generation(pipeline.max_context), files)
-        return pipeline.prepare(request_input, client, exchange.tenant, trace=exchange.trace)
+        return make(generation(pipeline.max_context)) if fit is None else fit(make)
 
     call = await exchange.off_loop(prepare, num_bytes + size_of(files))
     call.start()

@@ -21,7 +21,7 @@ from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
-from server.apis.generation.generation_call import open_call
+from server.apis.generation.generation_call import Fit, open_call
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -29,9 +29,9 @@ from server.apis.generation.replies.update_stages import Batch, Joiner, hide_rea
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import Dialect
 from server.http.errors import public_error
-from server.http.exchange import Exchange
+from server.http.exchange import KEEP_ALIVE, Exchange
 from server.http.request_body import parse
-from server.http.streaming import as_stream, first_piece
+from server.http.streaming import EVENT_STREAM, as_stream, first_piece
 from server.schema.reply_models import Reply
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
@@ -88,6 +88,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     """An endpoint that replies with generated text, whole or as a stream."""
 
     kind: ClassVar[str] = ""  # the name of its bodies in dialects
+    media_type: ClassVar[str] = EVENT_STREAM  # of its streams
+    keep_alive: ClassVar[bytes] = KEEP_ALIVE  # what a stream sends while there is no data; b"": nothing
     body: ClassVar[type[BaseGenerationRequest]]
     id_prefix: ClassVar[str]
 
@@ -102,6 +104,10 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     def check(self, request: Body, pipeline: Pipeline) -> None:
         """Raise RequestError when the pipeline's graph lacks what the request needs."""
         raise NotImplementedError
+
+    def fit(self, request: Body, pipeline: Pipeline) -> Fit | None:
+        """What makes the call where a prompt may be shortened first."""
+        return None
 
     def context(self, request: Body, reply_id: str, model: str) -> AnyContext:
         raise NotImplementedError
@@ -133,9 +139,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Reply to a body that was read."""
-        exchange = req.scope["braid.exchange"]
-        dialect: Dialect = exchange.dialect
-        request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
+        exchange: Exchange = req.scope["braid.exchange"]
+        transform = exchange.dialect.transform_body
+        request: Body = await exchange.off_loop(lambda: self.read(transform(self.kind, raw)), len(raw))
         await self.reply_to(request, raw, req, resp)
 
     async def reply_to(
@@ -152,9 +158,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         def generation(max_context: int) -> GenerationInput:
             return dialect.transform_generation(request.generation(max_context))
 
-        num_bytes = work_bytes(request, len(raw))
+        num_bytes, fit = work_bytes(request, len(raw)), self.fit(request, pipeline)
         try:
-            call = await open_call(services, pipeline, generation, exchange, num_bytes, request)
+            call = await open_call(services, pipeline, generation, exchange, num_bytes, request, fit)
         except RequestError as error:
             error = await self.explained(error, exchange, pipeline, generation)
             raise dialect.translate_error(self.kind, error) from None
@@ -192,7 +198,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         """Start a stream at the first update, so that an earlier failure is a reply with its own status."""
         updates = running.updates()
         first = await first_piece(updates, running.exchange)
-        as_stream(resp, self._events(running, first, updates))
+        as_stream(resp, self._events(running, first, updates), self.media_type)
 
     async def _events(
         self,
@@ -204,7 +210,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         exchange, chunks = running.exchange, self.chunks(running.context, running.counter)
         waiting = chunks.opening()
         try:
-            with exchange.kept_alive():
+            with exchange.kept_alive(self.keep_alive):
                 if not first.done() and waiting:
                     yield waiting
                     waiting = b""

@@ -27,6 +27,7 @@ from server.apis.generation.requests.trusted_template import check_template
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.dialects import Dialect
 from server.http.exchange import LONG_BODY_BYTES, Exchange
 from server.http.request_body import parse
 from server.services.model_lookup import find_pipeline
@@ -69,17 +70,27 @@ class PoolingEndpoint(Generic[Body]):
         await self.respond(await self._services.admit(req), req, resp)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        """Respond to a body that has been read."""
+        """Respond to a body that has been received."""
+        exchange: Exchange = req.scope["braid.exchange"]
+        request = await exchange.off_loop(lambda: self.read(raw, exchange.dialect), len(raw))
+        await self.reply_to(request, len(raw), req, resp)
+
+    def read(self, raw: bytes, dialect: Dialect) -> Body:
+        """The checked request; may run in a thread.  Raises RequestError."""
+        request: Any = parse(self.body, dialect.transform_body(self.kind, raw))
+        return request  # type: ignore[no-any-return]
+
+    async def reply_to(
+        self, request: Body, body_bytes: int, req: falcon.asgi.Request, resp: falcon.asgi.Response
+    ) -> None:
+        """Reply to a checked request, whose body had so many bytes."""
         exchange, created = req.scope["braid.exchange"], int(time.time())
-        dialect = exchange.dialect
-        request: Any = await exchange.off_loop(
-            lambda: parse(self.body, dialect.transform_body(self.kind, raw)), len(raw)
-        )
+        dialect: Dialect = exchange.dialect
         request.priority = requested_priority(req, request.priority)
         pipeline = await find_pipeline(self._services, exchange, request.model, self.ability)
         self.check(request, pipeline)
         try:
-            call = await self._prepare(request, pipeline, exchange, len(raw))
+            call = await self._prepare(request, pipeline, exchange, body_bytes)
             result = await run_pooling_call(call, exchange)
             context = ReplyContext(
                 self._reply_id(request, exchange),
@@ -88,7 +99,7 @@ class PoolingEndpoint(Generic[Body]):
                 result.num_tokens,
                 result.num_image_tokens,
             )
-            reply = await self._serialize(request, pipeline, context, result, len(raw))
+            reply = await self._serialize(request, pipeline, context, result, body_bytes)
         except RequestError as error:
             raise dialect.translate_error(self.kind, error) from None
         resp.content_type, resp.data = reply.content_type, reply.data

@@ -1,0 +1,1 @@
+"""Ollama's API: its conversations, texts, vectors and lists of models."""

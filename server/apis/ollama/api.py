@@ -1,0 +1,30 @@
+"""The paths of Ollama, and their dialect."""
+
+from __future__ import annotations
+
+from server.apis.ollama.dialect import OLLAMA
+from server.apis.ollama.embed_endpoint import OllamaEmbeddingsEndpoint, OllamaEmbedEndpoint
+from server.apis.ollama.models_endpoint import (
+    ApiVersionEndpoint,
+    LoadedEndpoint,
+    ShowEndpoint,
+    TagsEndpoint,
+)
+from server.apis.ollama.text_endpoint import OllamaChatEndpoint, OllamaGenerateEndpoint
+from server.services.api import Api
+
+API = Api(
+    "ollama",
+    root={
+        "/api/chat": OllamaChatEndpoint,
+        "/api/generate": OllamaGenerateEndpoint,
+        "/api/embed": OllamaEmbedEndpoint,
+        "/api/embeddings": OllamaEmbeddingsEndpoint,
+        "/api/tags": TagsEndpoint,
+        "/api/ps": LoadedEndpoint,
+        "/api/show": ShowEndpoint,
+        "/api/version": ApiVersionEndpoint,
+    },
+    dialect=OLLAMA,
+    speaks=r"/api(?:/.*)?",
+)

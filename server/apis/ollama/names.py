@@ -1,0 +1,38 @@
+"""The names of models in Ollama's API: with a tag, `:latest` where none is written, in any case."""
+
+from __future__ import annotations
+
+from pipelines.base.errors import BraidError, ModelNotFound, Unavailable
+from pipelines.worker.catalogue import Catalogue
+from server.services.model_lookup import LATEST
+
+LIBRARIES = ("registry.ollama.ai/library/", "library/")
+"""What may stand before the name of a model of Ollama's own library."""
+
+
+def tagged(name: str) -> str:
+    """A name as lists show it."""
+    return name if ":" in name else name + LATEST
+
+
+def served_name(catalogue: Catalogue, given: str) -> str:
+    """The model, or the adapter, that a client means.
+
+    Raises ModelNotFound, and Unavailable without an engine.
+    """
+    known = [name for card in catalogue.cards() for name in (card.name, *(a.name for a in card.adapters))]
+    bare = next((given.removeprefix(start) for start in LIBRARIES if given.startswith(start)), given)
+    for name in (given, bare, bare.removesuffix(LATEST)):
+        if name in known:
+            return name
+    lowered = {name.lower(): name for name in known}
+    found = lowered.get(bare.lower()) or lowered.get(bare.lower().removesuffix(LATEST))
+    if found is None:
+        raise not_found(catalogue, given)
+    return found
+
+
+def not_found(catalogue: Catalogue, given: str) -> BraidError:
+    """The error for a name that nothing has."""
+    error = catalogue.unknown(given)
+    return error if isinstance(error, Unavailable) else ModelNotFound(f"model '{given}' not found", "model")

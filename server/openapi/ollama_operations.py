@@ -1,0 +1,44 @@
+"""What the OpenAPI document says of Ollama's paths."""
+
+from __future__ import annotations
+
+from server.apis.ollama.embed_endpoint import EmbedBody, EmbeddingsBody
+from server.apis.ollama.models_endpoint import NamedModel
+from server.apis.ollama.reply_models import (
+    ApiVersion,
+    ChatPart,
+    GeneratePart,
+    InstalledModels,
+    LoadedModels,
+    OllamaVector,
+    OllamaVectors,
+    ShownModel,
+)
+from server.apis.ollama.requests import ChatBody, GenerateBody
+from server.openapi.operation import GETS, GUARDED, Operation
+from server.openapi.schemas import BodySchema
+
+CHAT = BodySchema(ChatBody, ChatBody.ignored, ChatBody.refused)
+GENERATE = BodySchema(GenerateBody, GenerateBody.ignored, GenerateBody.refused)
+TAGS = Operation("The models of the repository", "models", reply=(InstalledModels,), errors=GETS)
+LOADED = Operation("The models in memory", "models", reply=(LoadedModels,), errors=GETS)
+VERSION = Operation("The version of Ollama's API", "models", reply=(ApiVersion,), errors=GUARDED)
+
+OLLAMA_OPERATIONS: dict[str, dict[str, Operation]] = {
+    "/api/chat": {
+        "POST": Operation("Reply to a conversation, a line for each piece", "text", (CHAT,), (ChatPart,))
+    },
+    "/api/generate": {
+        "POST": Operation("Reply to a prompt, a line for each piece", "text", (GENERATE,), (GeneratePart,))
+    },
+    "/api/embed": {
+        "POST": Operation("A vector for each text", "pooling", (BodySchema(EmbedBody),), (OllamaVectors,))
+    },
+    "/api/embeddings": {
+        "POST": Operation("A vector", "pooling", (BodySchema(EmbeddingsBody),), (OllamaVector,))
+    },
+    "/api/tags": {"GET": TAGS, "HEAD": TAGS},
+    "/api/ps": {"GET": LOADED, "HEAD": LOADED},
+    "/api/version": {"GET": VERSION, "HEAD": VERSION},
+    "/api/show": {"POST": Operation("One model", "models", (BodySchema(NamedModel),), (ShownModel,))},
+}
