@@ -9,7 +9,7 @@ from server.apis.ollama.reply_models import (
     ChatPart,
     GeneratePart,
     InstalledModels,
-    LoadedModels,
+    ModelsInMemory,
     OllamaVector,
     OllamaVectors,
     ShownModel,
@@ -21,7 +21,7 @@ from server.openapi.schemas import BodySchema
 CHAT = BodySchema(ChatBody, ChatBody.ignored, ChatBody.refused)
 GENERATE = BodySchema(GenerateBody, GenerateBody.ignored, GenerateBody.refused)
 TAGS = Operation("The models of the repository", "models", reply=(InstalledModels,), errors=GETS)
-LOADED = Operation("The models in memory", "models", reply=(LoadedModels,), errors=GETS)
+LOADED = Operation("The models in memory", "models", reply=(ModelsInMemory,), errors=GETS)
 VERSION = Operation("The version of Ollama's API", "models", reply=(ApiVersion,), errors=GUARDED)
 
 OLLAMA_OPERATIONS: dict[str, dict[str, Operation]] = {

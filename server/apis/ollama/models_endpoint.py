@@ -22,8 +22,8 @@ from server.apis.ollama.reply_models import (
     ApiVersion,
     InstalledModel,
     InstalledModels,
-    LoadedModel,
-    LoadedModels,
+    ModelInMemory,
+    ModelsInMemory,
     ShownModel,
 )
 from server.http.request_body import parse
@@ -121,13 +121,13 @@ def _names(card: ModelCard) -> list[str]:
 class LoadedEndpoint(_ListEndpoint):
     """The models that are in memory."""
 
-    async def _reply(self) -> LoadedModels:
+    async def _reply(self) -> ModelsInMemory:
         sizes: dict[str, int] = {}
         for host in await self._services.client.inspect(""):
             for load in host.models:
                 sizes[load.name] = sizes.get(load.name, 0) + load.num_bytes
         is_gpu = any((device or "").startswith("cuda") for device in self._services.settings.engine_devices)
-        return LoadedModels(
+        return ModelsInMemory(
             models=[
                 _loaded(card, facts, sizes.get(card.name, 0), is_gpu)
                 for card, facts in await self._known()
@@ -136,9 +136,9 @@ class LoadedEndpoint(_ListEndpoint):
         )
 
 
-def _loaded(card: ModelCard, facts: ModelFacts, size: int, is_gpu: bool) -> LoadedModel:
+def _loaded(card: ModelCard, facts: ModelFacts, size: int, is_gpu: bool) -> ModelInMemory:
     expires = datetime.now(UTC) + FOR_EVER
-    return LoadedModel(
+    return ModelInMemory(
         name=tagged(card.name),
         model=tagged(card.name),
         size=size or facts.size,
@@ -158,12 +158,12 @@ class ShowEndpoint:
         self._reader = ModelFactsReader(services)
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        given = parse(NamedModel, await self._services.admit(req, any_content=True)).given
+        wanted = parse(NamedModel, await self._services.admit(req, any_content=True)).given
         catalogue = self._services.catalogue
-        name = served_name(catalogue, given)
+        name = served_name(catalogue, wanted)
         status = catalogue.status(catalogue.model_of(name))
         facts, pipeline = await self._reader.facts(status), self._reader.pipeline(name)
-        shown = given if (req.user_agent or "").startswith(COPILOT) else name
+        shown = wanted if (req.user_agent or "").startswith(COPILOT) else name
         resp.content_type = falcon.MEDIA_JSON
         resp.data = ShownModel(
             parameters=_parameters(facts),

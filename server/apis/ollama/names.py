@@ -15,21 +15,21 @@ def tagged(name: str) -> str:
     return name if ":" in name else name + LATEST
 
 
-def served_name(catalogue: Catalogue, given: str) -> str:
+def served_name(catalogue: Catalogue, wanted: str) -> str:
     """The model, or the adapter, that a client means.
 
     Raises ModelNotFound, and Unavailable without an engine.
     """
     known = [name for card in catalogue.cards() for name in (card.name, *(a.name for a in card.adapters))]
-    bare = next((given.removeprefix(start) for start in LIBRARIES if given.startswith(start)), given)
-    for name in (given, bare, bare.removesuffix(LATEST)):
+    bare = next((wanted.removeprefix(start) for start in LIBRARIES if wanted.startswith(start)), wanted)
+    for name in (wanted, bare, bare.removesuffix(LATEST)):
         if name in known:
             return name
     lowered = {name.lower(): name for name in known}
-    found = lowered.get(bare.lower()) or lowered.get(bare.lower().removesuffix(LATEST))
-    if found is None:
-        raise not_found(catalogue, given)
-    return found
+    name_in_any_case = lowered.get(bare.lower()) or lowered.get(bare.lower().removesuffix(LATEST))
+    if name_in_any_case is None:
+        raise not_found(catalogue, wanted)
+    return name_in_any_case
 
 
 def not_found(catalogue: Catalogue, given: str) -> BraidError:

@@ -28,7 +28,7 @@ from server.apis.ollama.reply_models import (
     OllamaCall,
     OllamaFunction,
     OllamaMessage,
-    TextPart,
+    OllamaPart,
 )
 from server.schema.plain_errors import plain_error
 from server.schema.reply_models import Reply
@@ -54,7 +54,7 @@ class OllamaContext(TextReplyContext):
     started_s: float = 0.0
     loaded_s: float = 0.0
 
-    def part(self, content: str, thinking: str = "", calls: Iterable[OllamaCall] = ()) -> TextPart:
+    def part(self, content: str, thinking: str = "", calls: Iterable[OllamaCall] = ()) -> OllamaPart:
         """A piece of the reply."""
         common: dict[str, Any] = {"model": self.model, "created_at": now_text(), "done": False}
         others: dict[str, Any] = {"thinking": thinking} if thinking else {}
@@ -64,7 +64,7 @@ class OllamaContext(TextReplyContext):
             others["tool_calls"] = [*calls]
         return ChatPart(**common, message=OllamaMessage(role="assistant", content=content, **others))
 
-    def end(self, part: TextPart, finish: str, prefill_s: float, counter: TokenCounter) -> TextPart:
+    def end(self, part: OllamaPart, finish: str, prefill_s: float, counter: TokenCounter) -> OllamaPart:
         """The last piece of the reply, with its counts and durations."""
         ended_s = time.monotonic()
         part.done, part.done_reason = True, "length" if finish == "length" else "stop"
@@ -96,7 +96,7 @@ def _call(index: int, name: str, arguments: str) -> OllamaCall:
     return OllamaCall(id=call_id, function=OllamaFunction(index=index, name=name, arguments=arguments_object))
 
 
-def whole_reply(context: OllamaContext, choice: ChoiceBuilder, counter: TokenCounter) -> TextPart:
+def whole_reply(context: OllamaContext, choice: ChoiceBuilder, counter: TokenCounter) -> OllamaPart:
     """The reply of a request that does not stream."""
     part = context.part("".join(choice.text), "".join(choice.reasoning), tool_calls(choice.calls))
     if context.logprobs:

@@ -25,7 +25,7 @@ class OllamaMessage(Reply):
     tool_calls: list[OllamaCall] | None = None
 
 
-class TextPart(Reply):
+class OllamaPart(Reply):
     """What every object of a reply has; the last one has the rest.  Durations are in nanoseconds."""
 
     model: str
@@ -41,13 +41,13 @@ class TextPart(Reply):
     eval_duration: int | None = None
 
 
-class ChatPart(TextPart):
+class ChatPart(OllamaPart):
     """A piece of a message, or the whole."""
 
     message: OllamaMessage
 
 
-class GeneratePart(TextPart):
+class GeneratePart(OllamaPart):
     """A piece of a text, or the whole."""
 
     response: str
@@ -95,7 +95,7 @@ class InstalledModels(Reply):
     models: list[InstalledModel]
 
 
-class LoadedModel(Reply):
+class ModelInMemory(Reply):
     """`size` and `size_vram` are in bytes."""
 
     name: str
@@ -108,8 +108,8 @@ class LoadedModel(Reply):
     context_length: int
 
 
-class LoadedModels(Reply):
-    models: list[LoadedModel]
+class ModelsInMemory(Reply):
+    models: list[ModelInMemory]
 
 
 class ShownModel(Reply):

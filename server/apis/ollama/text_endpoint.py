@@ -22,7 +22,7 @@ from server.apis.ollama.capabilities import capabilities
 from server.apis.ollama.fitting import fitted
 from server.apis.ollama.names import served_name
 from server.apis.ollama.replies import OllamaContext, OllamaLines, line, whole_reply
-from server.apis.ollama.reply_models import TextPart
+from server.apis.ollama.reply_models import OllamaPart
 from server.apis.ollama.requests import ChatBody, GenerateBody, OllamaChat, OllamaRequest
 from server.http.exchange import Exchange
 from server.http.request_body import parse
@@ -109,7 +109,7 @@ class OllamaTextEndpoint(GenerationEndpoint[OllamaRequest, OllamaContext, Choice
 
     def full_reply(
         self, context: OllamaContext, choices: list[ChoiceBuilder], counter: TokenCounter
-    ) -> TextPart:
+    ) -> OllamaPart:
         return whole_reply(context, choices[0], counter)
 
     def chunks(self, context: OllamaContext, counter: TokenCounter) -> OllamaLines:

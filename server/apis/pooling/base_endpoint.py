@@ -83,7 +83,7 @@ class PoolingEndpoint(Generic[Body]):
     async def reply_to(
         self, request: Body, body_bytes: int, req: falcon.asgi.Request, resp: falcon.asgi.Response
     ) -> None:
-        """Reply to a checked request, whose body had so many bytes."""
+        """Reply to a checked request, whose body had `body_bytes` bytes."""
         exchange, created = req.scope["braid.exchange"], int(time.time())
         dialect: Dialect = exchange.dialect
         request.priority = requested_priority(req, request.priority)
