@@ -49,14 +49,14 @@ class OllamaTextEndpoint(GenerationEndpoint[OllamaRequest, OllamaContext, Choice
         return parse(self.source, raw).request()
 
     async def reply_to(
-        self, request: OllamaRequest, num_bytes: int, req: falcon.asgi.Request, resp: falcon.asgi.Response
+        self, request: OllamaRequest, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response
     ) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         request.model = served_name(services.catalogue, request.source.model)
         if request.source.loads_only:
             await self._load(request, exchange, resp)
         else:
-            await super().reply_to(self._without_template(request), num_bytes, req, resp)
+            await super().reply_to(self._without_template(request), raw, req, resp)
         self._keep(request)
 
     def _without_template(self, request: OllamaRequest) -> OllamaRequest:
