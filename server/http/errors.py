@@ -38,6 +38,10 @@ class BodyTooLarge(BraidError):
     status, kind = 413, "RequestEntityTooLarge"
 
 
+class UpgradeRequired(BraidError):
+    status, kind = 426, "UpgradeRequiredError"
+
+
 KINDS = {
     400: RequestError.kind,
     404: "NotFoundError",

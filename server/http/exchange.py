@@ -36,6 +36,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
 """After this long without data a stream sends a comment, so that proxies do not close it."""
+QUIET_TICKS = 10
+"""After this many comments in a row a stream sends an event, where its protocol has one for that."""
 
 
 class Exchange:
@@ -169,27 +171,31 @@ class Exchange:
             task.cancel()
 
     @contextmanager
-    def kept_alive(self, comment: bytes = KEEP_ALIVE) -> Iterator[None]:
+    def kept_alive(self, comment: bytes = KEEP_ALIVE, event: bytes = b"") -> Iterator[None]:
         """While inside, send a comment, if there is one, whenever nothing was written for KEEP_ALIVE_S.
 
+        After QUIET_TICKS comments in a row `event` is sent, for clients that count events alone.
         The status must have been sent.  `send` writes a chunk whole, so a comment never splits an event.
         """
         if not comment:
             yield
             return
-        clock = asyncio.create_task(self._tick(comment), name=f"keep-alive-{self.request_id}")
+        clock = asyncio.create_task(self._tick(comment, event), name=f"keep-alive-{self.request_id}")
         self.at_end(clock.cancel)  # a stream that is cancelled while it writes comes back here late
         try:
             yield
         finally:
             clock.cancel()
 
-    async def _tick(self, comment: bytes) -> None:
+    async def _tick(self, comment: bytes, event: bytes) -> None:
+        num_quiet = 0
         while True:
             self.has_written = False
             await asyncio.sleep(KEEP_ALIVE_S)
-            if not self.has_written:
-                await self._send({"type": "http.response.body", "body": comment, "more_body": True})
+            num_quiet = 0 if self.has_written else num_quiet + 1
+            if num_quiet:
+                body = comment + event if num_quiet % QUIET_TICKS == 0 else comment
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def close(self) -> None:
         """The exchange ended."""

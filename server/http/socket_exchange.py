@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from server.dialects import OPENAI, Dialect
+from server.http.auth import SUBPROTOCOL_KEY
 from server.http.exchange import Exchange, Message, Receive, Send
 from server.http.work_queue import Work
 
@@ -62,3 +63,8 @@ class SocketExchange(Exchange):
         if self.is_gone:
             part.leave()
         return part
+
+
+def selected_subprotocol(offered: Sequence[str]) -> str | None:
+    """The one to select: browsers close a socket that selects none of those they offered; not the key."""
+    return min(offered, key=lambda name: name.startswith(SUBPROTOCOL_KEY), default=None)

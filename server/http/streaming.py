@@ -44,9 +44,11 @@ def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes], media_type
     resp.stream = data
 
 
-async def kept_alive(exchange: Exchange, data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Passes the data on, with keep-alive comments while there is none."""
-    with exchange.kept_alive():
+async def kept_alive(
+    exchange: Exchange, data: AsyncIterator[bytes], event: bytes = b""
+) -> AsyncIterator[bytes]:
+    """Passes the data on, with keep-alive comments while there is none, and after some of them an event."""
+    with exchange.kept_alive(event=event):
         async for piece in data:
             if piece:
                 exchange.has_written = True

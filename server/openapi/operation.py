@@ -29,7 +29,7 @@ from server.apis.messages.request import CountRequest, MessagesRequest
 from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
 from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.apis.responses import unsupported_fields as responses
-from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
+from server.apis.responses.request import CompactRequest, CountInputTokensRequest, ResponseRequest
 from server.apis.tokenizing import unsupported_fields as tokenizing
 from server.apis.tokenizing.request import TokenizeChat, TokenizePrompt, TokenizeTexts
 from server.apis.voice.request import SpeakRequest
@@ -42,7 +42,7 @@ JSON, JSONL, FORM = "application/json", "application/jsonl", "multipart/form-dat
 GUARDED = (401, 500)
 GETS = (*GUARDED, 404, 503)
 POSTS = (*GUARDED, 400, 404, 408, 413, 429, 503)
-ERRORS = (400, 401, 404, 408, 412, 413, 429, 500, 503)
+ERRORS = (400, 401, 404, 408, 412, 413, 426, 429, 500, 503)
 """Every HTTP status of an error."""
 
 
@@ -76,6 +76,7 @@ RESPONSE = BodySchema(ResponseRequest, responses.IGNORED, responses.REFUSED, res
 INPUT = BodySchema(
     CountInputTokensRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest
 )
+COMPACT = BodySchema(CompactRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
 MESSAGES = BodySchema(MessagesRequest, messages.IGNORED, messages.REFUSED)
 COUNT = BodySchema(CountRequest, messages.IGNORED, messages.REFUSED)
 TOKENIZE = (

@@ -12,7 +12,13 @@ from server.apis.operations.cancel import CancelledRequest
 from server.apis.operations.graph import ModelGraph
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
-from server.apis.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
+from server.apis.responses.reply_models import (
+    CompactedResponse,
+    DeletedResponse,
+    InputItemList,
+    InputTokenCount,
+    Response,
+)
 from server.apis.speech.events import SpeechEvent
 from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
 from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
@@ -23,6 +29,7 @@ from server.openapi.operation import (
     BATCH_PAGE,
     CHAT,
     CLASSIFICATION,
+    COMPACT,
     COMPLETION,
     COUNT,
     EMBEDDING,
@@ -109,7 +116,11 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/completions": {"POST": Operation("Complete a text", "text", (COMPLETION,), (Completion,), Completion)},
     "/responses": {
-        "POST": Operation("Create a response", "responses", (RESPONSE,), (Response,), streams=True)
+        "POST": Operation("Create a response", "responses", (RESPONSE,), (Response,), streams=True),
+        "GET": Operation("Open a WebSocket for responses", "responses", errors=(*GUARDED, 426)),
+    },
+    "/responses/compact": {
+        "POST": Operation("Summarize a conversation", "responses", (COMPACT,), (CompactedResponse,))
     },
     "/responses/input_tokens": {
         "POST": Operation("Count the tokens of an input", "responses", (INPUT,), (InputTokenCount,))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import falcon.asgi
 
 from pipelines.base.errors import NotFound
 from pipelines.telemetry.speech import count_sockets
 from server.apis.realtime.event_loop import EventLoop
 from server.http.admission import Admission
-from server.http.auth import SUBPROTOCOL_KEY
-from server.http.socket_exchange import SocketExchange
+from server.http.socket_exchange import SocketExchange, selected_subprotocol
 from server.process.socket_options import has_sockets
 from server.services.services import Services
 
@@ -36,7 +33,7 @@ class RealtimeEndpoint:
         leave = self._places.enter(exchange.tenant)
         count_sockets(1)
         try:
-            await ws.accept(_subprotocol(ws.subprotocols))
+            await ws.accept(selected_subprotocol(ws.subprotocols))
             is_older = "realtime" in (req.get_header(BETA) or "")
             is_openai = (
                 is_older
@@ -49,8 +46,3 @@ class RealtimeEndpoint:
         finally:
             leave()
             count_sockets(-1)
-
-
-def _subprotocol(offered: Sequence[str]) -> str | None:
-    """The one to select: browsers close a socket that selects none of those they offered; not the key."""
-    return min(offered, key=lambda name: name.startswith(SUBPROTOCOL_KEY), default=None)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from server.apis.responses.endpoint import CountInputTokensEndpoint, ResponsesEndpoint
+from server.apis.responses.endpoint import (
+    CompactEndpoint,
+    CountInputTokensEndpoint,
+    ResponsesEndpoint,
+)
 from server.apis.responses.stored_endpoint import (
     CancelResponseEndpoint,
     InputItemsEndpoint,
@@ -14,6 +18,7 @@ API = Api(
     "responses",
     prefixed={
         "/responses": ResponsesEndpoint,
+        "/responses/compact": CompactEndpoint,
         "/responses/input_tokens": CountInputTokensEndpoint,
         "/responses/{response_id}": StoredResponseEndpoint,
         "/responses/{response_id}/cancel": CancelResponseEndpoint,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pipelines.requests.fields.unknown_fields import note_left_out
 from pipelines.values.tasks import TEXT_ARGUMENT
 from server.apis.responses.compaction import ASK, opened
 from server.apis.responses.tool_table import ToolTable
@@ -13,6 +14,8 @@ from server.apis.responses.tools import SEARCH, read_tools
 
 TEXT_PARTS = ("input_text", "output_text", "text")
 """Types of content parts that are text."""
+IMAGE_PART = "input_image"
+NO_IMAGE = "[An image is left out here: this model reads text only.]"
 NOTHING_FOUND = "No tools were found."
 MORE_TOOLS = "From here on these tools can be called too:\n"
 
@@ -22,13 +25,16 @@ Item = dict[str, Any]
 class ChatMessages:
     """Builds messages from items.  The items of one assistant turn (reasoning, text, calls) form one message.
 
-    `places[i]` is the request field of message `i`, for errors.  Tools of items are added to `table`.
+    `places[i]` is the request field of message `i`, for errors.  Tools of items are added to `table`.  Images
+    in results of tools are left out for models that take none: the client's tool put them there, and sends
+    them with every later request.
     """
 
-    def __init__(self, table: ToolTable | None = None) -> None:
+    def __init__(self, table: ToolTable, takes_images: bool) -> None:
         self.messages: list[dict[str, Any]] = []
         self.places: list[str] = []
-        self._table = table or ToolTable()
+        self._table = table
+        self._takes_images = takes_images
         self._turn: dict[str, Any] | None = None  # the assistant message that following items extend
 
     def add(self, item: Item, place: str) -> None:
@@ -64,7 +70,10 @@ class ChatMessages:
         self._turn_without(place=place).setdefault("tool_calls", []).append(call)
 
     def _output(self, item: Item, place: str) -> None:
-        self._append({"role": "tool", "tool_call_id": item["call_id"], **_content(item["output"])}, place)
+        output = item["output"]
+        if not self._takes_images and isinstance(output, list):
+            output = [_without_image(part) for part in output]
+        self._append({"role": "tool", "tool_call_id": item["call_id"], **_content(output)}, place)
 
     def _found_tools(self, item: Item, place: str) -> None:
         text = self._table.add_later(read_tools(item["tools"], f"{place}.tools").tools) or NOTHING_FOUND
@@ -115,6 +124,13 @@ def _content(content: str | list[dict[str, Any]]) -> dict[str, Any]:
     if isinstance(content, str):
         return {"content": content}
     return {"content": [_part(part) for part in content]}
+
+
+def _without_image(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") != IMAGE_PART:
+        return part
+    note_left_out("output", IMAGE_PART)
+    return {"type": "text", "text": NO_IMAGE}
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:

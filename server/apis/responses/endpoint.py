@@ -1,35 +1,34 @@
-"""POST responses, and POST responses/input_tokens, which returns the number of input tokens alone."""
+"""POST responses, responses/compact and responses/input_tokens, and a WebSocket at responses."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import falcon
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
-from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
-from pipelines.worker.model_choice import TEXT
-from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import check_chat
-from server.apis.generation.generation_endpoint import requested_priority
 from server.apis.responses.background import BackgroundRun
 from server.apis.responses.database import ResponseDatabase
+from server.apis.responses.event_encoding import KEEP_ALIVE
 from server.apis.responses.events import ResponseEvents
 from server.apis.responses.foreground import NOT_STORED, ForegroundResponse, id_in_use
-from server.apis.responses.prepared_request import PreparedRequest, prepare_request
-from server.apis.responses.reply import initial_response
-from server.apis.responses.reply_models import InputTokenCount, Response
-from server.apis.responses.request import CountInputTokensRequest, ResponseRequest
+from server.apis.responses.prepared_request import PreparedRequest
+from server.apis.responses.reply_models import CompactedResponse, InputTokenCount, Response
+from server.apis.responses.request import CompactRequest, CountInputTokensRequest, ResponseRequest
+from server.apis.responses.responder import AskedResponse, Responder
+from server.apis.responses.socket import ResponsesSocket
 from server.apis.responses.store import encode_response
-from server.base.replica_ids import with_replica
+from server.http.admission import Admission
+from server.http.errors import UpgradeRequired
 from server.http.exchange import Exchange
 from server.http.request_body import parse
+from server.http.socket_exchange import SocketExchange, selected_subprotocol
 from server.http.streaming import as_stream, kept_alive
-from server.services.affinity import response_id
-from server.services.model_lookup import find_pipeline
 from server.services.services import Services
+
+AnyRequest = TypeVar("AnyRequest", bound=ResponseRequest)
 
 
 class _ResponsesEndpoint:
@@ -39,55 +38,45 @@ class _ResponsesEndpoint:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._responder = Responder(services, self.kind)
 
-    async def prepare(
-        self, req: falcon.asgi.Request, body: type[ResponseRequest]
-    ) -> tuple[ResponseRequest, Pipeline, PreparedRequest]:
-        """The parsed request, the model that it names, and the request prepared for that model."""
+    async def read(self, req: falcon.asgi.Request, body: type[AnyRequest]) -> tuple[AnyRequest, int]:
+        """The parsed request, and the length of its body."""
         services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
         transform = exchange.dialect.transform_body
         request = await exchange.off_loop(lambda: parse(body, transform(self.kind, raw)), len(raw))
         await services.note_affinity(req, raw)
-        pipeline = await find_pipeline(services, exchange, request.model, TEXT)
-        prepared = await prepare_request(services.response_store, exchange, request, len(raw))
-        chat = prepared.translation.chat
-        chat.priority = requested_priority(req, chat.priority)
-        check_chat(pipeline, chat.calls_tools)
-        return request, pipeline, prepared
+        return request, len(raw)
 
-    async def call(self, req: falcon.asgi.Request, pipeline: Pipeline, prepared: PreparedRequest) -> Call:
-        """The model's call, with the defaults and the error texts of the request's dialect."""
-        exchange: Exchange = req.scope["braid.exchange"]
-        dialect = exchange.dialect
-        client, transform = self._services.route(exchange), dialect.transform_generation
-
-        def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:
-            return pipeline.prepare(transform(generation), client, exchange.tenant, trace=exchange.trace)
-
-        try:
-            return await prepared.call(self._services, client, pipeline, exchange, make_call)
-        except RequestError as error:
-            raise dialect.translate_error(self.kind, error) from None
+    async def prepare(self, req: falcon.asgi.Request, body: type[ResponseRequest]) -> AskedResponse:
+        request, num_bytes = await self.read(req, body)
+        return await self._responder.prepare(req, req.scope["braid.exchange"], request, num_bytes)
 
 
 class ResponsesEndpoint(_ResponsesEndpoint):
-    """POST responses."""
+    """POST responses, and a WebSocket at responses."""
 
     kind = "responses"
 
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        settings = services.settings
+        self._places = Admission(settings.max_sockets, settings.key_share, "has {} WebSockets", "max_sockets")
+
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange, store = req.scope["braid.exchange"], self._services.response_store
-        request, pipeline, prepared = await self.prepare(req, ResponseRequest)
+        asked = await self.prepare(req, ResponseRequest)
+        request, prepared = asked.request, asked.prepared
         if request.background and not store.enabled:
             raise RequestError(
                 "background needs stored responses, and this server stores none (BRAID_RESPONSES_STORE)",
                 field="background",
             )
         await self._check_id(request.request_id)
-        call = await self.call(req, pipeline, prepared)
+        call = await self._responder.call(exchange, asked)
         call.count_tool_calls("responses", bool(request.stream))
-        response_events = self._response_events(request, pipeline, prepared, call, exchange.affinity)
+        response_events = self._responder.events(exchange, asked, call)
         if request.background:
             await self._start_background(response_events, call, prepared, exchange)
             self._reply_background(resp, exchange, response_events.response, bool(request.stream))
@@ -104,6 +93,19 @@ class ResponsesEndpoint(_ResponsesEndpoint):
             if foreground.not_stored:
                 resp.set_header(NOT_STORED, foreground.not_stored)
 
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        """A handshake that nothing here speaks; clients with another way take that at once."""
+        raise UpgradeRequired("GET responses is for WebSockets; send a response with POST")
+
+    async def on_websocket(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        exchange: SocketExchange = req.scope["braid.exchange"]
+        leave = self._places.enter(exchange.tenant)
+        try:
+            await ws.accept(selected_subprotocol(ws.subprotocols))
+            await ResponsesSocket(self._services, req, ws, exchange).run()
+        finally:
+            leave()
+
     async def _check_id(self, response_id: str | None) -> None:
         """Raise RequestError when a stored response has the id that the client chose."""
         store = self._services.response_store
@@ -111,28 +113,6 @@ class ResponsesEndpoint(_ResponsesEndpoint):
             return
         if await store.run(ResponseDatabase.is_used, response_id):
             raise id_in_use(response_id)
-
-    def _response_events(
-        self,
-        request: ResponseRequest,
-        pipeline: Pipeline,
-        prepared: PreparedRequest,
-        call: Call,
-        affinity: str | None,
-    ) -> ResponseEvents:
-        stores = request.stores and self._services.response_store.enabled
-        new_id = with_replica(response_id(affinity), self._services.settings.replica)
-        params = call.result.source.params
-        response = initial_response(request, prepared.translation, pipeline.name, params, stores, new_id)
-        chat = prepared.translation.chat
-        return ResponseEvents(
-            response,
-            sum(call.prompt_lengths),
-            shows_reasoning=chat.include_reasoning is not False,
-            parallel_calls=chat.parallel_tool_calls is not False,
-            tools=prepared.translation.tools,
-            compacts=prepared.translation.compacts,
-        )
 
     async def _start_background(
         self, response_events: ResponseEvents, call: Call, prepared: PreparedRequest, exchange: Exchange
@@ -162,7 +142,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
     ) -> None:
         if streams:
             events = self._services.background.follow(response.id, -1, exchange)
-            as_stream(resp, kept_alive(exchange, events))
+            as_stream(resp, kept_alive(exchange, events, KEEP_ALIVE))
             return
         resp.content_type = falcon.MEDIA_JSON
         resp.data = encode_response(response.model_copy(update={"status": "queued", "output": []}))
@@ -172,8 +152,34 @@ class CountInputTokensEndpoint(_ResponsesEndpoint):
     """POST responses/input_tokens."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        _, pipeline, prepared = await self.prepare(req, CountInputTokensRequest)
-        call = await self.call(req, pipeline, prepared)
+        asked = await self.prepare(req, CountInputTokensRequest)
+        call = await self._responder.call(req.scope["braid.exchange"], asked)
         call.close()
         resp.content_type = falcon.MEDIA_JSON
         resp.data = InputTokenCount(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()
+
+
+class CompactEndpoint(_ResponsesEndpoint):
+    """POST responses/compact: what the user said, and a summary in the place of the whole conversation."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        exchange: Exchange = req.scope["braid.exchange"]
+        asked_for, num_bytes = await self.read(req, CompactRequest)
+        asked = await self._responder.prepare(req, exchange, asked_for.with_trigger(), num_bytes)
+        call = await self._responder.call(exchange, asked)
+        exchange.at_end(call.close)
+        response_events = self._responder.events(exchange, asked, call)
+        call.start()
+        exchange.when_gone(call.close)
+        store = self._services.response_store
+        await ForegroundResponse(store, exchange, response_events, call, asked.prepared).whole()
+        said = [item for item in asked.prepared.items if item.get("role") == "user"]
+        response = response_events.response
+        resp.content_type = falcon.MEDIA_JSON
+        compacted = CompactedResponse(
+            id=response.id,
+            created_at=response.created_at,
+            output=[*said, *response.output],
+            usage=response.usage,
+        )
+        resp.data = compacted.model_dump_json().encode()

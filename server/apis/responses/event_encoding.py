@@ -13,6 +13,9 @@ from server.schema.sse import DONE
 FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 """Types of the events that end a stream."""
 
+KEEP_ALIVE = b'event: keepalive\ndata: {"type":"keepalive"}\n\n'
+"""The event that OpenAI's servers send where nothing happens for long; Codex counts no comments."""
+
 _encode = msgspec.json.Encoder().encode
 
 

@@ -28,6 +28,7 @@ from server.apis.responses.reply_models import IncompleteDetails, Response
 from server.apis.responses.token_usage import ResponseTokenCounter
 from server.apis.responses.tool_table import ToolTable
 
+ALL, COMPACTION, NOTHING = "all", "compaction", "nothing"
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Finish reason of the model → the reason of an incomplete response."""
 
@@ -44,7 +45,7 @@ def failure_events(response: Response, error: BraidError, number: int) -> list[E
 class ResponseEvents:
     """The events of one response, from its first to its last; `response` is its current state.
 
-    `tools` are those that may be called.  One that `compacts` has a summary as its only item.
+    `tools` are those that may be called.  It `shows` ALL of the reply, a COMPACTION of its text, or NOTHING.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class ResponseEvents:
         shows_reasoning: bool = True,
         parallel_calls: bool = True,
         tools: ToolTable | None = None,
-        compacts: bool = False,
+        shows: str = ALL,
     ) -> None:
         self.response = response
         self._tools = tools or ToolTable()
-        self._compacts = compacts
+        self._shows = shows
         self.ended = False
         self._counts = ResponseTokenCounter(num_input)
         self._shows_reasoning = shows_reasoning
@@ -105,6 +106,14 @@ class ResponseEvents:
             pass
 
     def _events(self, update: ReplyUpdate) -> Iterator[Event]:
+        if self._shows == ALL:
+            yield from self._whole_reply(update)
+        elif self._shows == COMPACTION:
+            yield from self._summary(update)
+        elif update.piece.finish is not None:
+            yield self._end("completed")
+
+    def _whole_reply(self, update: ReplyUpdate) -> Iterator[Event]:
         """The open function call is continued first, then reasoning, content and new calls follow."""
         calls = [piece for piece in update.tool_calls if self._parallel_calls or piece.index == 0]
         while calls and self._continues_call(calls[0]):
@@ -119,7 +128,7 @@ class ResponseEvents:
             yield from self._finish(update.piece.finish)
 
     def _add_reasoning(self, text: str) -> Iterator[Event]:
-        if not self._shows_reasoning or self._compacts:
+        if not self._shows_reasoning:
             return
         reasoning = self._open
         if not isinstance(reasoning, OutputReasoning):
@@ -130,9 +139,6 @@ class ResponseEvents:
     def _add_content(self, text: str) -> Iterator[Event]:
         """White space alone opens no message: models write some between reasoning, text and calls."""
         message = self._open
-        if self._compacts:
-            yield from self._add_summary(text)
-            return
         if not isinstance(message, OutputMessage):
             self._space += text
             if text.isspace():
@@ -141,11 +147,13 @@ class ResponseEvents:
             yield from self._open_item(message)
         yield message.add(text, self._take_logprobs())
 
-    def _add_summary(self, text: str) -> Iterator[Event]:
-        if not isinstance(self._open, OutputCompaction):
+    def _summary(self, update: ReplyUpdate) -> Iterator[Event]:
+        if self._open is None:
             yield from self._open_item(OutputCompaction(0))
         if isinstance(self._open, OutputCompaction):
-            self._open.add(text)
+            self._open.add(update.content)
+        if update.piece.finish is not None:
+            yield from self._finish(update.piece.finish)
 
     def _add_call(self, piece: ToolCallPiece) -> Iterator[Event]:
         self._take_logprobs()
@@ -164,9 +172,7 @@ class ResponseEvents:
         return piece.name is None and isinstance(call, OutputCall) and call.index == piece.index
 
     def _finish(self, finish_reason: str) -> Iterator[Event]:
-        if self._compacts and self._open is None:
-            yield from self._add_summary("")
-        elif self._space and self._next_index() == 0:
+        if self._space and self._next_index() == 0:
             message, text = OutputMessage(0), self._space
             yield from self._open_item(message)
             yield message.add(text, self._take_logprobs())

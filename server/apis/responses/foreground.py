@@ -10,7 +10,7 @@ import falcon.asgi
 from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError, Unavailable
 from pipelines.worker.call import Call
-from server.apis.responses.event_encoding import encode_events
+from server.apis.responses.event_encoding import KEEP_ALIVE, encode_events
 from server.apis.responses.events import ResponseEvents
 from server.apis.responses.output_items import Event
 from server.apis.responses.prepared_request import PreparedRequest
@@ -57,9 +57,18 @@ class ForegroundResponse:
 
     async def stream(self, resp: falcon.asgi.Response) -> None:
         """Start a stream once the first events exist: an earlier failure gets an HTTP status of its own."""
-        opening, batches = encode_events(self._response_events.start()), self._events()
+        opening, batches = self._response_events.start(), self._events()
         first = await first_piece(batches, self._exchange)
-        as_stream(resp, kept_alive(self._exchange, self._encoded(opening, first, batches)))
+        data = self._encoded(self._with_end(opening, first, batches))
+        as_stream(resp, kept_alive(self._exchange, data, KEEP_ALIVE))
+
+    async def batches(self) -> AsyncIterator[list[Event]]:
+        """All events, also those of a failure; the response is stored before the last of them."""
+        batches = self._events()
+        first = asyncio.ensure_future(next_piece(batches))
+        self._exchange.at_end(first.cancel)
+        async for events in self._with_end(self._response_events.start(), first, batches):
+            yield events
 
     async def _events(self) -> AsyncIterator[list[Event]]:
         """The events of each batch of updates from the call."""
@@ -67,10 +76,17 @@ class ForegroundResponse:
             async for batch in self._call.updates():
                 yield [event for _, update in batch for event in self._response_events.push(update)]
 
-    async def _encoded(
-        self, opening: bytes, first: asyncio.Future[list[Event] | None], batches: AsyncIterator[list[Event]]
-    ) -> AsyncIterator[bytes]:
-        """The bytes of the stream; the response is stored before its final event is sent."""
+    async def _encoded(self, batches: AsyncIterator[list[Event]]) -> AsyncIterator[bytes]:
+        async for events in batches:
+            yield encode_events(events)
+
+    async def _with_end(
+        self,
+        opening: list[Event],
+        first: asyncio.Future[list[Event] | None],
+        batches: AsyncIterator[list[Event]],
+    ) -> AsyncIterator[list[Event]]:
+        """The events of the stream; the response is stored before its final event is sent."""
         yield opening
         try:
             events = await first
@@ -78,12 +94,12 @@ class ForegroundResponse:
                 if self._response_events.ended:
                     await self._save()
                     events[-1]["response"]["store"] = self._response_events.response.store
-                yield encode_events(events)
+                yield events
                 events = await next_piece(batches)
         except Exception as error:
             events = self._response_events.fail(public_error(error, self._exchange.trace))
             await self._save()
-            yield encode_events(events)
+            yield events
         finally:
             self._call.close()
 

@@ -5,7 +5,7 @@ Does not depend on HTTP or on how the response is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,15 +63,25 @@ class PreparedRequest:
 
 
 async def prepare_request(
-    store: ResponseStore, exchange: Exchange, request: ResponseRequest, num_bytes: int
+    store: ResponseStore,
+    exchange: Exchange,
+    request: ResponseRequest,
+    num_bytes: int,
+    takes_images: bool,
+    recent: Mapping[str, list[dict[str, Any]]],
 ) -> PreparedRequest:
     """Check the request, load what it continues or refers to, and translate it to a chat request.
 
-    `num_bytes` is the length of the body.  Raises RequestError, and NoResponse when the previous response is
+    `num_bytes` is the length of the body, `takes_images` whether the model does, `recent` the items of
+    responses by id that are not stored.  Raises RequestError, and NoResponse when the previous response is
     not stored for this account.
     """
     request.check()
-    context, num_context_bytes = await _context(store, exchange.account, request.previous_response_id)
+    previous = request.previous_response_id
+    if previous is not None and previous in recent:
+        context, num_context_bytes = recent[previous], 0
+    else:
+        context, num_context_bytes = await _context(store, exchange.account, previous)
     referenced = await _referenced(store, exchange.account, references(request.input))
 
     def find(item_id: str, where: str) -> dict[str, Any]:
@@ -82,7 +92,7 @@ async def prepare_request(
     def translate() -> PreparedRequest:
         items = read_items(request.input, find)
         own_ids = tuple(item["id"] for item in items)
-        translation = ChatTranslation(request, context, items)
+        translation = ChatTranslation(request, context, items, takes_images)
         return PreparedRequest(translation, [*context, *items], own_ids, num_bytes)
 
     num_bytes += num_context_bytes

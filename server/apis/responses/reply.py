@@ -12,6 +12,7 @@ from server.apis.responses.request import ResponseRequest
 from server.apis.responses.tool_choice import echo_choice
 from server.apis.responses.translate import ChatTranslation
 
+TOO_LONG = "context_length_exceeded"
 CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 """HTTP status of an error → its code inside a response; any other status is a server_error."""
 
@@ -65,5 +66,6 @@ def _reasoning(request: ResponseRequest) -> dict[str, Any] | None:
 
 
 def response_error(error: BraidError) -> ResponseError:
-    """The `error` of a failed response."""
-    return ResponseError(code=CODES.get(error.status, "server_error"), message=error.message)
+    """The `error` of a failed response; a prompt that is too long has a code of its own."""
+    code = error.word if error.word == TOO_LONG else CODES.get(error.status, "server_error")
+    return ResponseError(code=code, message=error.message)

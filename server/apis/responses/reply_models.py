@@ -93,6 +93,16 @@ class Response(Reply):
         return self.model_dump(mode="json")
 
 
+class CompactedResponse(Reply):
+    """What stands for a conversation: the messages of the user, and a compaction."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: list[dict[str, Any]]
+    usage: ResponseUsage | None
+
+
 class InputItemList(Reply):
     object: Literal["list"] = "list"
     data: list[dict[str, Any]]

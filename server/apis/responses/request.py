@@ -195,6 +195,19 @@ class ResponseRequest(BaseModel):
             )
 
 
+class CompactRequest(ResponseRequest):
+    """The body of POST responses/compact: as for POST responses, but nothing of it is stored or streamed."""
+
+    needs_input: ClassVar[bool] = False
+
+    def with_trigger(self) -> ResponseRequest:
+        """The request for a response that is a compaction."""
+        given = [{"role": "user", "content": self.input}] if isinstance(self.input, str) else self.input or []
+        items = [*given, {"type": "compaction_trigger"}]
+        update = {"input": items, "store": False, "stream": None, "background": None}
+        return self.model_copy(update=update)
+
+
 class CountInputTokensRequest(ResponseRequest):
     """The body of POST responses/input_tokens: as for POST responses, but `input` is optional."""
 

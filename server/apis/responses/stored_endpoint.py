@@ -8,6 +8,7 @@ import msgspec
 
 from pipelines.base.errors import RequestError
 from server.apis.responses.database import ResponseDatabase
+from server.apis.responses.event_encoding import KEEP_ALIVE
 from server.apis.responses.query_parameters import check_includes, item_page, read_flag
 from server.apis.responses.reply_models import RUNNING, DeletedResponse, Response
 from server.apis.responses.store import encode_response
@@ -51,7 +52,7 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
             raise RequestError("`stream`: only background responses can be streamed again", field="stream")
         exchange = req.scope["braid.exchange"]
         events = self._services.background.follow(response_id, -1 if after is None else after, exchange)
-        as_stream(resp, kept_alive(exchange, events))
+        as_stream(resp, kept_alive(exchange, events, KEEP_ALIVE))
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
         store = self._services.response_store

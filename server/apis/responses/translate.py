@@ -38,14 +38,22 @@ class ChatTranslation:
     """A Responses request as a chat request.  Its errors name the fields that the client sent."""
 
     def __init__(
-        self, request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
+        self,
+        request: ResponseRequest,
+        context: list[dict[str, Any]],
+        items: list[dict[str, Any]],
+        takes_images: bool = True,
     ) -> None:
-        """`context` are the items of earlier responses, `items` those of this request's input."""
+        """`context` are the items of earlier responses, `items` those of this request's input.
+
+        Images in results of tools are left out for models that take none.
+        """
         self._streams = bool(request.stream)
         declared = read_tools(request.tools or [], "tools")
         self.echoed_tools = declared.echoes
         self.tools = ToolTable(declared.tools)
-        self._chat_messages = chat_messages(request, context, items, self.tools)
+        self._chat_messages = ChatMessages(self.tools, takes_images)
+        add_items(self._chat_messages, request, context, items)
         if not self.tools.names:
             check_any(request.tools or [], declared)
         self.compacts = bool(items) and items[-1]["type"] == "compaction_trigger"
@@ -111,21 +119,19 @@ class ChatTranslation:
         return field
 
 
-def chat_messages(
-    request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]], table: ToolTable
-) -> ChatMessages:
-    """The messages of the instructions, the earlier responses and the input, in this order.
-
-    The tools that items declare are added to the table.
-    """
-    messages = ChatMessages(table)
+def add_items(
+    messages: ChatMessages,
+    request: ResponseRequest,
+    context: list[dict[str, Any]],
+    items: list[dict[str, Any]],
+) -> None:
+    """Add the instructions, the earlier responses and the input, in this order."""
     if request.instructions is not None:
         messages.add_instructions(request.instructions)
     for item in context:
         messages.add(item, "previous_response_id")
     for i, item in enumerate(items):
         messages.add(item, f"input.{i}" if isinstance(request.input, list) else "input")
-    return messages
 
 
 def response_format(request: ResponseRequest) -> dict[str, Any]:
