@@ -20,6 +20,7 @@ from server.http.request_body import ArrivingBodies
 from server.http.work_queue import Work
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
+from server.services.pulls import Pulls
 from server.services.request_log import RequestLog
 from server.services.services import Services
 from server.status.feed import StatusFeed
@@ -45,6 +46,11 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
         media=MediaFetcher(_media_sources(settings), max_body_bytes),
         feed=StatusFeed(StatusSnapshots(settings, client, catalogue).make),
         offline=OfflineStore(settings),
+        pulls=Pulls(
+            settings,
+            lambda: client.rescan(),
+            lambda name: any(card.name == name for card in catalogue.cards()),
+        ),
         new_trace_sender=trace_sender,
     )
 

@@ -136,6 +136,18 @@ class Settings(BaseModel):
     idle_unload_s: float = Field(
         default=0, ge=0, description="seconds without calls after which a model is unloaded; 0: never"
     )
+    pull: ValueList = Field(
+        default=(),
+        description="models that clients may have fetched from hubs into the model repository (`POST "
+        "/models/pull`): patterns of names, as `Qwen/*,ggml-org/*`, and of addresses, as "
+        "`https://example.com/*.gguf`; `*`: all of hubs; `off`; default: all where there are `admin_keys`, "
+        "else off",
+    )
+    pull_gb: float = Field(
+        default=100,
+        gt=0,
+        description="GiB that models which clients had fetched take together in the model repository at most",
+    )
     poll_models: float = Field(
         default=0, ge=0, description="seconds between two looks at the model repository; 0: on request only"
     )

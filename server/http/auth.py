@@ -24,12 +24,12 @@ SUBPROTOCOL_KEY = "openai-insecure-api-key."
 """With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
 ADMIN_PATHS = frozenset(
     {
-        *("/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"),
+        *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
         "/inference.GRPCInferenceService/RepositoryIndex",
     }
 )
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
-ADMIN_PREFIX = "/v2/repository/models/"
+ADMIN_PREFIXES = ("/v2/repository/models/", "/models/pull/")
 STATUS_ENDING = "/status"
 """The end of the path that shows requests: an admin key opens it too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
@@ -144,4 +144,4 @@ def is_open(path: str) -> bool:
 
 def _is_admin(path: str) -> bool:
     is_cancel = path.endswith(CANCEL_ENDING) and REQUESTS in path
-    return is_cancel or path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX) or path.endswith(ADMIN_ENDINGS)
+    return is_cancel or path in ADMIN_PATHS or path.startswith(ADMIN_PREFIXES) or path.endswith(ADMIN_ENDINGS)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from server.apis.responses.store import ResponseStore
     from server.apis.speech.sound_memory import SoundMemory
     from server.media.fetching import MediaFetcher
+    from server.services.pulls import Pulls
     from server.status.feed import StatusFeed
     from server.traces.sender import TraceSender
 
@@ -67,6 +68,7 @@ class Services:
     media: MediaFetcher
     feed: StatusFeed
     offline: OfflineStore
+    pulls: Pulls
     new_trace_sender: Callable[[], TraceSender | None]
     traces: TraceSender | None = None
     counting: asyncio.Task[None] | None = None
@@ -151,6 +153,7 @@ class Services:
         self.work.close()
         await self.response_store.close()
         await self.offline.close()
+        await self.pulls.close()
         await self.catalogue.close()
         await self.client.close()
         if self.counting is not None:

@@ -20,6 +20,7 @@ from server.apis.operations.metrics import MetricsEndpoint
 from server.apis.operations.models import ModelEndpoint, ModelsEndpoint
 from server.apis.operations.prefix_cache import ResetPrefixCacheEndpoint
 from server.apis.operations.profile import ModelProfileEndpoint
+from server.apis.operations.pulling import PullEndpoint, PullsEndpoint
 from server.apis.operations.status import StatusEndpoint
 from server.apis.operations.status_page import FrontEndpoint, StatusPageEndpoint
 from server.apis.operations.version import VersionEndpoint
@@ -32,6 +33,8 @@ ROOT = {
     "/models": ModelsEndpoint,
     "/models/load": LoadModelEndpoint,
     "/models/unload": UnloadModelEndpoint,
+    "/models/pull": PullsEndpoint,
+    "/models/pull/{pull_id}": PullEndpoint,
     "/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/v2/health/live": LiveEndpoint,

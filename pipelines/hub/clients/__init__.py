@@ -1,0 +1,1 @@
+"""The hubs: their addresses, listings and errors, over HTTP."""

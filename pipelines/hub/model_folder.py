@@ -1,0 +1,126 @@
+"""A fetched model as a folder of a repository: links into the cache, and a note of where they come from.
+
+ORG/NAME:TAG/
+├── .braid-hub.json            the name, the commit and the files
+└── model-Q4_K_M.gguf          a link to the file in the cache's snapshot
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.hub.base.errors import HubError
+from pipelines.hub.base.remote_files import is_safe_path
+
+NOTE = ".braid-hub.json"
+NEW = ".pulling-"
+"""How the name of a folder begins that is not complete yet; no server looks at it."""
+DATA = re.compile(r"\.onnx[._]data(_\d+)?$")
+"""Weights beside an ONNX file: the libraries that read them refuse links, so they are copied."""
+MAX_NAME_PARTS = 3
+_NAME = re.compile(r"[\w.+:@-]+")
+
+
+def check_local_name(name: str) -> None:
+    """Raise HubError for what is no name of a model in a repository."""
+    parts = name.split("/")
+    is_good = all(_NAME.fullmatch(part) and not part.startswith((".", "_")) for part in parts)
+    if not is_good or len(parts) > MAX_NAME_PARTS or not is_safe_path(name.replace(":", "-")):
+        raise HubError(
+            f"{name!r} is no name of a model here: expected letters, digits and any of . _ - + : in at most "
+            f"{MAX_NAME_PARTS} parts with / between them"
+        )
+
+
+def read_note(folder: Path) -> dict[str, Any] | None:
+    """What the note in a folder says; None in one that was not fetched."""
+    try:
+        content = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def check_place(folder: Path) -> None:
+    """Raise HubError where something else than a fetched model has the place of one."""
+    if folder.is_symlink() or (folder.exists() and read_note(folder) is None):
+        raise HubError(f"{folder} is there already and was not fetched; --as gives the model another name")
+    above = next((parent for parent in folder.parents if parent.exists()), folder)
+    if not above.is_dir():
+        raise HubError(f"{above} is no folder")
+
+
+def is_current(folder: Path, note: Mapping[str, Any]) -> bool:
+    """Whether a folder holds the same files of the same commit, all of them there."""
+    found = read_note(folder)
+    if found is None or any(found.get(key) != note[key] for key in note if key != "revision"):
+        return False
+    return all((folder / path).exists() for path in note["files"])
+
+
+def write_folder(folder: Path, snapshot: Path, links: Mapping[str, str], note: Mapping[str, Any]) -> None:
+    """Have the folder hold links to files of a snapshot, and nothing else.  It appears whole.
+
+    Raises OSError, and HubError where something else is there.
+    """
+    check_place(folder)
+    new = new_folder(folder)
+    try:
+        for path, origin in links.items():
+            _place(new / path, snapshot / origin)
+        put_in_place(new, folder, note)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def new_folder(folder: Path) -> Path:
+    """An empty folder beside the place of a model, which a scan passes by.  Raises OSError."""
+    new = folder.with_name(f"{NEW}{os.getpid()}-{folder.name}")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    return new
+
+
+def put_in_place(new: Path, folder: Path, note: Mapping[str, Any]) -> None:
+    """Give a complete folder its name, in the place of an older one.  Raises OSError, HubError."""
+    (new / NOTE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    check_place(folder)
+    old = folder.with_name(f"{NEW}{os.getpid()}-old-{folder.name}")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def fetched_bytes(repository: Path) -> int:
+    """Bytes of all models of a repository that were fetched, as their notes say."""
+    notes = (
+        read_note(file.parent)
+        for depth in range(1, MAX_NAME_PARTS + 1)
+        for file in repository.glob("/".join(["*"] * depth + [NOTE]))
+    )
+    sizes = (note.get("num_bytes") for note in notes if note)
+    return sum(size for size in sizes if isinstance(size, int))
+
+
+def copied_paths(links: Mapping[str, str]) -> list[str]:
+    """The files of a repository that are copied."""
+    return [origin for origin in links.values() if DATA.search(origin)]
+
+
+def _place(place: Path, origin: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not DATA.search(origin.name):
+        try:
+            place.symlink_to(origin.absolute())
+            return
+        except OSError:  # a file system without links
+            pass
+    shutil.copyfile(origin, place)

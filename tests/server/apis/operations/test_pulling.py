@@ -1,0 +1,111 @@
+"""Clients have models fetched: progress as events, cancel, what is allowed."""
+
+import asyncio
+import json
+
+import pytest
+from fake_hub import FakeHub, Fault
+from patience import PATIENCE_S
+
+FILES = {"tiny-Q4_K_M.gguf": b"GGUF" + bytes(300_000), "tiny-Q8_0.gguf": b"GGUF" + bytes(9)}
+ADMIN = {"authorization": "Bearer admin"}
+
+
+@pytest.fixture(scope="module")
+def hub():
+    with FakeHub({"acme/tiny": FILES, "acme/slow": FILES, "acme/gated": FILES}) as running:
+        running.gated.add("acme/gated")
+        yield running
+
+
+@pytest.fixture
+def pulling(make_rig, hub, tmp_path, monkeypatch):
+    """A server with a folder of models, whose pulls ask the fake hub."""
+    for name, value in hub.environment(tmp_path, HF_HUB_DOWNLOAD_TIMEOUT="60").items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "models").mkdir()
+
+    def make(**settings):
+        rig = make_rig(models=tmp_path / "models", cache=tmp_path / "braid", **settings)
+        known = lambda name: (tmp_path / "models" / name).is_dir()  # noqa: E731
+
+        async def rescan():
+            return True
+
+        rig.services.pulls._rescan, rig.services.pulls._is_known = rescan, known
+        return rig
+
+    return make
+
+
+def test_a_model_is_fetched_with_its_progress(pulling, tmp_path):
+    rig = pulling(admin_keys=("admin",))
+    answer = rig.post("/models/pull", {"model": "acme/tiny"}, **ADMIN)
+    assert answer.status == 200
+    *events, done = answer.events
+    assert done == "[DONE]"
+    assert [events[0]["status"], events[-1]["status"]] == ["resolving", "success"]
+    assert events[-1]["completed"] == events[-1]["total"] == 300_004
+    assert {each["digest"] for each in events if each["status"] == "verifying"} != set()
+    assert (tmp_path / "models/acme/tiny/tiny-Q4_K_M.gguf").read_bytes() == FILES["tiny-Q4_K_M.gguf"]
+    listed = rig.get("/models/pull", **ADMIN).json["data"]
+    assert [(each["name"], each["status"]) for each in listed] == [("acme/tiny", "success")]
+
+
+def test_a_whole_reply_without_a_stream_and_another_name(pulling, tmp_path):
+    rig = pulling(admin_keys=("admin",))
+    body = {"model": "hf.co/acme/tiny:q8_0", "as": "small", "stream": False}
+    answer = rig.post("/models/pull", body, **ADMIN)
+    assert (answer.status, answer.json["status"], answer.json["model"]) == (200, "success", "small")
+    assert (tmp_path / "models/small/tiny-Q8_0.gguf").is_file()
+    refused = rig.post("/models/pull", {"model": "acme/gated", "stream": False}, **ADMIN)
+    assert refused.status == 422
+    assert "accept the licence at" in refused.error["message"]
+
+
+def test_a_pull_is_cancelled_and_resumed(pulling, hub):
+    rig = pulling(admin_keys=("admin",))
+    hub.faults.append(Fault("acme/slow/tiny-Q4_K_M", stall=100_000))
+
+    async def scenario(client):
+        started = client.begin_post("/models/pull", {"model": "acme/slow"}, **ADMIN)
+        async with asyncio.timeout(PATIENCE_S):
+            while not (events := _so_far(started.answer)) or events[-1]["status"] != "downloading":
+                assert not started.task.done(), events
+                await asyncio.sleep(0.05)
+        cancelled = await client.ask("DELETE", f"/models/pull/{events[-1]['id']}", headers=ADMIN)
+        assert cancelled.status == 200
+        await asyncio.wait_for(started.task, PATIENCE_S)
+        assert _so_far(started.answer)[-1]["status"] == "cancelled"
+        return await client.post("/models/pull", {"model": "acme/slow"}, **ADMIN)
+
+    again = rig.run(scenario)
+    assert again.events[-2]["status"] == "success"
+    ranges = [each.range for each in hub.asked("cdn/acme/slow")]
+    assert ranges == [None, "bytes=100000-300003"]
+
+
+def _so_far(answer):
+    blocks = answer.body.decode().split("\n\n")[:-1]
+    return [json.loads(each[6:]) for each in blocks if each.startswith("data: {")]
+
+
+def test_nothing_is_fetched_without_admin_keys_or_beyond_the_list(pulling):
+    rig = pulling()
+    assert rig.post("/models/pull", {"model": "acme/tiny"}).status == 404
+    rig = pulling(admin_keys=("admin",))
+    assert rig.post("/models/pull", {"model": "acme/tiny"}).status == 401
+    assert rig.post("/models/pull", {"model": "tiny"}, **ADMIN).status == 400
+    assert rig.post("/models/pull", {"model": "acme/tiny", "as": "../x"}, **ADMIN).status == 400
+    assert rig.ask("DELETE", "/models/pull/0000", headers=ADMIN).status in (404, 401)
+    rig = pulling(pull=("acme/*",))
+    assert rig.post("/models/pull", {"model": "other/tiny"}).status == 400
+    assert rig.post("/models/pull", {"model": "https://example.com/x.gguf"}).status == 400
+    assert rig.post("/models/pull", {"model": "acme/tiny", "stream": False}).status == 200
+
+
+def test_the_bound_of_a_disk(pulling):
+    rig = pulling(admin_keys=("admin",), pull_gb=0.0001)
+    answer = rig.post("/models/pull", {"model": "acme/tiny", "stream": False}, **ADMIN)
+    assert answer.status == 422
+    assert "BRAID_PULL_GB" in answer.error["message"]
