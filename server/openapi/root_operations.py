@@ -12,7 +12,7 @@ from server.apis.kserve.messages import (
 from server.apis.kserve.predict import PredictRequest
 from server.apis.operations.health import Liveness, Readiness
 from server.apis.operations.load import ServerLoad
-from server.apis.operations.pulling import PullBody, PullList, PullProgress
+from server.apis.operations.pulling import PullBody, PullList, PullStep
 from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
@@ -117,14 +117,14 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             "Fetch a model from a hub into the model repository",
             "models",
             (BodySchema(PullBody),),
-            (PullProgress,),
+            (PullStep,),
             streams=True,
         ),
         "GET": Operation("The models that were fetched", "models", reply=(PullList,), errors=GETS),
     },
     "/models/pull/{pull_id}": {
-        "GET": Operation("How far a model is fetched", "models", reply=(PullProgress,), errors=GETS),
-        "DELETE": Operation("Fetch a model no longer", "models", reply=(PullProgress,), errors=GETS),
+        "GET": Operation("How far a model is fetched", "models", reply=(PullStep,), errors=GETS),
+        "DELETE": Operation("Fetch a model no longer", "models", reply=(PullStep,), errors=GETS),
     },
     "/v2/repository/index": {"POST": Operation("Triton's list of models", "models", (INDEX,), JSON)},
     "/v2/repository/models/{name:path}": {

@@ -33,7 +33,7 @@ class PullBody(BaseModel):
     stream: bool = True
 
 
-class PullProgress(Reply):
+class PullStep(Reply):
     """One step of a pull: bytes of all its files, and of the file that it is about.
 
     `status` is `success`, `failed` or `cancelled` at the end.
@@ -54,7 +54,7 @@ class PullProgress(Reply):
 
 
 class PullList(Reply):
-    data: list[PullProgress]
+    data: list[PullStep]
 
 
 class PullsEndpoint:
@@ -102,10 +102,10 @@ class PullEndpoint:
         resp.content_type, resp.data = falcon.MEDIA_JSON, progress(state, state.last).to_json()
 
 
-def progress(state: PullState, event: PullEvent) -> PullProgress:
+def progress(state: PullState, event: PullEvent) -> PullStep:
     """An event of a pull, as clients get it."""
     fields = msgspec.structs.asdict(event)
-    return PullProgress(**{**fields, "id": state.id, "name": state.name, "model": state.served_as})
+    return PullStep(**{**fields, "id": state.id, "name": state.name, "model": state.served_as})
 
 
 async def _events(pulls: Pulls, state: PullState) -> AsyncIterator[bytes]:
