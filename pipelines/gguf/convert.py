@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pipelines.gguf.architectures import DecoderFacts
 from pipelines.gguf.decoder import write_decoder
+from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import embeds, write_embedder
 from pipelines.gguf.encoder import ENCODERS, BertFacts, write_encoder
 from pipelines.gguf.errors import GgufError

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.gguf.architectures import DecoderFacts, read_facts
+from pipelines.gguf.decoder_facts import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
+from pipelines.gguf.latent_attention import LatentAttention
 from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
@@ -80,6 +82,8 @@ class Decoder:
         self._feed_forward = FeedForward(facts, linears, writer)
         if recurrence := facts.recurrence:
             self._recurrent = RecurrentLayers(recurrence, facts.width, facts.epsilon, linears, writer)
+        if latent := facts.latent:
+            self._latent = LatentAttention(latent, facts.heads, facts.width, facts.epsilon, linears, writer)
         self._table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:
@@ -163,10 +167,14 @@ class Decoder:
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
         read = self._norm(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
+        if self._facts.feeds[layer]:
+            return self._op("Add", state, self._feed_forward.write(at, read))
         if self._facts.is_recurrent(layer):
             attended = self._recurrent.write(at, read)
         else:
             attended = self._attention(layer, read, cos_sin if self._facts.has_rope(layer) else None)
+        if kind.has_one_part:
+            return self._op("Add", state, attended)
         if kind.norm_of_feed != AFTER_ATTENTION:
             attended = self._normed_after(attended, f"{at}{AFTER_ATTENTION}.weight")
         state = self._op("Add", state, self._scaled(attended, "residuals"))
@@ -178,6 +186,8 @@ class Decoder:
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
+        if facts.latent and cos_sin:
+            return self._latent.write(at, read, cos_sin, partial(self._latent_attended, layer))
         query, key, value, *gate = self._heads(at, read, cos_sin)
         attended = self._attended(layer, query, key, value)
         rows = self._op("Transpose", attended, perm=HEADS_FIRST)
@@ -186,14 +196,21 @@ class Decoder:
             flat = self._op("Mul", flat, self._op("Sigmoid", *gate))
         return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
 
+    def _latent_attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
+        return self._attended(layer, self._grown(query, self._facts.heads), key, value)
+
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
         """[1, heads, tokens, head_size] of what the queries attend to."""
-        facts = self._facts
+        facts, sinks = self._facts, f"blk.{layer}.attn_sinks.weight"
+        more = []
+        if self._linears.has(sinks):
+            more = [None, self._writer.store(sinks, self._linears.vector(sinks, facts.heads))]
         attended = self._op(
             ATTENTION,
             query,
             key,
             value,
+            *more,
             domain=DOMAIN,
             layer=facts.attention_number(layer),
             num_heads=facts.heads,
@@ -217,11 +234,16 @@ class Decoder:
             flat[0], *gate = self._writer.split(flat[0], width, width)
         for (letter, count), rows in zip(counts.items(), flat, strict=True):
             split = self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
-            if letter == "q" and self._query_scale is not None:
-                split = self._op("Mul", split, self._query_scale)
-                split.dtype, split.shape = F32, ir.Shape([1, count, "num_tokens", facts.head_size])
-            yield split
+            yield self._grown(split, count) if letter == "q" else split
         yield from gate
+
+    def _grown(self, query: ir.Value, heads: int) -> ir.Value:
+        """Queries times what their positions say."""
+        if self._query_scale is None:
+            return query
+        grown = self._op("Mul", query, self._query_scale)
+        grown.dtype, grown.shape = F32, ir.Shape([1, heads, "num_tokens", self._facts.head_size])
+        return grown
 
     def _projections(
         self, at: str, read: ir.Value, counts: Mapping[str, int], rotations: Mapping[str, CosSin | None]

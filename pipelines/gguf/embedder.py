@@ -11,8 +11,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.gguf.architectures import DecoderFacts, read_facts
 from pipelines.gguf.decoder import HEAD, INT64, Decoder
+from pipelines.gguf.decoder_facts import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata

@@ -24,8 +24,15 @@ LINEAR, E2M1 = TABLES
 PLACES = TensorType("MXFP4", weights=32, bytes=17, bits=4, block=32, read=read_mxfp4_places)
 """MXFP4 whose codes of 4 bits are places in the node's table E2M1."""
 UP, GATE, DOWN, BOTH = "ffn_up_exps", "ffn_gate_exps", "ffn_down_exps", "ffn_gate_up_exps"
-NODE_ACTIVATIONS = {"silu": "silu", "gelu": "gelu_tanh"}
-"""The activation of an architecture → what the node calls it."""
+NODE_ACTIVATIONS: dict[str, dict[str, str | float]] = {
+    "silu": {"activation": "silu"},
+    "gelu": {"activation": "gelu_tanh"},
+    "relu2": {"activation": "relu2"},
+    "clamped": {"activation": "clamped", "alpha": 1.702, "limit": 7.0},
+}
+"""The activation of an architecture → the node's attributes; no file says the numbers."""
+UNGATED = "relu2"
+"""The activation of experts without a gate."""
 
 
 class Weight(NamedTuple):
@@ -55,11 +62,11 @@ class RoutedExperts:
 
     def write(self, at: str, read: ir.Value, router: tuple[ir.Value, ir.Value], activation: str) -> ir.Value:
         """The experts' sum, weighted by the `router`'s choice, float32 [1, tokens, width]."""
-        network, table = _with_table(self._network(at))
+        network, table = _with_table(self._network(at, has_gate=activation != UNGATED))
         stored = {side: self._stored(weight) for side, weight in network.items()}
-        sizes = {f"{side}_bits": stored[side].bits for side in stored}
-        sizes |= {f"{side}_block": stored[side].block for side in stored}
-        inputs = [value for side in NETWORK for value in stored[side].inputs]
+        sizes = {f"{side}_bits": stored[side].bits if side in stored else 0 for side in NETWORK}
+        sizes |= {f"{side}_block": stored[side].block if side in stored else 0 for side in NETWORK}
+        inputs = [value for side in NETWORK if side in stored for value in stored[side].inputs]
         mixed = self._writer.op(
             EXPERTS,
             read,
@@ -67,16 +74,20 @@ class RoutedExperts:
             *inputs,
             domain=DOMAIN,
             layer=int(at.split(".")[1]),
-            activation=NODE_ACTIVATIONS[activation],
             table=table,
             accuracy_level=self._linears.accuracy_level,
+            **NODE_ACTIVATIONS[activation],
             **sizes,
         )
         mixed.dtype, mixed.shape = ir.DataType.FLOAT, ir.Shape([1, "num_tokens", self._width])
         return mixed
 
-    def _network(self, at: str) -> dict[str, Weight]:
+    def _network(self, at: str, has_gate: bool) -> dict[str, Weight]:
         """The weights by their sides."""
+        if not has_gate:
+            up = self._weight(f"{at}{UP}", self._width)
+            inner = up.part.tensor.rows // self._experts
+            return {"up": up, "down": self._weight(f"{at}{DOWN}", inner, self._width)}
         if self._linears.has(f"{at}{BOTH}.weight"):
             gate, up = self._halves(f"{at}{BOTH}")
         else:

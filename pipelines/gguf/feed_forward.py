@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pipelines.gguf.architectures import DecoderFacts
+from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.experts import RoutedExperts
 from pipelines.gguf.linear_layers import LinearLayers, Operand
 from pipelines.gguf.routers import ROUTER, Router
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 SHARED, SHARED_GATE = "_shexp", "ffn_gate_inp_shexp"
+LATENT_DOWN, LATENT_UP = "ffn_latent_down", "ffn_latent_up"
+"""What leads to the numbers that experts read and give, and back."""
+UNGATED = ("xielu", "relu2")
 
 
 class FeedForward:
@@ -18,9 +21,11 @@ class FeedForward:
 
     def __init__(self, facts: DecoderFacts, linears: LinearLayers, writer: OnnxWriter) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
+        self._latent = facts.mixture.latent if facts.mixture else 0
         if mixture := facts.mixture:
             self._router = Router(mixture, facts.width, linears, writer)
-            self._experts = RoutedExperts(mixture.experts, facts.width, linears, writer)
+            width = mixture.latent or facts.width
+            self._experts = RoutedExperts(mixture.experts, width, linears, writer)
 
     def write(self, at: str, read: ir.Value) -> ir.Value:
         if self._facts.mixture and self._linears.has(f"{at}{ROUTER}.weight"):
@@ -29,8 +34,11 @@ class FeedForward:
 
     def _mixture(self, at: str, read: ir.Value) -> ir.Value:
         """The experts that a token uses, and the network that every token uses where there is one."""
-        router = self._router.choose(at, read)
-        mixed = self._experts.write(at, read, router, self._facts.kind.activation)
+        router, latent = self._router.choose(at, read), self._latent
+        own = self._linears.linear(read, f"{at}{LATENT_DOWN}", latent, self._facts.width) if latent else read
+        mixed = self._experts.write(at, own, router, self._facts.kind.activation)
+        if latent:
+            mixed = self._linears.linear(mixed, f"{at}{LATENT_UP}", self._facts.width, latent)
         if not self._linears.has(f"{at}ffn_up{SHARED}.weight"):
             return mixed
         shared = self._network(at, SHARED, read)
@@ -41,15 +49,19 @@ class FeedForward:
 
     def _network(self, at: str, kind: str, read: ir.Value) -> ir.Value:
         """The network whose tensors' names end in `kind`."""
-        middle, inner = self._bent(at, read) if self._facts.xielu else self._middle(at, kind, read)
+        is_gated = self._facts.kind.activation not in UNGATED
+        middle, inner = self._middle(at, kind, read) if is_gated else self._bent(at, kind, read)
         return self._linears.linear(middle, f"{at}ffn_down{kind}", self._facts.width, inner)
 
-    def _bent(self, at: str, read: ir.Value) -> tuple[ir.Value, int]:
+    def _bent(self, at: str, kind: str, read: ir.Value) -> tuple[ir.Value, int]:
         """The activation of a network without a gate, and its size; `at` is "blk.N."."""
-        up, width = f"{at}ffn_up", self._facts.width
+        up, width = f"{at}ffn_up{kind}", self._facts.width
         rows = self._linears.tensor(f"{up}.weight", rows=None, width=width).rows
-        activation = self._facts.xielu[int(at.split(".")[1])]
-        return activation.write(self._writer, self._linears.linear(read, up, rows, width)), rows
+        linear = self._linears.linear(read, up, rows, width)
+        if self._facts.xielu:
+            return self._facts.xielu[int(at.split(".")[1])].write(self._writer, linear), rows
+        positive = self._op("Relu", linear)
+        return self._op("Mul", positive, positive), rows
 
     def _middle(self, at: str, kind: str, read: ir.Value) -> tuple[ir.Value, int]:
         """The activated gate times the rest, and their size; without a gate, one tensor holds both."""

@@ -4,7 +4,7 @@ their nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,11 +63,16 @@ class Recurrence:
         return heads % times * self.groups + heads // times if self.kind == "tiled delta net" else heads
 
 
-def read_recurrence(metadata: Metadata, kind: Kind | None, layers: int) -> Recurrence | None:
-    """None for a decoder of attention alone.  Raises `GgufError`."""
+def read_recurrence(metadata: Metadata, kind: Kind | None, feeds: Sequence[bool]) -> Recurrence | None:
+    """None for a decoder of attention alone.  `feeds`: which layers have no state and no attention.  Raises
+    `GgufError`.
+    """
     if kind is None:
         return None
-    recurrent = _read_layers(metadata, kind, layers)
+    recurrent = _read_layers(metadata, kind, len(feeds))
+    recurrent = tuple(is_state and not feed for is_state, feed in zip(recurrent, feeds, strict=True))
+    if all(is_state or feed for is_state, feed in zip(recurrent, feeds, strict=True)):
+        raise GgufError("has no layer of attention, which is not served")
     if kind == "short conv":
         return Recurrence(kind, recurrent, metadata.count("shortconv.l_cache"))
     inner, state_size, heads, groups = (metadata.count(f"ssm.{name}") for name in SSM)
@@ -80,16 +85,11 @@ def read_recurrence(metadata: Metadata, kind: Kind | None, layers: int) -> Recur
 
 def _read_layers(metadata: Metadata, kind: Kind, layers: int) -> tuple[bool, ...]:
     if kind in ("short conv", "mamba 2"):
-        kv_heads = metadata.per_layer("attention.head_count_kv", layers) or []
-        recurrent = tuple(count == 0 for count in kv_heads)
-    else:
-        every = metadata.count("full_attention_interval", FULL_EVERY)
-        said = metadata.per_layer("attention.recurrent_layers", layers)
-        said = said or [(layer + 1) % every != 0 for layer in range(layers)]
-        recurrent = tuple(map(bool, said))
-    if all(recurrent):
-        raise GgufError("has no layer of attention, which is not served")
-    return recurrent
+        kv_heads = metadata.per_layer("attention.head_count_kv", layers) or [1] * layers
+        return tuple(count == 0 for count in kv_heads)
+    every = metadata.count("full_attention_interval", FULL_EVERY)
+    said = metadata.per_layer("attention.recurrent_layers", layers)
+    return tuple(map(bool, said or [(layer + 1) % every != 0 for layer in range(layers)]))
 
 
 class RecurrentLayers:

@@ -10,14 +10,10 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
-
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.weights import is_float, read_blocks, read_floats
+from pipelines.gguf.weights import read_any
 
 ROWS, LABELS, TEMPLATE = "cls.output.weight", "classifier.output_labels", "tokenizer.chat_template.rerank"
 ANSWERS = ["yes", "no"]
@@ -36,7 +32,7 @@ def write_reranker(metadata: Metadata, linears: LinearLayers, width: int, folder
         raise GgufError(
             f"ranks by {labels} and a template {TEMPLATE}; {ANSWERS} and a template of pairs are served"
         )
-    yes, no = _floats(linears.tensor(ROWS, len(ANSWERS), width))
+    yes, no = read_any(linears.tensor(ROWS, len(ANSWERS), width))
     (folder / "score").mkdir()
     save_file({"linear.weight": (yes - no)[None]}, folder / "score" / "model.safetensors")
     settings: dict[str, object] = {"in_features": width, "out_features": 1, "bias": False}
@@ -49,13 +45,3 @@ def _as_jinja(template: str) -> str:
     """Each part as an expression: the file's text may hold what Jinja would read."""
     pieces = re.split("(" + "|".join(map(re.escape, PARTS)) + ")", template)
     return "".join(f"{{{{ {PARTS.get(piece) or json.dumps(piece)} }}}}" for piece in pieces if piece)
-
-
-def _floats(tensor: GgufTensor) -> Floats:
-    """The weights of a small tensor of any type."""
-    if is_float(tensor):
-        return read_floats(tensor)
-    parts = read_blocks(tensor, bits=8)
-    zeros = np.float32(128) if parts.zeros is None else parts.zeros[..., None]
-    weights = (parts.codes.astype(np.float32) - zeros) * parts.scales[..., None]
-    return weights.reshape(tensor.rows, tensor.width).astype(np.float32)

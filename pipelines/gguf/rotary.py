@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.gguf.architectures import DecoderFacts
+from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
@@ -45,8 +45,7 @@ def read_rotary(metadata: Metadata, facts: DecoderFacts, linears: LinearLayers) 
         pace = pace / np.float32(scale)
     if kind == "yarn":
         pace = pace * _yarn_shares(metadata, facts, base, scale)
-        growth = 0.1 * math.log(max(scale, 1))
-        factor *= (growth + 1) / (growth * metadata.own("rope.scaling.yarn_log_multiplier", 0) + 1)
+        factor *= _yarn_factor(metadata, facts, scale)
     if linears.has(DIVISORS):
         pace = pace / _divisors(linears, DIVISORS, facts)
     return Rotary(pace, factor)
@@ -86,10 +85,21 @@ def _yarn_shares(metadata: Metadata, facts: DecoderFacts, base: float, scale: fl
     def pair_of(turns: float) -> float:
         return size * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-    first = max(math.floor(pair_of(fast)), 0)
-    last = min(math.ceil(pair_of(slow)), size - 1)
+    first, last = pair_of(fast), pair_of(slow)
+    if facts.kind.rounds_yarn:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, size - 1)
     ramp = np.clip((np.arange(size // 2) - first) / max(last - first, 0.001), 0, 1)
-    return (1 - ramp + ramp / scale).astype(np.float32)
+    shares: Floats = (1 - ramp + ramp / scale).astype(np.float32)
+    return shares
+
+
+def _yarn_factor(metadata: Metadata, facts: DecoderFacts, scale: float) -> float:
+    """What yarn multiplies cosines and sines by; latent attention may multiply the scores by it instead."""
+    growth, slope = 0.1 * math.log(max(scale, 1)), metadata.own("rope.scaling.yarn_log_multiplier", 0)
+    if facts.latent and slope:
+        return 1.0
+    return (growth + 1) / (growth * slope + 1)
 
 
 def _divisors(linears: LinearLayers, name: str, facts: DecoderFacts) -> Floats:

@@ -48,7 +48,8 @@ class Mixture:
     """The experts of a layer, `used` of them for each token, and how its router chooses and weights them.
 
     Of several `groups` of experts, the `groups_used` best ones are left to choose from.  `factor` multiplies
-    the weights.
+    the weights.  `latent`: the numbers that experts read and give where they are fewer than a state's, else
+    0.
     """
 
     experts: int
@@ -57,6 +58,7 @@ class Mixture:
     factor: float = 1.0
     groups: int = 1
     groups_used: int = 1
+    latent: int = 0
 
 
 def read_mixture(metadata: Metadata, default: Routing | None) -> Mixture | None:
@@ -77,6 +79,7 @@ def read_mixture(metadata: Metadata, default: Routing | None) -> Mixture | None:
         metadata.own("expert_weights_scale", 0) or 1.0,
         metadata.count("expert_group_count", 1, 0) or 1,
         metadata.count("expert_group_used_count", 1, 0) or 1,
+        metadata.count("moe_latent_size", 0, 0),
     )
     _check(mixture)
     return mixture

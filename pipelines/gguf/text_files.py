@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.gguf.architectures import DecoderFacts
+from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import ranks
 from pipelines.gguf.encoder import BertFacts
 from pipelines.gguf.metadata import Metadata

@@ -21,7 +21,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.weights import EVERY, Rows, is_float, read_blocks, view_blocks, view_floats
+from pipelines.gguf.weights import EVERY, Rows, is_float, read_any, read_blocks, view_blocks, view_floats
 from pipelines.onnx_format.onnx_writer import OnnxWriter, Room
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,15 @@ class WeightWriter:
             self._pieces.append(partial(_write_rows, room, part, piece))
         return room.value
 
+    def floats(self, name: str, part: WeightPart, heads: int) -> ir.Value:
+        """A weight of any type as float32[heads, rows of a head, width]."""
+        tensor = part.tensor
+        shape = (heads, tensor.rows // heads, tensor.width)
+        room = self._writer.room(f"{name}.floats", shape, ir.DataType.FLOAT, axes=2)
+        for piece in _slices(tensor.rows, max(SLICE_WEIGHTS // tensor.width, 1)):
+            self._pieces.append(partial(_write_floats, room, part, piece))
+        return room.value
+
     def write(self) -> None:
         """Read and write all weights.  Raises `GgufError`, and OSError before where they have no room."""
         folder, needed = self._writer.folder, self._writer.num_bytes
@@ -165,6 +174,10 @@ def _write_rows(room: Room, part: WeightPart, piece: slice) -> None:
     is_whole = is_float(part.tensor)
     values = view_floats(part.tensor, (rows, EVERY)) if is_whole else view_blocks(part.tensor, rows)
     room.write(piece.start, values)
+
+
+def _write_floats(room: Room, part: WeightPart, piece: slice) -> None:
+    room.write(piece.start, read_any(part.tensor, piece, part.order))
 
 
 def _leading_axes(rows: int, experts: int) -> tuple[int, ...]:

@@ -32,7 +32,10 @@ def is_float(tensor: GgufTensor) -> bool:
 
 def read_floats(tensor: GgufTensor) -> Floats:
     """float32[rows, width] of a tensor of float type."""
-    values = view_floats(tensor)
+    return _as_float32(tensor, view_floats(tensor))
+
+
+def _as_float32(tensor: GgufTensor, values: NDArray[Any]) -> Floats:
     if tensor.type.name == "BF16":
         return (values.astype(np.uint32) << 16).view(np.float32)
     return values.astype(np.float32)
@@ -61,6 +64,17 @@ def read_blocks(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = No
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
     return _widened(parts) if bits > kind.bits else parts
+
+
+def read_any(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = None) -> Floats:
+    """float32[rows, width] of some rows of a tensor of any type whose rows are taken in `order`."""
+    if is_float(tensor):
+        return _as_float32(tensor, view_floats(tensor, (rows if order is None else order[rows], EVERY)))
+    parts = read_blocks(tensor, rows, order, bits=8)
+    zeros = np.float32(WIDER + 8) if parts.zeros is None else parts.zeros[..., None]
+    weights = (parts.codes.astype(np.float32) - zeros) * parts.scales[..., None]
+    floats: Floats = weights.reshape(len(weights), tensor.width).astype(np.float32)
+    return floats
 
 
 def view_blocks(tensor: GgufTensor, rows: slice | Rows = EVERY) -> Bytes:

@@ -14,8 +14,10 @@ loaded.
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_tokens, head_size])      rotary embedding already applied
 
-The node may have one more input, `bias` float32[num_heads, num_distances]: column d is added to the scores of
-keys d tokens before the query, the last one to those of all farther keys.
+The node may have two more inputs, initializers.  `bias` float32[num_heads, num_distances]: column d is added
+to the scores of keys d tokens before the query, the last one to those of all farther keys.  `sinks`
+float[num_heads]: the softmax of each head has one more score, which stands for no key and no value, so the
+weights of the keys sum to less than 1.  A node has one of bias, sinks and softcap at most.
 
 A decoder that reads the hidden states of an encoder has one more input and, in the layers that attend to
 them, one
@@ -42,6 +44,8 @@ from dataclasses import dataclass
 
 DOMAIN, VERSION = "braid", 1
 ATTENTION = "PagedAttention"
+BIAS, SINKS = 3, 4
+"""Places of the optional inputs of an attention node."""
 ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "window", "softcap")
 """Attributes of every attention node.  `window`: tokens that a query attends to, with itself; -1 is no limit.
 `softcap` 0 is none.  `scale` multiplies the scores before the cap.  `layer` counts from 0, in order.
@@ -74,7 +78,7 @@ class AttentionLayer:
     """The attributes of one attention node; see `ATTRIBUTES`.
 
     `key_absmax` and `value_absmax` are None when the export was not calibrated.  `has_bias`: it has a bias of
-    scores by distance.
+    scores by distance; `has_sinks`: it has sinks.
     """
 
     layer: int
@@ -87,3 +91,4 @@ class AttentionLayer:
     key_absmax: float | None = None
     value_absmax: float | None = None
     has_bias: bool = False
+    has_sinks: bool = False

@@ -265,7 +265,6 @@ def test_a_router_keeps_its_weights(tmp_path):
 @pytest.mark.parametrize(
     ("family", "config", "why"),
     [
-        ("gpt_oss", {"num_local_experts": 4, "head_dim": 32}, "attention sinks"),
         ("granitemoe", {}, "a mask of its own"),
         (
             "llama4_text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.gguf.architectures import read_facts
+from pipelines.gguf.decoder_facts import read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 

@@ -17,9 +17,9 @@ NAME = "braid_paged"
 """Name of the attention in transformers' tables during an export."""
 
 EVERYTHING = -1  # of a window
+SINKS = ("s_aux", "sinks")
+"""Arguments by which families pass sinks to attention."""
 INEXPRESSIBLE = {
-    "s_aux": "attention sinks",
-    "sinks": "attention sinks",
     "head_mask": "a mask per head",
     "position_bias": "a bias of positions on its scores",
 }
@@ -124,12 +124,13 @@ class Attention:
         layer, self._calls = self._calls, self._calls + 1
         if self.mode is Mode.ALONE:
             return value.repeat_interleave(query.shape[1] // value.shape[1], 1)
+        sinks = next((others[name] for name in SINKS if others.get(name) is not None), None)
         if self.mode is Mode.TRACE:
-            return _node(query, key, value, self.layers[layer].attributes(layer))
+            return _node(query, key, value, sinks, self.layers[layer].attributes(layer))
         _refuse(module, query, key, value, attention_mask, others)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
         self._watch(layer, _layer(query, key, value, scale, attention_mask.window, float(softcap or 0.0)))
-        return attend(query, key, value, self.layers[layer])
+        return attend(query, key, value, self.layers[layer], sinks)
 
     def _watch(self, layer: int, now: Layer) -> None:
         if layer == len(self.layers):
@@ -155,8 +156,17 @@ def installed(attention: Attention) -> Iterator[None]:
         AttentionMaskInterface._global_mapping.pop(NAME)
 
 
-def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: Layer) -> torch.Tensor:
-    """The meaning of the node for one sequence without a past: causal softmax attention in float32."""
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    layer: Layer,
+    sinks: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The meaning of the node for one sequence without a past: causal softmax attention in float32.
+
+    `sinks` [heads]: a score of each head that has no value.
+    """
     group = layer.num_heads // layer.num_kv_heads
     key, value = (each.float().repeat_interleave(group, 1) for each in (key, value))
     scores = query.float() @ key.transpose(2, 3) * layer.scale
@@ -164,7 +174,10 @@ def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: L
         scores = torch.tanh(scores / layer.softcap) * layer.softcap
     num_tokens = query.shape[2]
     scores = scores.masked_fill(~visible(torch.arange(num_tokens), num_tokens, layer.window), float("-inf"))
-    return (scores.softmax(-1) @ value).to(query.dtype)
+    if sinks is not None:
+        column = sinks.float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        scores = torch.cat([scores, column], -1)
+    return (scores.softmax(-1)[..., :num_tokens] @ value).to(query.dtype)
 
 
 def visible(queries: torch.Tensor, num_tokens: int, window: int) -> torch.Tensor:
@@ -174,11 +187,15 @@ def visible(queries: torch.Tensor, num_tokens: int, window: int) -> torch.Tensor
 
 
 def _node(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attributes: dict[str, int | float]
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sinks: torch.Tensor | None,
+    attributes: dict[str, int | float],
 ) -> torch.Tensor:
     return torch.onnx.ops.symbolic(
         f"{DOMAIN}::{ATTENTION}",
-        (query, key, value),
+        (query, key, value) if sinks is None else (query, key, value, None, sinks),
         attributes,
         dtype=query.dtype,
         shape=query.shape,

@@ -12,6 +12,7 @@ from pipelines.host.contracts.device_errors import ModelError
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     ATTRIBUTES,
+    BIAS,
     CALIBRATION,
     CONTEXT_ATTENTION,
     CONTEXT_ATTRIBUTES,
@@ -22,6 +23,7 @@ from pipelines.onnx_format.decoder_format import (
     LOGITS_INDICES,
     OPSET,
     POSITION_IDS,
+    SINKS,
     AttentionLayer,
 )
 
@@ -90,7 +92,7 @@ def _read_context_layer(node: ir.Node) -> AttentionLayer:
 
 def _check_bias(node: ir.Node, layer: AttentionLayer) -> None:
     """Raise `ModelError` unless the bias of scores is a row of numbers for each head."""
-    bias = node.inputs[3]
+    bias = node.inputs[BIAS]
     shape = None if bias is None or bias.shape is None else tuple(bias.shape)
     is_table = shape is not None and len(shape) == 2 and shape[0] == layer.num_heads and shape[1] != 0
     if not is_table or bias is None or not bias.is_initializer() or bias.dtype != ir.DataType.FLOAT:
@@ -99,11 +101,25 @@ def _check_bias(node: ir.Node, layer: AttentionLayer) -> None:
         )
 
 
+def _check_sinks(node: ir.Node, layer: AttentionLayer) -> None:
+    """Raise `ModelError` unless there is a sink for each head, as a constant of the graph."""
+    sinks = node.inputs[SINKS]
+    if sinks is None or not sinks.is_initializer() or sinks.shape != ir.Shape([layer.num_heads]):
+        raise ModelError(f"layer {layer.layer} has sinks of {sinks}, not [{layer.num_heads}].")
+
+
 def _read_layer(node: ir.Node) -> AttentionLayer:
-    others = {"has_bias": len(node.inputs) == 4}
-    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4))
+    has_bias, has_sinks = (
+        len(node.inputs) > place and node.inputs[place] is not None for place in (BIAS, SINKS)
+    )
+    others = {"has_bias": has_bias, "has_sinks": has_sinks}
+    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4, 5))
     if layer.has_bias:
         _check_bias(node, layer)
+    if layer.has_sinks:
+        _check_sinks(node, layer)
+    if has_bias + has_sinks + bool(layer.softcap) > 1:
+        raise ModelError(f"layer {layer.layer} has more than one of a bias, sinks and a cap of scores.")
     return layer
 
 

@@ -52,7 +52,7 @@ INPUTS = {
     ),
 }
 """Operator → the names of its inputs, in the order of its schema (ONNX Runtime 1.31)."""
-REFUSED = ("head_sink", "attention_bias")
+REFUSED = ("attention_bias",)
 """Inputs that change the scores in a way that Braid's format cannot express."""
 PLAIN = {"is_causal": 1, "causal": 1, "rotary_offset": 0, "v_head_size": 0, "smooth_softmax": 0}
 """Attribute → the only value that Braid's format can express."""
@@ -127,7 +127,7 @@ def _rewrite(
     if attribute_number(node, "do_rotary", 0):
         rotary = _Rotary(inputs.get("cos_cache"), inputs.get("sin_cache"), positions)
         query, key = (rotary.rotate(writer, heads, node, layer.head_size) for heads in (query, key))
-    attended = insert_attention(writer, layer, query, key, value, _dtype(inputs))
+    attended = insert_attention(writer, layer, query, key, value, _dtype(inputs), inputs.get("head_sink"))
     by_token = writer.op("Transpose", attended, perm=[0, 2, 1, 3])
     shape = [] if node.op_type == PAGED else [1]
     flat = writer.op("Reshape", by_token, writer.ints(*shape, -1, layer.num_heads * layer.head_size))
@@ -166,6 +166,7 @@ def _layer(
         scale=float(attribute_number(node, "scale", 0.0)) or 1.0 / math.sqrt(size),
         window=window if window > 0 else -1,
         softcap=float(attribute_number(node, "softcap", 0.0)),
+        has_sinks=inputs.get("head_sink") is not None,
     )
 
 

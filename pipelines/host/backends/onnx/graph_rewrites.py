@@ -88,11 +88,13 @@ def insert_attention(
     key: ir.Value,
     value: ir.Value,
     dtype: ir.DataType,
+    sinks: ir.Value | None = None,
 ) -> ir.Value:
     """Add the format's attention node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
     names = (*ATTRIBUTES, *CALIBRATION)
     attributes = {name: attribute for name in names if (attribute := getattr(layer, name)) is not None}
-    attended = writer.op(ATTENTION, query, key, value, domain=DOMAIN, **attributes)
+    more = () if sinks is None else (None, sinks)
+    attended = writer.op(ATTENTION, query, key, value, *more, domain=DOMAIN, **attributes)
     for tensor in (query, key, value, attended):
         heads = layer.num_kv_heads if tensor in (key, value) else layer.num_heads
         tensor.dtype, tensor.shape = dtype, ir.Shape([1, heads, "num_tokens", layer.head_size])

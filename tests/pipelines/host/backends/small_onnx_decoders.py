@@ -58,6 +58,11 @@ def write_small(folder: Path, element_type: str = "f32", **changes: Any) -> Path
     return folder / "model.onnx"
 
 
+def sinks_of(layer: AttentionLayer, dtype: Any = np.float32) -> np.ndarray:
+    """Another one for each head, some above the scores of tokens and some below."""
+    return np.linspace(-1.5, 2.5, layer.num_heads).astype(dtype)
+
+
 class _Writer:
     def __init__(
         self, element_type: str, layers: list[AttentionLayer], rotary: bool, mixture: dict[str, Any] | None
@@ -105,8 +110,9 @@ class _Writer:
         values = self.heads(hidden, layer.num_kv_heads, layer.head_size)
         known = {name: value for name in decoder_format.ATTRIBUTES for value in (getattr(layer, name),)}
         known |= {name: getattr(layer, name) for name in decoder_format.CALIBRATION if getattr(layer, name)}
+        more = [None, self.initializer(sinks_of(layer, self.dtype))] if layer.has_sinks else []
         attended = self.op(
-            decoder_format.ATTENTION, queries, keys, values, domain=decoder_format.DOMAIN, **known
+            decoder_format.ATTENTION, queries, keys, values, *more, domain=decoder_format.DOMAIN, **known
         )
         rows = self.op("Transpose", attended, perm=[0, 2, 1, 3])
         rows = self.op("Reshape", rows, self.numbers(1, -1, layer.num_heads * layer.head_size))

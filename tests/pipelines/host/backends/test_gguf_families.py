@@ -8,8 +8,21 @@ import numpy as np
 import pytest
 from breadth import after
 from gguf import GGMLQuantizationType as Type
-from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, vocabulary
+from gguf_files import (
+    CONTEXT,
+    EXPERT_INNER,
+    EXPERTS,
+    EXPERTS_USED,
+    HEAD_SIZE,
+    HEADS,
+    INNER,
+    KV_HEADS,
+    WIDTH,
+    vocabulary,
+)
+from gguf_layouts import gpt_oss, granite_experts, joined_heads, latent, stacked_experts
 from gguf_of_hf import randomized, write_model
+from golden_texts import check_texts
 from later import Later
 from lone_steps import step
 
@@ -75,37 +88,80 @@ def with_growing_queries(model, slope):
     return model
 
 
+MIXED = {
+    "{arch}.expert_count": EXPERTS,
+    "{arch}.expert_used_count": EXPERTS_USED,
+    "{arch}.expert_feed_forward_length": EXPERT_INNER,
+}
+YARN_OF_FILE = {
+    "{arch}.rope.scaling.type": "yarn",
+    "{arch}.rope.scaling.factor": 4.0,
+    "{arch}.rope.scaling.original_context_length": WINDOW,
+}
+EXPERT_SIZES = SIZES | {"intermediate_size": EXPERT_INNER, "num_experts_per_tok": EXPERTS_USED}
+ROUTED_OF_FILE = MIXED | {
+    "{arch}.leading_dense_block_count": 1,
+    "{arch}.expert_shared_count": 1,
+    "{arch}.expert_weights_scale": 2.5,
+    "{arch}.expert_weights_norm": True,
+    "{arch}.expert_gating_func": 2,
+    "{arch}.expert_group_count": 2,
+    "{arch}.expert_group_used_count": 1,
+}
+ROUTED = {
+    "moe_intermediate_size": EXPERT_INNER,
+    "n_routed_experts": EXPERTS,
+    "num_experts_per_tok": EXPERTS_USED,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
+    "routed_scaling_factor": 2.5,
+    "norm_topk_prob": True,
+}
+PLAIN, TURNED, VALUE, RANK = 64, 16, 32, 64
+LATENT = {name: each for name, each in SIZES.items() if name != "head_dim"} | {
+    "num_key_value_heads": HEADS,
+    "qk_nope_head_dim": PLAIN,
+    "qk_rope_head_dim": TURNED,
+    "v_head_dim": VALUE,
+    "kv_lora_rank": RANK,
+    "q_lora_rank": 96,
+    "n_group": 2,
+    "topk_group": 1,
+    **ROUTED,
+}
+LATENT_OF_FILE = ROUTED_OF_FILE | {
+    "{arch}.attention.head_count_kv": 1,
+    "{arch}.attention.key_length": RANK + TURNED,
+    "{arch}.attention.value_length": RANK,
+    "{arch}.attention.key_length_mla": PLAIN + TURNED,
+    "{arch}.attention.value_length_mla": VALUE,
+    "{arch}.attention.kv_lora_rank": RANK,
+    "{arch}.attention.q_lora_rank": 96,
+    "{arch}.rope.dimension_count": TURNED,
+}
+GRANITE = {"embedding_multiplier": 3.0, "residual_multiplier": 0.4, "attention_multiplier": 0.2}
+GRANITE |= {"logits_scaling": 5.0}
+GRANITE_OF_FILE = {
+    "{arch}.embedding_scale": 3.0,
+    "{arch}.residual_scale": 0.4,
+    "{arch}.attention.scale": 0.2,
+    "{arch}.logit_scale": 5.0,
+}
 FAMILIES = {
     "glm4": (
         lambda: hf.Glm4Config(**SIZES, partial_rotary_factor=0.5, attention_bias=True),
         {"more": {"{arch}.rope.dimension_count": HEAD_SIZE // 2}},
     ),
     "granite": (
-        lambda: hf.GraniteConfig(
-            **SIZES,
-            embedding_multiplier=3.0,
-            residual_multiplier=0.4,
-            attention_multiplier=0.2,
-            logits_scaling=5.0,
-        ),
-        {
-            "is_interleaved": True,
-            "more": {
-                "{arch}.embedding_scale": 3.0,
-                "{arch}.residual_scale": 0.4,
-                "{arch}.attention.scale": 0.2,
-                "{arch}.logit_scale": 5.0,
-            },
-        },
+        lambda: hf.GraniteConfig(**SIZES, **GRANITE),
+        {"is_interleaved": True, "more": GRANITE_OF_FILE},
     ),
     "mistral3": (
         lambda: hf.MistralConfig(**SIZES, sliding_window=None, rope_scaling=YARN | {"attention_factor": 1.0}),
         {
             "is_interleaved": True,
-            "more": {
-                "{arch}.rope.scaling.type": "yarn",
-                "{arch}.rope.scaling.factor": 4.0,
-                "{arch}.rope.scaling.original_context_length": WINDOW,
+            "more": YARN_OF_FILE
+            | {
                 "{arch}.rope.scaling.yarn_log_multiplier": 1.0,
                 "{arch}.attention.temperature_scale": 0.3,
             },
@@ -117,7 +173,7 @@ FAMILIES = {
         lambda: hf.Exaone4Config(**SIZES, sliding_window=WINDOW, layer_types=LAYER_TYPES),
         {"more": WINDOWED | PATTERN},
     ),
-    "exaone4-full": (
+    "exaone4, full": (
         lambda: hf.Exaone4Config(**SIZES, sliding_window=None, layer_types=["full_attention"] * LAYERS),
         {},
     ),
@@ -133,19 +189,61 @@ FAMILIES = {
         {"more": WINDOWED | {"{arch}.logit_scale": 0.3, "{arch}.rope.scaling.type": "none"}},
     ),
     "olmo2": (lambda: hf.Olmo2Config(**SIZES), {}),
-    "olmo2-windows": (
+    "olmo2, windows": (
         lambda: hf.Olmo3Config(**SIZES, sliding_window=WINDOW, layer_types=LAYER_TYPES, rope_scaling=YARN),
-        {
-            "more": WINDOWED
-            | PATTERN
-            | {
-                "{arch}.rope.scaling.type": "yarn",
-                "{arch}.rope.scaling.factor": 4.0,
-                "{arch}.rope.scaling.original_context_length": WINDOW,
-            }
-        },
+        {"more": WINDOWED | PATTERN | YARN_OF_FILE},
     ),
     "apertus": (lambda: hf.ApertusConfig(**SIZES, hidden_act="xielu", rope_scaling=None), {"more": xielu}),
+    "olmoe": (
+        lambda: hf.OlmoeConfig(**EXPERT_SIZES, num_experts=EXPERTS, norm_topk_prob=False),
+        {"more": MIXED, "rearranged": stacked_experts},
+    ),
+    "granitemoe": (
+        lambda: hf.GraniteMoeConfig(**EXPERT_SIZES, num_local_experts=EXPERTS, **GRANITE),
+        {"is_interleaved": True, "more": MIXED | GRANITE_OF_FILE, "rearranged": granite_experts},
+    ),
+    "hunyuan-moe": (
+        lambda: hf.HunYuanMoEV1Config(**EXPERT_SIZES, num_experts=EXPERTS, moe_topk=EXPERTS_USED),
+        {"more": MIXED, "rearranged": stacked_experts},
+    ),
+    "bailingmoe2": (  # the same as Dots 1, with one weight for queries, keys and values
+        lambda: hf.Dots1Config(**SIZES | ROUTED, n_group=2, topk_group=1),
+        {"more": ROUTED_OF_FILE, "rearranged": joined_heads},
+    ),
+    "deepseek2": (
+        lambda: hf.DeepseekV3Config(**LATENT, rope_scaling=YARN | {"mscale": 0.7, "mscale_all_dim": 0.7}),
+        {
+            "more": LATENT_OF_FILE | YARN_OF_FILE | {"{arch}.rope.scaling.yarn_log_multiplier": 0.07},
+            "rearranged": latent(HEADS, PLAIN),
+        },
+    ),
+    "deepseek2, lite": (
+        lambda: hf.DeepseekV3Config(**LATENT | {"q_lora_rank": None}),
+        {
+            "more": LATENT_OF_FILE
+            | {
+                "{arch}.attention.q_lora_rank": None,
+                "{arch}.attention.head_count_kv": HEADS,
+                "{arch}.attention.key_length": PLAIN + TURNED,
+                "{arch}.attention.value_length": VALUE,
+                "{arch}.attention.key_length_mla": None,
+                "{arch}.attention.value_length_mla": None,
+            },
+            "rearranged": stacked_experts,
+        },
+    ),
+    "gpt-oss": (
+        lambda: hf.GptOssConfig(
+            **SIZES | {"intermediate_size": EXPERT_INNER},
+            num_local_experts=EXPERTS,
+            num_experts_per_tok=EXPERTS_USED,
+            sliding_window=WINDOW,
+            layer_types=["sliding_attention", "full_attention"] * (LAYERS // 2),
+            rope_scaling=YARN | {"truncate": False},
+            attention_bias=True,
+        ),
+        {"more": WINDOWED | MIXED | YARN_OF_FILE, "rearranged": gpt_oss, "experts": Type.MXFP4},
+    ),
 }
 ALWAYS = [
     ("glm4", "onnxruntime"),
@@ -154,8 +252,10 @@ ALWAYS = [
     ("hunyuan-dense", "onnxruntime"),
     ("exaone4", "openvino"),
     ("cohere2", "openvino"),
-    ("olmo2-windows", "onnxruntime"),
+    ("olmo2, windows", "onnxruntime"),
     ("apertus", "openvino"),
+    ("gpt-oss", "openvino"),
+    ("deepseek2", "openvino"),
 ]
 CASES = ALWAYS + [
     (family, engine) for family in FAMILIES for engine in ENGINES if (family, engine) not in ALWAYS
@@ -177,19 +277,33 @@ def given(open_session, source, folder):
         session.close()
 
 
-@pytest.mark.parametrize(("family", "engine"), after(len(ALWAYS), CASES))
-def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
+def written_model(path, family):
+    """The family's small model of transformers, whose weights are those of the file at `path`."""
     config, written = FAMILIES[family]
     torch.manual_seed(3)
     model = randomized(hf.AutoModelForCausalLM.from_config(config(), attn_implementation="eager"))
     more = written.get("more", {})
     options = written | {"more": more(model) if callable(more) else more, "kind": Type.Q8_0}
-    write_model(
-        tmp_path / "tiny.gguf", model, family.partition("-windows")[0].partition("-full")[0], **options
-    )
+    write_model(path, model, family.partition(",")[0], **options)
+    return model
+
+
+@pytest.mark.parametrize(("family", "engine"), after(len(ALWAYS), CASES))
+def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
+    model = written_model(tmp_path / "tiny.gguf", family)
     if family == "mistral3":
         with_growing_queries(model, 0.3)
     with torch.no_grad():
         wanted = model(torch.tensor(ids())[None]).logits[0].numpy()
     logits = given(ENGINES[engine], tmp_path / "tiny.gguf", tmp_path / "model")
     np.testing.assert_allclose(logits, wanted, atol=TOLERANCE * max(1, abs(wanted).max()), rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("family", "engine"),
+    after(2, [(family, engine) for engine in ENGINES for family in ("gpt-oss", "deepseek2")]),
+)
+def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family, engine):
+    model = written_model(tmp_path / "tiny.gguf", family)
+    convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
+    check_texts(model, ENGINES[engine](tmp_path / "model" / "model.onnx"), SIZES["vocab_size"])

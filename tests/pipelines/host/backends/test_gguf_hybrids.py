@@ -31,7 +31,7 @@ from gguf_hybrids import (
     write_granite_hybrid,
     write_lfm2,
 )
-from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
+from golden_texts import check_texts
 from later import Later
 from lone_steps import step
 
@@ -44,7 +44,6 @@ torch = Later("torch")
 hf = Later("transformers")
 
 TOLERANCE = 1e-4
-NUM_BLOCKS = 24
 SIZES = {
     "vocab_size": len(vocabulary()[0]),
     "hidden_size": WIDTH,
@@ -158,31 +157,9 @@ def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
     np.testing.assert_allclose(np.concatenate([first, rest]), wanted, atol=TOLERANCE, rtol=0)
 
 
-def continued(model, prompt, count):
-    """The greedy tokens after a prompt, by whole passes without a cache."""
-    ids = list(prompt)
-    for _ in range(count):
-        with torch.no_grad():
-            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    return ids[len(prompt) :]
-
-
 @pytest.mark.parametrize("family", after(1, ["qwen35", "lfm2", "granitehybrid", "qwen3next"]))
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
-    """Prompts in chunks beside sequences that decode, some of them preempted; one continues another's state."""
+    """Also where one continues another's state."""
     config, write = FAMILIES[family]
     model = peer(config(), write(tmp_path / "tiny.gguf", kind=Type.Q4_1))
-    rng = np.random.default_rng(7)
-    prompts = [rng.integers(5, SIZES["vocab_size"], size).tolist() for size in (5, 90, 33)]
-    prompts.append(prompts[1] + prompts[0])
-    wanted = [continued(model, prompt, NUM_TOKENS) for prompt in prompts]
-    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model")
-    engine = greedy_engine(session, NUM_BLOCKS)
-    assert generate_together(engine, prompts, preempting=True)[0] == wanted
-    assert engine.counts().preemptions > 1
-    engine = greedy_engine(session, NUM_BLOCKS)
-    for prompt, text, least in ((prompts[1], wanted[1], 0), (prompts[3], wanted[3], 1)):
-        texts, num_cached = generate_together(engine, [prompt])
-        assert texts == [text]
-        assert num_cached >= least
-    session.close()
+    check_texts(model, session_of(tmp_path / "tiny.gguf", tmp_path / "model"), SIZES["vocab_size"])

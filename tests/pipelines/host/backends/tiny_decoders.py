@@ -73,6 +73,18 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "attention_types": [[["global", "local"], 2]],
         "window_size": SLIDING,
     },
+    "gpt_oss": {
+        "head_dim": 32,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": SLIDING,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "original_max_position_embeddings": 64,
+            "truncate": False,
+        },
+    },
     "llama4_text": {
         "num_hidden_layers": 4,
         "intermediate_size_mlp": 128,

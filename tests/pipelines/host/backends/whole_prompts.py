@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
@@ -9,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
-from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, AttentionLayer
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SINKS, AttentionLayer
 
 
 def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
@@ -18,14 +20,31 @@ def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
     graph = model.graph
     for node in [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]:
         layer = decoder.layers[node.attributes["layer"].as_int()]
-        mask = ir.node("Constant", [], {"value": ir.tensor(visible(layer, num_tokens))})
+        mask = ir.node("Constant", [], {"value": ir.tensor(_mask(layer, node, num_tokens))})
         attributes = {"scale": layer.scale, "softcap": layer.softcap}
-        attend = ir.node("Attention", [*node.inputs, mask.outputs[0]], attributes)
-        graph.insert_before(node, [mask, attend])
+        operands, more = list(node.inputs[:3]), list[ir.Node]()
+        if layer.has_sinks:
+            shape = (1, layer.num_kv_heads, 1, layer.head_size)
+            nothing = ir.node("Constant", [], {"value": ir.tensor(np.zeros(shape, np.float32))})
+            longer = [ir.node("Concat", [each, *nothing.outputs], {"axis": 2}) for each in operands[1:]]
+            operands, more = [operands[0], *(each.outputs[0] for each in longer)], [nothing, *longer]
+        attend = ir.node("Attention", [*operands, mask.outputs[0]], attributes)
+        graph.insert_before(node, [mask, *more, attend])
         node.outputs[0].replace_all_uses_with(attend.outputs[0])
         graph.remove(node, safe=True)
     graph.opset_imports.pop(DOMAIN, None)
     return open_session(ir.to_proto(model).SerializeToString(), decoder.folder, [CPU], 1, {})
+
+
+def _mask(layer: AttentionLayer, node: ir.Node, num_tokens: int) -> NDArray[Any]:
+    """What a query sees, or the scores added to it, where the last key stands for sinks."""
+    seen = visible(layer, num_tokens)
+    if not layer.has_sinks:
+        return seen
+    sinks = node.inputs[SINKS].const_value.numpy()
+    added = np.where(seen, 0, -np.inf)[None].repeat(layer.num_heads, 0)
+    column = np.broadcast_to(sinks[:, None, None], (layer.num_heads, num_tokens, 1))
+    return np.concatenate([added, column], -1).astype(np.float32)
 
 
 def visible(layer: AttentionLayer, num_tokens: int) -> NDArray[np.bool_]:

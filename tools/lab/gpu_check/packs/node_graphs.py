@@ -27,7 +27,7 @@ def node_decoder(kind: NodeKind) -> DecoderModel:
     element = TYPES[kind.element]
     nodes: list[ir.Node] = []
 
-    def op(op_type: str, inputs: list[ir.Value], domain: str = "", **attributes: object) -> ir.Value:
+    def op(op_type: str, inputs: list[ir.Value | None], domain: str = "", **attributes: object) -> ir.Value:
         nodes.append(ir.node(op_type, inputs, attributes, domain=domain))
         return nodes[-1].outputs[0]
 
@@ -50,7 +50,9 @@ def node_decoder(kind: NodeKind) -> DecoderModel:
     cast = [op("Cast", [value], to=element) for value in fed]
     for value, source in zip(cast, fed, strict=True):
         value.dtype, value.shape = element, source.shape
-    attended = op(decoder_format.ATTENTION, cast, decoder_format.DOMAIN, **_attributes(kind))
+    sinks = ir.val("sinks", const_value=ir.tensor(kind.sink_of_head, name="sinks"))
+    more = [None, sinks] if kind.sinks else []
+    attended = op(decoder_format.ATTENTION, [*cast, *more], decoder_format.DOMAIN, **_attributes(kind))
     attended.dtype, attended.shape = element, fed[0].shape
     shape = ir.val(
         "row_shape", const_value=ir.tensor([-1, kind.num_heads * kind.head_size], name="row_shape")
@@ -63,12 +65,12 @@ def node_decoder(kind: NodeKind) -> DecoderModel:
         [ids, positions, indices, *fed],
         [logits],
         nodes=nodes,
-        initializers=[shape],
+        initializers=[shape, sinks] if kind.sinks else [shape],
         opset_imports={"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION},
         name=kind.name,
     )
     model = ir.Model(graph, ir_version=decoder_format.IR_VERSION)
-    layer = AttentionLayer(**_attributes(kind), **_calibration(kind))
+    layer = AttentionLayer(**_attributes(kind), **_calibration(kind), has_sinks=kind.sinks)
     columns = kind.num_heads * kind.head_size
     return DecoderModel(model, Path("."), [layer], columns, LARGEST_CONTEXT, kind.element)
 

@@ -25,6 +25,7 @@ class NodeKind:
     block_tokens: int = 128
     window: int = -1
     softcap: float = 0.0
+    sinks: bool = False
     absmax: float = 0.0  # of keys and of values, for a quantized cache; 0: not calibrated
 
     @property
@@ -32,11 +33,17 @@ class NodeKind:
         shape = f"h{self.num_heads}of{self.num_kv_heads}_d{self.head_size}_b{self.block_tokens}"
         window = f"_w{self.window}" if self.window > 0 else ""
         softcap = f"_cap{self.softcap:g}" if self.softcap else ""
-        return f"{self.element}_{self.cache}_{shape}{window}{softcap}"
+        sinks = "_sinks" if self.sinks else ""
+        return f"{self.element}_{self.cache}_{shape}{window}{softcap}{sinks}"
 
     @property
     def scale(self) -> float:
         return float(self.head_size**-0.5)
+
+    @property
+    def sink_of_head(self) -> Floats:
+        """float32[heads]: numbers that the node's type holds exactly, above and below most scores."""
+        return rounded(np.linspace(-2, 4, self.num_heads, dtype=np.float32), self.element)
 
 
 ABSMAX = 5.0
@@ -60,6 +67,8 @@ KINDS = (
     NodeKind("bf16", "bf16"),
     NodeKind("bf16", "bf16", block_tokens=16, window=32),
     NodeKind("bf16", "bf16", head_size=64, block_tokens=256, softcap=2.0),
+    NodeKind(num_heads=16, head_size=64, block_tokens=256, sinks=True),
+    NodeKind("bf16", "bf16", num_heads=16, head_size=64, block_tokens=256, window=100, sinks=True),
     NodeKind(cache="i8", num_heads=16, num_kv_heads=4, absmax=ABSMAX),
     NodeKind(cache="i8", num_heads=16, num_kv_heads=8, head_size=64, absmax=ABSMAX),
     NodeKind(cache="i8", window=32, absmax=ABSMAX),
@@ -207,8 +216,11 @@ def _attend(kind: NodeKind, query: Floats, key: Floats, value: Floats) -> Floats
     if kind.window > 0:
         seen &= np.arange(len(key)) > at - kind.window
     scores = np.where(seen, scores, -np.inf)
+    if kind.sinks:
+        column = kind.sink_of_head.reshape(kind.num_kv_heads, group, 1, 1)
+        scores = np.concatenate([scores, np.broadcast_to(column, (*scores.shape[:3], 1))], -1)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+    weights = (weights / weights.sum(axis=-1, keepdims=True))[..., : len(key)]
     return np.einsum("kgsl,lkd->skgd", weights, value, optimize=True).reshape(query.shape)
 
 

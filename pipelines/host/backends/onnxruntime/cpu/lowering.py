@@ -17,6 +17,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
+from pipelines.host.backends.onnxruntime.cpu.sinks import Operands, seen_with_sinks, with_sinks
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
@@ -68,7 +69,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     first = graph[0]
     add_batch_axis(writer, inputs)
     places = _find_places(writer, inputs, block_tokens)
-    masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
+    masks = _masks(writer, places, decoder.layers)
     frames = _find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
     writer.insert_before(first)
     biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
@@ -86,7 +87,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
             ]
             cells = frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
-        mask = masks[_window(layer)]
+        mask = masks[_window(layer), layer.has_sinks]
         if layer.has_bias:
             bias, key = node.inputs[3], (node.inputs[3], _window(layer))
             if key not in biased:  # T5 has one for all layers
@@ -224,8 +225,14 @@ def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
     return op("Concat", blocks, offsets, axis=1)
 
 
-def _windows(layers: Iterable[AttentionLayer]) -> set[int]:
-    return {_window(layer) for layer in layers}
+def _masks(
+    writer: GraphWriter, places: _Places, layers: Iterable[AttentionLayer]
+) -> dict[tuple[int, bool], ir.Value]:
+    """By the window of a layer, and whether it has sinks."""
+    kinds = {(_window(layer), layer.has_sinks) for layer in layers}
+    masks = {(window, False): _mask(writer, places, window) for window in {window for window, _ in kinds}}
+    with_sinks = [kind for kind in kinds if kind not in masks]
+    return masks | {kind: seen_with_sinks(writer, masks[kind[0], False]) for kind in with_sinks}
 
 
 def _window(layer: AttentionLayer) -> int:
@@ -276,14 +283,17 @@ def _attend(
     """What the node gives, over the stored keys and values of the tokens or frames that it sees."""
     op, size = writer.op, layer.head_size
     heads, scale = node.attributes["num_heads"].as_int(), node.attributes["scale"].as_float()
-    keys, values = (_gather(writer, cache, layer, seen) for cache in stored)
     query = op("Transpose", node.inputs[0], perm=HEADS_LAST)
-    padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
+    operands = Operands(query, *(_gather(writer, cache, layer, seen) for cache in stored))
+    if layer.has_sinks:
+        operands = with_sinks(writer, node, layer, operands)
+    width = heads * (size + layer.has_sinks)
+    padded = op("Gather", op("Reshape", operands.query, writer.ints(-1, width)), places.padded)
     attended = op(
         "Attention",
         padded,
-        keys,
-        values,
+        operands.keys,
+        operands.values,
         mask,
         q_num_heads=heads,
         kv_num_heads=layer.num_kv_heads,

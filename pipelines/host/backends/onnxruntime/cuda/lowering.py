@@ -25,7 +25,7 @@ from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_ba
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
 from pipelines.host.contracts.device_errors import ModelError
-from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SIDES, SINKS, AttentionLayer
 
 CONTRIB = "com.microsoft"
 NUM_INPUTS = 17
@@ -204,9 +204,9 @@ class _Lowering:
         counts = (layer.num_heads, layer.num_kv_heads, layer.num_kv_heads)
         flat = [
             self._flatten(value, heads, layer.head_size)
-            for value, heads in zip(node.inputs, counts, strict=True)
+            for value, heads in zip(node.inputs[:3], counts, strict=True)
         ]
-        attended = self._attention(layer, flat)
+        attended = self._attention(layer, flat, node.inputs[SINKS] if layer.has_sinks else None)
         self.writer.replace(node, self._unflatten(attended, layer))
 
     def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
@@ -240,19 +240,25 @@ class _Lowering:
         rows = self.writer.op("Reshape", rows, self.writer.ints(*shape))
         return self.writer.op("Transpose", rows, perm=BY_HEAD)
 
-    def _attention(self, layer: AttentionLayer, flat: list[ir.Value]) -> ir.Value:
+    def _attention(self, layer: AttentionLayer, flat: list[ir.Value], sinks: ir.Value | None) -> ir.Value:
         """Add the node with its inputs at the schema's positions.
 
         8, 9 cos and sin are absent: rotary embedding is already applied.  10 slot_mapping: "a value of -1
-        skips the cache write".  11 to 13 sinks and norms are absent.  16 attention_metadata: without it the
-        op copies lengths back "synchronizing the stream on every call".
+        skips the cache write".  11 head_sink is of the queries' type.  12, 13 norms are absent.  16
+        attention_metadata: without it the op copies lengths back "synchronizing the stream on every call".
         """
         caches = [self.inputs[f"{kind}_cache.{layer.layer}"] for kind in SIDES]
         step = [self.inputs[name] for name in (CUMULATIVE, PAST, TABLE)]
         inputs: list[ir.Value | None] = [*flat, *caches, *step, None, None, self.inputs[SLOTS]]
-        inputs += [None, None, None, *self._scales(layer), self.inputs[METADATA]]
+        inputs += [self._sinks(layer, sinks), None, None, *self._scales(layer), self.inputs[METADATA]]
         assert len(inputs) == NUM_INPUTS
         return self.writer.op("PagedAttention", *inputs, domain=CONTRIB, **self._attributes(layer))
+
+    def _sinks(self, layer: AttentionLayer, sinks: ir.Value | None) -> ir.Value | None:
+        if sinks is None or sinks.const_value is None:
+            return None
+        values = sinks.const_value.numpy().astype(self.model_type.numpy())
+        return self.writer.constant(f"sinks.{layer.layer}", values)
 
     def _attributes(self, layer: AttentionLayer) -> dict[str, Any]:
         """`scale` multiplies before `softcap` in both.  `local_window_size` is the format's window unchanged.

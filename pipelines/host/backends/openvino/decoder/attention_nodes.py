@@ -25,16 +25,19 @@ STEP_SHAPES: dict[str, list[str | int]] = {
 }
 """int32 inputs that the graph gains, in the order in which the attention node takes them."""
 
-UNUSED: list[tuple[type, tuple[int, ...]]] = [
+BEFORE_SINKS: list[tuple[type, tuple[int, ...]]] = [
     (np.int32, (0,)),  # windows over which scores are summed
     *[(np.int32, (0,)), (np.int32, (0,)), (np.float32, (0,))],  # rotated blocks, by how much, their table
     *[(np.float32, (0,)), (np.int32, ()), (np.int32, ())],  # sparse attention: threshold, block size, stride
-    (np.float32, (0, 0, 0, 0)),  # sinks
+]
+BEHIND_SINKS: list[tuple[type, tuple[int, ...]]] = [
     *[(np.int32, ()), (np.int32, (0,)), (np.int32, (0,)), (np.int32, (0,))],  # eviction by diversity
     (np.int32, (0,)),  # kinds of tokens
     *[(np.uint8, (0,)), (np.int32, (0,))],  # bias between queries, and its begins
 ]
 """Type and shape of the last inputs of the attention node, for features that are off."""
+SINKS_INPUT = 3 + 2 + len(STEP_SHAPES)
+"""The place of sinks among the inputs of the format's node with cache and step."""
 
 
 def convert_attention(node: Any) -> list[ov.Output]:
@@ -74,13 +77,27 @@ def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window
             _constant(window, np.int32),
             _constant([], np.float32),  # ALiBi slopes
             longest,
-            *(_constant(np.zeros(shape), dtype) for dtype, shape in UNUSED),
+            *_unused(BEFORE_SINKS),
+            _sinks(node),
+            *_unused(BEHIND_SINKS),
         ]
     )
     sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
     for name, number in sizes.items():
         attended.set_rt_info(number, name)  # the device shapes the cache by it
     return attended.output(0)
+
+
+def _sinks(node: Any) -> ov.Output:
+    """float32[1, heads, 1, 1], or an empty array where the node has none."""
+    if node.get_input_size() <= SINKS_INPUT:
+        return _constant(np.zeros((0, 0, 0, 0)), np.float32)
+    heads = ops.convert(node.get_input(SINKS_INPUT), "f32")
+    return ops.reshape(heads, ops.constant([1, -1, 1, 1]), False).output(0)
+
+
+def _unused(inputs: list[tuple[type, tuple[int, ...]]]) -> Iterator[ov.Output]:
+    return (_constant(np.zeros(shape), dtype) for dtype, shape in inputs)
 
 
 def _split_heads(node: Any, rows: ov.Output) -> list[ov.Output]:

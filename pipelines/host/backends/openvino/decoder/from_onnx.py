@@ -62,6 +62,8 @@ from pipelines.onnx_format.decoder_format import (
     INPUT_IDS,
     LOGITS_INDICES,
     POSITION_IDS,
+    SIDES,
+    SINKS,
     AttentionLayer,
 )
 
@@ -172,9 +174,16 @@ def _declare_inputs(decoder: DecoderModel) -> None:
         step[CONTEXT_ATTENTION] = _declare_step(graph, FRAMES)
     caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
-        _extend_inputs(graph, node, [*caches[node.attributes["layer"].as_int()], *step[node.op_type]])
-    for node, more in declare_states(graph):
+        sinks = node.inputs[SINKS:]
+        node.resize_inputs(len(SIDES) + 1)
+        more: list[ir.Value | None] = [
+            *caches[node.attributes["layer"].as_int()],
+            *step[node.op_type],
+            *sinks,
+        ]
         _extend_inputs(graph, node, more)
+    for node, state in declare_states(graph):
+        _extend_inputs(graph, node, state)
     for value in list(graph.inputs):
         if value.name in (INPUT_IDS, POSITION_IDS):
             _drop_batch(graph, value)
@@ -193,14 +202,12 @@ def _declare_step(graph: ir.Graph, prefix: str) -> list[ir.Value]:
 
 def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -> list[ir.Value]:
     """Inputs for the layer's keys and values, of any shape with four axes."""
-    cache = [
-        ir.val(f"{side}_cache.{layer.layer}", dtype, [None, None, None, None]) for side in ("key", "value")
-    ]
+    cache = [ir.val(f"{side}_cache.{layer.layer}", dtype, [None, None, None, None]) for side in SIDES]
     graph.inputs.extend(cache)
     return cache
 
 
-def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value]) -> None:
+def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value | None]) -> None:
     inputs, attributes = [*node.inputs, *more], dict(node.attributes)
     longer = ir.node(node.op_type, inputs, attributes, domain=DOMAIN, name=node.name, num_outputs=1)
     old, new = node.outputs, longer.outputs

@@ -135,10 +135,11 @@ def set_attribute(name: str, value):
     return lambda graph, node: node.attributes.add(attribute)
 
 
-def add_sink(graph, node):
-    sink = ir.Value(name=f"sink.{node.name}", const_value=ir.tensor(np.zeros(2, np.float16)))
-    graph.register_initializer(sink)
-    node.replace_input_with(11, sink)
+def add_sinks(graph, node):
+    sinks = ir.Value(name=f"sinks.{node.name}", const_value=ir.tensor(np.array([0.5, -1], np.float32)))
+    graph.register_initializer(sinks)
+    node.resize_inputs(12)
+    node.replace_input_with(11, sinks)
 
 
 def share_cache(graph, node):
@@ -157,7 +158,6 @@ def compute_angles(graph, node):
         (set_attribute("is_causal", 0), "layer 0 uses is_causal, which"),
         (set_attribute("rotary_offset", 8), "layer 0 uses rotary_offset, which"),
         (set_attribute("kv_cache_layout", "LATENT"), "layer 0 uses kv_cache_layout, which"),
-        (add_sink, "layer 0 uses head_sink, which"),
         (share_cache, "share one cache"),
         (compute_angles, "computed in the graph"),
     ],
@@ -186,8 +186,9 @@ def run_as_built(path: Path) -> np.ndarray:
         set_attribute("do_rotary", 0),
         lambda graph, node: node.attributes.add(ir.AttrFloat32("softcap", 1.5)),
         lambda graph, node: node.attributes.add(ir.AttrFloat32("scale", 0.0)),
+        add_sinks,
     ],
-    ids=["interleaved", "window", "unrotated", "capped", "scaled by default"],
+    ids=["interleaved", "window", "unrotated", "capped", "scaled by default", "sinks"],
 )
 def test_attributes_mean_what_they_mean_to_onnx_runtime(change, copied):
     path = respell(copied("llama"), change)

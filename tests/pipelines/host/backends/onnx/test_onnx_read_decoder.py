@@ -190,6 +190,17 @@ def set_all(**values):
     return change
 
 
+def add_sinks(num_heads):
+    def change(graph):
+        values = ir.tensor(np.zeros(num_heads, np.float32), name="sinks")
+        graph.register_initializer(ir.val("sinks", values.dtype, [num_heads], const_value=values))
+        for node in attentions(graph):
+            node.resize_inputs(5)
+            node.replace_input_with(4, graph.initializers["sinks"])
+
+    return change
+
+
 def drop_scale(graph):
     attentions(graph)[0].attributes.pop("scale")
 
@@ -219,7 +230,9 @@ def age(graph):
     ("change", "words"),
     [
         (drop_scale, r"lacks \['scale'\]"),
-        (set_all(sinks=1), r"has \['sinks'\] that this version of Braid does not support"),
+        (set_all(slopes=1), r"has \['slopes'\] that this version of Braid does not support"),
+        (add_sinks(3), r"layer 0 has sinks of .*, not \[2\]"),
+        (add_sinks(2), "layer 0 has more than one of a bias, sinks and a cap of scores"),
         (swap_layers, r"layers are numbered \[1, 0\]"),
         (set_all(num_kv_heads=3), "layer 0 has 2 query heads over 3 key-value heads"),
         (set_all(num_kv_heads=0), "layer 0 has 2 query heads over 0 key-value heads"),

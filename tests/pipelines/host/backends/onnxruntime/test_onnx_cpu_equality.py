@@ -25,6 +25,7 @@ FAMILIES = (
     "cohere",
     "glm4",
     "starcoder2",
+    "gpt_oss",
 )
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
-from small_onnx_decoders import VOCABULARY, small_decoder
+from small_onnx_decoders import VOCABULARY, sinks_of, small_decoder
 
 from pipelines.host.backends.onnxruntime.cuda.lowering import (
     HEADROOM,
@@ -114,6 +114,21 @@ def test_node_inputs_stand_where_the_schema_has_them(element_type: str, kv_cache
         assert {name for name in absent if given[name]} == set()
         assert bool(given["k_scale"]) == bool(given["v_scale"]) == (kv_cache in ("i8", "f8"))
         assert len(node.output) == 1
+
+
+@pytest.mark.parametrize("element_type", ["f32", "bf16"])
+def test_sinks_stand_where_the_schema_has_them_in_the_type_of_queries(element_type: str):
+    decoder = small_decoder(element_type, softcap=0.0, has_sinks=True)
+    proto = ir.to_proto(lower_for_cuda(decoder, 256, None))
+    onnx.checker.check_model(proto)
+    place = [one.name for one in schema().inputs].index("head_sink")
+    tensors = {one.name: one for one in proto.graph.initializer}
+    wanted = {"f32": "FLOAT16", "bf16": "BFLOAT16"}[element_type]
+    for layer, node in zip(decoder.layers, attentions(proto.graph), strict=True):
+        given = tensors[node.input[place]]
+        assert onnx.TensorProto.DataType.Name(given.data_type) == wanted
+        values = onnx.numpy_helper.to_array(given).astype(np.float32)
+        np.testing.assert_allclose(values, sinks_of(layer), atol=1e-2)
 
 
 @pytest.mark.parametrize(("element_type", "kv_cache"), VARIANTS)

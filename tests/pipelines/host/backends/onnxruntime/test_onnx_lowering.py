@@ -11,6 +11,7 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import least_cpu_s
+from small_onnx_decoders import sinks_of
 
 from ops.cache_blocks import slot_mapping
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
@@ -34,12 +35,16 @@ def one_layer(layer: AttentionLayer) -> DecoderModel:
         for name in (decoder_format.INPUT_IDS, decoder_format.POSITION_IDS)
     ]
     attributes = {name: getattr(layer, name) for name in decoder_format.ATTRIBUTES}
-    node = ir.node(decoder_format.ATTENTION, qkv, attributes, domain=decoder_format.DOMAIN)
+    sinks = ir.val("sinks", const_value=ir.tensor(sinks_of(layer), name="sinks"))
+    more = [None, sinks] if layer.has_sinks else []
+    node = ir.node(decoder_format.ATTENTION, [*qkv, *more], attributes, domain=decoder_format.DOMAIN)
     attended = ir.node("Identity", node.outputs)
     attended.outputs[0].name = "attended"
     attended.outputs[0].dtype, attended.outputs[0].shape = ir.DataType.FLOAT, ir.Shape(shapes["query"])
     opsets = {"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION}
     graph = ir.Graph([*ids, *qkv], attended.outputs, nodes=[node, attended], opset_imports=opsets, name="one")
+    if layer.has_sinks:
+        graph.register_initializer(sinks)
     return DecoderModel(ir.Model(graph, ir_version=decoder_format.IR_VERSION), Path(), [layer], 1, 64, "f32")
 
 
@@ -102,18 +107,20 @@ class Scene:
                 begin = max(0, end - self.layer.window) if self.layer.window > 0 else 0
                 for head in range(self.layer.num_heads):
                     seen = slice(begin, end), head // group
-                    result[head, token] = attend(
-                        self.query[0, head, token], keys[seen], values[seen], self.layer
-                    )
+                    operands = self.query[0, head, token], keys[seen], values[seen]
+                    result[head, token] = attend(*operands, self.layer, sinks_of(self.layer)[head])
         return result
 
 
-def attend(query: np.ndarray, keys: np.ndarray, values: np.ndarray, layer: AttentionLayer) -> np.ndarray:
+def attend(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray, layer: AttentionLayer, sink: float
+) -> np.ndarray:
     scores = keys @ query * layer.scale
     if layer.softcap:
         scores = np.tanh(scores / layer.softcap) * layer.softcap
-    weights = np.exp(scores - scores.max())
-    return weights / weights.sum() @ values
+    least = max(scores.max(), sink) if layer.has_sinks else scores.max()
+    weights = np.exp(scores - least)
+    return weights / (weights.sum() + layer.has_sinks * np.exp(sink - least)) @ values
 
 
 def session_for(layer: AttentionLayer):
@@ -137,13 +144,13 @@ def run(session, scene: Scene) -> np.ndarray:
 
 layers = st.builds(
     lambda kv_heads, group, half, window, softcap: AttentionLayer(
-        0, kv_heads * group, kv_heads, 2 * half, 0.4, window, softcap
+        0, kv_heads * group, kv_heads, 2 * half, 0.4, window, softcap or 0.0, has_sinks=softcap is None
     ),
     st.integers(1, 3),
     st.integers(1, 3),
     st.integers(1, 9),
     st.sampled_from([-1, 1, 3, 8]),
-    st.sampled_from([0.0, 1.5]),
+    st.sampled_from([0.0, 1.5, None]),
 )
 sequences = st.lists(st.tuples(st.integers(1, 7), st.integers(0, 9)), min_size=1, max_size=5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 from block_products import block_product
 from breadth import after
 from greedy_batches import generate_together, greedy_engine
-from small_onnx_decoders import small_decoder
+from lone_steps import step as lone_step
+from small_onnx_decoders import VOCABULARY, small_decoder, write_small
 from test_openvino_session import PROMPT, step
 from tiny_decoders import prompts
+from whole_prompts import logits_of
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
@@ -123,6 +126,23 @@ def test_a_device_that_removes_nodes_keeps_the_names_of_inputs():
     names = [port.get_names() for port in compiled.inputs]
     assert {"input_ids"} in names
     assert all(len(one) == 1 for one in names)
+
+
+def test_sinks_take_their_share_of_the_weights(tmp_path):
+    """On both engines, over two steps."""
+    changes = {"softcap": 0.0, "has_sinks": True}
+    path = write_small(tmp_path, **changes)
+    ids = RNG.integers(0, VOCABULARY, 40)
+    wanted = logits_of(small_decoder(**changes), ids.tolist())
+    for open_session in (partial(OpenVINOSession, settings=EXACT), OnnxCpuSession):
+        session = open_session(path)
+        session.reserve(40, 1)
+        session.allocate(4)
+        blocks = list(range(-(-40 // session.shape.block_tokens)))
+        first = session.run(lone_step(ids[:23], 0, blocks, list(range(23)))).copy()
+        rest = session.run(lone_step(ids[23:], 23, blocks, list(range(17))))
+        session.close()
+        np.testing.assert_allclose(np.concatenate([first, rest]), wanted, atol=1e-5)
 
 
 # Types and what is refused
