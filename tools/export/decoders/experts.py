@@ -14,7 +14,15 @@ from typing import Any
 import torch
 
 from tools.export.base.folder import ExportError
-from tools.export.graphs.routed_experts import Gated, Network, RoutedExperts, Weight, recognised
+from tools.export.graphs.routed_experts import (
+    CLAMPED,
+    Activation,
+    Gated,
+    Network,
+    RoutedExperts,
+    Weight,
+    recognised,
+)
 
 PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 """Names of an expert's three weights in the model families."""
@@ -46,8 +54,23 @@ def _layer(place: str) -> int:
     return int(numbers[0]) if numbers else 0
 
 
-def _stacked(experts: Any, layer: int) -> RoutedExperts | None:
-    """The experts of a module of transformers 5; None for another module."""
+class _OfAllWeights(torch.nn.Module):
+    """Routed experts that get weights for all experts, as those of gpt-oss in transformers 4."""
+
+    def __init__(self, routed: RoutedExperts) -> None:
+        super().__init__()
+        self.routed = routed
+
+    def forward(
+        self, hidden_states: torch.Tensor, router_indices: torch.Tensor, routing_weights: torch.Tensor
+    ) -> torch.Tensor:
+        rows = hidden_states.reshape(-1, hidden_states.shape[-1])
+        mixed = self.routed(rows, router_indices, routing_weights.gather(1, router_indices))
+        return mixed.reshape(hidden_states.shape)
+
+
+def _stacked(experts: Any, layer: int) -> torch.nn.Module | None:
+    """The experts of a module that has the weights of all of them in tensors; None for another module."""
     names = ("gate_up_proj", "up_proj", "down_proj")
     both, up, down = (getattr(experts, name, None) for name in names)
     first = both if both is not None else up
@@ -56,8 +79,13 @@ def _stacked(experts: Any, layer: int) -> RoutedExperts | None:
     ways = [_halves, _turns] if both is not None else [_whole]
     for split in ways:
         network = _network(experts, first, split, layer)
-        if network is not None and _computes(experts, routed := RoutedExperts(network)):
+        if network is None:
+            continue
+        routed = RoutedExperts(network)
+        if _computes(experts, routed):
             return routed
+        if _computes(experts, all_weights := _OfAllWeights(routed)):
+            return all_weights
     return None
 
 
@@ -79,7 +107,7 @@ def _whole(first: torch.Tensor) -> tuple[None, torch.Tensor]:
 
 def _network(experts: Any, first: torch.Tensor, split: Any, layer: int) -> Network | None:
     """The network of stacked experts whose gate and up are split in a way; None where they are not."""
-    is_transposed = getattr(experts, "is_transposed", False)
+    is_transposed = getattr(experts, "is_transposed", _is_plainly_clamped(experts))
     turned = (first, experts.down_proj)
     up_weights, down = (weights.transpose(1, 2) if is_transposed else weights for weights in turned)
     gate, up = split(up_weights)
@@ -107,20 +135,31 @@ def _gated(experts: Any) -> Gated | None:
     apply_gate, act_fn = getattr(experts, "_apply_gate", None), getattr(experts, "act_fn", None)
     if hasattr(experts, "gate_up_proj") and apply_gate is not None:
         return lambda gate, up: apply_gate(torch.stack([gate, up], -1))[:, 0]
+    if _is_plainly_clamped(experts):
+        return Activation(CLAMPED, *_numbers(experts))
     return act_fn and (lambda gate, up: act_fn(gate) * up)
 
 
-def _computes(experts: Any, routed: RoutedExperts) -> bool:
+def _is_plainly_clamped(experts: Any) -> bool:
+    """Whether these are gpt-oss' in transformers 4, which do not say what they compute but for its numbers."""
+    return hasattr(experts, "alpha") and hasattr(experts, "limit") and not hasattr(experts, "_apply_gate")
+
+
+def _computes(experts: Any, routed: RoutedExperts | _OfAllWeights) -> bool:
     """Whether both give the same for random rows."""
+    inner = routed.routed if isinstance(routed, _OfAllWeights) else routed
     generator = torch.Generator().manual_seed(1)
-    rows = torch.randn(NUM_ROWS, routed.up.shape[2], generator=generator).to(routed.up.dtype)
-    chosen = torch.rand(NUM_ROWS, routed.num_experts, generator=generator).topk(2).indices
+    rows = torch.randn(NUM_ROWS, inner.up.shape[2], generator=generator).to(inner.up.dtype)
+    chosen = torch.rand(NUM_ROWS, inner.num_experts, generator=generator).topk(2).indices
     weights = torch.rand(NUM_ROWS, 2, generator=generator).to(rows.dtype)
+    if inner is not routed:
+        weights = torch.zeros(NUM_ROWS, inner.num_experts, dtype=rows.dtype).scatter(1, chosen, weights)
     try:
         expected = experts(rows, chosen, weights)
     except (IndexError, RuntimeError, TypeError, ValueError):  # of another form
         return False
-    return expected.shape == rows.shape and _alike(expected, routed(rows, chosen, weights))
+    given = routed(rows, chosen, weights)
+    return expected.numel() == rows.numel() and _alike(expected.reshape(rows.shape), given)
 
 
 def _alike(before: torch.Tensor, after: torch.Tensor) -> bool:
