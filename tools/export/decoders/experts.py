@@ -141,7 +141,7 @@ def _gated(experts: Any) -> Gated | None:
 
 
 def _is_plainly_clamped(experts: Any) -> bool:
-    """Whether these are gpt-oss' in transformers 4, which do not say what they compute but for its numbers."""
+    """Whether these are gpt-oss' in transformers 4, which say the numbers of what they compute alone."""
     return hasattr(experts, "alpha") and hasattr(experts, "limit") and not hasattr(experts, "_apply_gate")
 
 
