@@ -2,9 +2,8 @@
 one.
 
 The cache keeps that vector and the part of a key that has a position, as one key head for all query heads:
-the
-weights that would make keys of it are applied to the queries, and those of values to what the queries find,
-as in DeepSeek-V2 (arXiv 2405.04434, section 2.1).
+the weights that would make keys of it are applied to the queries, and those of values to what the queries
+find, as in DeepSeek-V2 (arXiv 2405.04434, section 2.1).
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ class LatentAttention:
         absorbed = op("MatMul", plain, of_keys)
         query = op("Concat", absorbed, self._rotated(turned, self._heads, cos_sin), axis=-1)
         query.dtype, query.shape = F32, ir.Shape([1, self._heads, "num_tokens", facts.head_size])
-        found, _ = self._writer.split(attend(query, key, key), facts.rank, facts.rotated)
-        values = op("Transpose", op("MatMul", found, of_values), perm=HEADS_FIRST)
+        latents, _ = self._writer.split(attend(query, key, key), facts.rank, facts.rotated)
+        values = op("Transpose", op("MatMul", latents, of_values), perm=HEADS_FIRST)
         width = self._heads * facts.value
         flat = op("Reshape", values, self._writer.ints(1, -1, width))
         return self._linears.linear(flat, f"{at}attn_output", self._width, width)

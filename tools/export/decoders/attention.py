@@ -168,7 +168,7 @@ def attend(
     `sinks` [heads]: a score of each head that has no value.
     """
     group = layer.num_heads // layer.num_kv_heads
-    key, value = (each.float().repeat_interleave(group, 1) for each in (key, value))
+    key, value = (heads.float().repeat_interleave(group, 1) for heads in (key, value))
     scores = query.float() @ key.transpose(2, 3) * layer.scale
     if layer.softcap:
         scores = torch.tanh(scores / layer.softcap) * layer.softcap

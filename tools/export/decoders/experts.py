@@ -158,8 +158,8 @@ def _computes(experts: Any, routed: RoutedExperts | _OfAllWeights) -> bool:
         expected = experts(rows, chosen, weights)
     except (IndexError, RuntimeError, TypeError, ValueError):  # of another form
         return False
-    given = routed(rows, chosen, weights)
-    return expected.numel() == rows.numel() and _alike(expected.reshape(rows.shape), given)
+    own = routed(rows, chosen, weights)
+    return expected.numel() == rows.numel() and _alike(expected.reshape(rows.shape), own)
 
 
 def _alike(before: torch.Tensor, after: torch.Tensor) -> bool:

@@ -33,13 +33,13 @@ def with_sinks(writer: GraphWriter, node: ir.Node, layer: AttentionLayer, plain:
     """
     op, ints, size = writer.op, writer.ints, layer.head_size
     dtype, sinks = _numbers(node)
-    zero, one = (writer.constant(f"sinks.{number}.{dtype}", np.array(number, dtype)) for number in (0, 1))
+    zero, unit = (writer.constant(f"sinks.{number}.{dtype}", np.array(number, dtype)) for number in (0, 1))
     added = np.zeros((layer.num_heads, size + 1), dtype)
     added[:, size] = -sinks / layer.scale
     wide = op("Pad", plain.query, ints(*ONE_MORE_NUMBER), zero)
     query = op("Add", wide, writer.constant(f"sinks.{layer.layer}", added))
     heads = op("Reshape", plain.keys, ints(0, 0, layer.num_kv_heads, size))
-    keys = op("Pad", heads, ints(*ONE_MORE_NUMBER), one)
+    keys = op("Pad", heads, ints(*ONE_MORE_NUMBER), unit)
     flat = op("Reshape", keys, ints(0, 0, layer.num_kv_heads * (size + 1)))
     return Operands(query, *(op("Pad", rows, ints(0, 0, 0, 0, 1, 0), zero) for rows in (flat, plain.values)))
 
