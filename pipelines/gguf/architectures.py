@@ -29,8 +29,8 @@ class Architecture:
     `is_latent`: attention is that of `latent_attention`.  `sigmoid_tokens`: files with this many tokens that
     do not say how they score experts mean the sigmoid.  `gates_attention`: each query has as many numbers
     that gate what it finds.  `output_norm`: the last one.  `has_one_part`: each layer is attention, a state
-    or a feed-forward part, which alone has a `feed_forward_length`.  `is_causal`: tokens attend to those before
-    them, else to all, or to those of a window around them.
+    or a feed-forward part, which alone has a `feed_forward_length`.  `is_causal`: tokens attend to those
+    before them, else to all, or to those of a window around them.
     """
 
     interleaved: bool = False
