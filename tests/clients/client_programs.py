@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON = "common"
 NODE = "node"
-TENSORS, REAL_TENSORS, VISION = "tensors", "real_tensors", "vision"
+TENSORS, REAL_TENSORS, VISION, AGENTS = "tensors", "real_tensors", "vision", "agents"
 
 
 class Program(NamedTuple):
@@ -113,5 +113,6 @@ PROGRAMS = [
     Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("ollama_npm.cjs", "ollama", NODE),
+    Program("codex_sessions.cjs", "@openai/codex", NODE, AGENTS),
     Program("openai_npm.cjs", "openai", NODE),
 ]

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from agent_scripts import CODEX
 from client_programs import REAL_TENSORS, python_of
+from scripted_model import write_scripted_model
 from server_process import ServerProcess, free_port
 from tensor_models import SAME_TYPES, write_one, write_same, write_two
 
@@ -66,6 +68,17 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         models = write_llava(tmp_path_factory.mktemp("vision"))[1].parent
     shutil.rmtree(models / "source")
     (models / "llava" / "graph.yaml").write_text(new_graph(models / "llava"))
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server whose models say what the sessions of coding agents need."""
+    models = tmp_path_factory.mktemp("agents") / "models"
+    for name in ("gpt-5.5", "agent"):
+        write_scripted_model(models / name, CODEX, max_context=131072)
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

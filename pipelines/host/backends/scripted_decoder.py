@@ -34,7 +34,7 @@ ENDED = np.float32(2 * LOGIT_RANGE)
 class ScriptEntry:
     """One entry of a script: the text of a reply, and the words that the messages before it must have.
 
-    Without `after` it is the reply of the turn whose number is its place in the script.
+    Those without `after` are the replies of a conversation's turns, in their order.
     """
 
     text: str
@@ -92,8 +92,8 @@ class Script:
         for reply in self.replies:
             if reply.after is not None and reply.after in newest:
                 return reply.text
-        own = self.replies[turn] if turn < len(self.replies) else None
-        return own.text if own is not None and own.after is None else ""
+        turns = [reply.text for reply in self.replies if reply.after is None]
+        return turns[turn] if turn < len(turns) else ""
 
 
 @dataclass(slots=True)

@@ -59,10 +59,10 @@ def test_each_turn_has_its_reply(folder):
 
 
 def test_a_grammar_holds_what_the_script_wants(folder):
-    """The third reply calls a tool that was not declared: the grammar of calls lets no such name through."""
+    """The second turn calls a tool that was not declared: the grammar of calls lets no such name through."""
 
     async def scene():
-        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}] * 2
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
         body = {"model": "scripted", "messages": [*messages, messages[0]], "tools": [READ], "max_tokens": 30}
         async with serving(folder) as client:
             answer = await client.post("/v1/chat/completions", body)
