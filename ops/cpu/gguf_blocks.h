@@ -15,7 +15,8 @@ extern "C" {
 
 /* Types of tensors, by their numbers in files. */
 enum {
-    BL_Q4_0 = 2, BL_Q4_1 = 3, BL_Q5_0 = 6, BL_Q5_1 = 7, BL_Q8_0 = 8, BL_Q4_K = 12, BL_Q5_K = 13, BL_Q6_K = 14
+    BL_Q4_0 = 2, BL_Q4_1 = 3, BL_Q5_0 = 6, BL_Q5_1 = 7, BL_Q8_0 = 8, BL_Q4_K = 12, BL_Q5_K = 13, BL_Q6_K = 14,
+    BL_MXFP4 = 39
 };
 
 /* The packed format of a type; 0: there is no such type here. */

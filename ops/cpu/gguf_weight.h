@@ -92,8 +92,8 @@ public:
 
     size_t n() const { return m_n; }
 
-    // Packs blocks [begin, end) of 16 channels; `packed` is the beginning of the whole weight.
-    void pack(const SourceFile& file, size_t begin, size_t end, void* packed) const {
+    // Packs blocks [begin, end) of 16 channels of the weight of rows [first, first + n), whose beginning is `packed`.
+    void pack(const SourceFile& file, size_t first, size_t n, size_t begin, size_t end, void* packed) const {
         bl_format format;
         bl_gguf_format(m_type, &format);
         const size_t block_bytes = bl_packed_bytes(&format, BLOCK, m_k);
@@ -101,8 +101,8 @@ public:
         const void* rows[BLOCK];
         for (size_t row = 0; row < BLOCK; row++) rows[row] = bytes.data() + row * m_row_bytes;
         for (size_t block = begin; block < end; block++) {
-            const size_t count = std::min(BLOCK, m_n - block * BLOCK);
-            read_rows(file, block * BLOCK, count, bytes.data());
+            const size_t count = std::min(BLOCK, n - block * BLOCK);
+            read_rows(file, first + block * BLOCK, count, bytes.data());
             if (!bl_gguf_is_finite(m_type, count * m_k, bytes.data())) file.fail("holds weights that are not finite");
             bl_gguf_pack(m_type, count, m_k, rows, 0, 1, static_cast<uint8_t*>(packed) + block * block_bytes);
             packed_bytes += count * m_row_bytes;

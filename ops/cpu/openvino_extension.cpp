@@ -1,16 +1,22 @@
-// OpenVINO's operators by the kernels: braid.BlockLinear, Experts, and those of GGUF files, GgufLinear and GgufRows.
+// OpenVINO's operators by the kernels: braid.BlockLinear, Experts, and those of GGUF files, GgufLinear,
+// GgufExperts and GgufRows.
 #include "openvino/core/op_extension.hpp"
 
 #include "openvino_block_linear.hpp"
 #include "openvino_experts.hpp"
+#include "openvino_gguf_experts.hpp"
 #include "openvino_gguf_linear.hpp"
 #include "openvino_gguf_rows.hpp"
 
 OPENVINO_CREATE_EXTENSIONS(
     std::vector<ov::Extension::Ptr>({std::make_shared<ov::OpExtension<braid::BlockLinear>>(),
                                      std::make_shared<ov::OpExtension<braid::Experts>>(),
+                                     std::make_shared<ov::OpExtension<braid::GgufExperts>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufLinear>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufRows>>()}));
 
 // Bytes of GGUF files that were packed in this process so far.
 extern "C" uint64_t braid_packed_bytes() { return braid::packed_bytes; }
+
+// Lets this process pack few experts of GGUF files from now on, 1, since it tries models and serves none; or all, 0.
+extern "C" void braid_pack_few(int few) { braid::packs_few = few; }

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from pipelines.adapters.adapter_config import CONFIG, AdapterConfig, read_adapter_config
 from pipelines.adapters.fused_linears import fuse
 from pipelines.adapters.linear_names import ENDS, last_name, linear_name, parts_of
 from pipelines.adapters.model_ends import check_prepared, end_of, read_ends
 from pipelines.adapters.weights import AdapterError, AdapterWeights, LinearShape, LoraFactors
-from pipelines.base.float_tensors import read_float_tensors
+from pipelines.base.float_tensors import read_float_tensors, tensor_names
 
 WEIGHTS = "adapter_model.safetensors"
 A, B = "lora_A.weight", "lora_B.weight"
@@ -43,8 +43,7 @@ def adapter_targets(folders: Iterable[Path]) -> frozenset[str]:
         if not (folder / WEIGHTS).is_file():
             continue
         try:
-            with safe_open(folder / WEIGHTS, "np") as tensors:
-                names: list[str] = tensors.keys()
+            names = tensor_names(folder / WEIGHTS)
         except (OSError, SafetensorError):
             continue
         modules = [match[1] for name in names if (match := MODULE.fullmatch(name))]
@@ -78,8 +77,7 @@ def _read_tensors(file: Path, linears: Mapping[str, LinearShape], max_rank: int)
     numbers = sum(_most_numbers(linear, shape, max_rank) for linear, shape in linears.items())
     most = 8 * numbers + HEADER_BYTES
     try:
-        with safe_open(file, "np") as header:
-            names: list[str] = header.keys()
+        names = tensor_names(file)
         if not names:
             raise AdapterError(f"{WEIGHTS} has no tensors")
         check_prepared(names, linears)

@@ -16,10 +16,9 @@ from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.latent_attention import LatentAttention
 from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.reader import GgufTensor, Rows
 from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
-from pipelines.gguf.weights import Rows
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,

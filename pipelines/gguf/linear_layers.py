@@ -14,10 +14,10 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from pipelines.gguf.errors import GgufError
-from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.reader import GgufTensor, Rows
 from pipelines.gguf.tensor_types import PACKED_TYPES, TYPE_NUMBERS, Floats
 from pipelines.gguf.weight_writer import WeightPart, WeightWriter
-from pipelines.gguf.weights import DTYPES, Rows, is_float, read_floats
+from pipelines.gguf.weights import DTYPES, is_float, read_floats
 from pipelines.onnx_format.decoder_format import AND, DOMAIN, GGUF_LINEAR, GGUF_ROWS
 from pipelines.onnx_format.onnx_writer import CONTRIB, OnnxWriter
 
@@ -48,7 +48,7 @@ class LinearLayers:
         self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int | None
     ) -> None:
         self._writer, self._tensors = writer, tensors
-        self._in_file = accuracy_level is None
+        self.in_file = accuracy_level is None
         self.accuracy_level = INT8_SUMS if accuracy_level is None else accuracy_level
         self.weights = WeightWriter(writer)
         self._used: set[str] = set()
@@ -125,7 +125,7 @@ class LinearLayers:
     def _multiply_blocks(self, rows: ir.Value, name: str, parts: Sequence[WeightPart]) -> ir.Value:
         """`rows` · weightᵀ of the rows of quantized tensors of one type, one tensor after the other."""
         files = {part.tensor.file for part in parts}
-        if self._in_file and parts[0].tensor.type.name in PACKED_TYPES and len(files) == 1:
+        if self.in_file and parts[0].tensor.type.name in PACKED_TYPES and len(files) == 1:
             return self._multiply_in_file(rows, name, parts)
         weight = self.weights.blocks(name, parts)
         assert weight.codes.shape is not None, "as it was written"
@@ -144,18 +144,9 @@ class LinearLayers:
         )
 
     def _multiply_in_file(self, rows: ir.Value, name: str, parts: Sequence[WeightPart]) -> ir.Value:
-        tensor = parts[0].tensor
-        return self._writer.op(
-            GGUF_LINEAR,
-            rows,
-            domain=DOMAIN,
-            weight=name,
-            type=TYPE_NUMBERS[tensor.type.name],
-            N=sum(part.tensor.rows for part in parts),
-            K=tensor.width,
-            file=tensor.file,
-            runs=[number for part in parts for number in part.runs()],
-        )
+        place = parts[0].place() | {"runs": [number for part in parts for number in part.runs()]}
+        num_rows = sum(part.tensor.rows for part in parts)
+        return self._writer.op(GGUF_LINEAR, rows, domain=DOMAIN, weight=name, N=num_rows, **place)
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
         """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""
@@ -163,7 +154,7 @@ class LinearLayers:
         if is_float(tensor):
             table = self.weights.table(f"{tensor.name}.table", WeightPart(tensor))
             return self._widened(op("Gather", table, ids), tensor)
-        if self._in_file and tensor.type.name in PACKED_TYPES:
+        if self.in_file and tensor.type.name in PACKED_TYPES:
             table = self.weights.table(f"{tensor.name}.blocks", WeightPart(tensor))
             kind = TYPE_NUMBERS[tensor.type.name]
             return op(GGUF_ROWS, ids, table, domain=DOMAIN, type=kind, K=tensor.width)

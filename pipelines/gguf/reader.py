@@ -1,28 +1,34 @@
 """Reads a GGUF file, or all parts of one: its metadata and where its tensors lie.
 
 Every count and offset is compared with the file's size before it is used, so that a damaged or hostile file
-gives a `GgufError`, not an allocation.  Tensors are views of the mapped file; nothing is copied.
+gives a `GgufError`, not an allocation.  Rows of tensors are read when they are needed.
 """
 
 from __future__ import annotations
 
 import math
-import mmap
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.gguf.blocks import Bytes
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.file_bytes import FileBytes
 from pipelines.gguf.parts import all_parts
 from pipelines.gguf.tensor_types import OTHER_TYPES, TENSOR_TYPES, TensorType
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
+EVERY = slice(None)
 ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
 MAX_ALIGNMENT, MAX_AXES, MAX_KEY_BYTES = 1 << 16, 4, 1 << 16
+MAX_HEADER_BYTES, PIECE_BYTES = 1 << 28, 1 << 22
+"""Bytes of metadata and descriptions of tensors: the most in all, and what is read at once."""
+NEAR = 8
+"""Rows in another order are read together where they lie within this many times their number."""
 STRING, ARRAY, BOOL = 8, 9, 7
 NUMBERS = {
     0: "B",
@@ -45,9 +51,19 @@ NUM_PARTS, PART_NUMBER, NUM_TENSORS = "split.count", "split.no", "split.tensors.
 """What each part says of itself and of the whole; the first one is number 0."""
 
 
+Rows = NDArray[np.int64]
+"""Which row of a tensor becomes each row of what is read."""
+
+
+class TensorSource(Protocol):
+    """What the bytes of tensors are read from."""
+
+    def read(self, offset: int, size: int) -> Bytes: ...
+
+
 @dataclass(frozen=True)
 class GgufTensor:
-    """One tensor: `rows` of `width` weights each; `data` is uint8[rows, bytes of a row], mapped.
+    """One tensor of `rows` of `width` weights each, in `source`.
 
     `offset`: where in its file it begins, in bytes; `file`: which of the model's parts that is, from 0.
     """
@@ -56,9 +72,27 @@ class GgufTensor:
     type: TensorType
     rows: int
     width: int
-    data: NDArray[np.uint8]
+    source: TensorSource
     offset: int = 0
     file: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        return self.width // self.type.weights * self.type.bytes
+
+    def read(self, rows: slice | Rows = EVERY) -> Bytes:
+        """uint8[rows, bytes of a row], from any thread.  Raises `GgufError`."""
+        if isinstance(rows, slice):
+            begin, end, _ = rows.indices(self.rows)
+            return self._read(begin, end)
+        first, last = int(rows.min()), int(rows.max())
+        if last - first < NEAR * len(rows):
+            return self._read(first, last + 1)[rows - first]
+        return np.concatenate([self._read(int(row), int(row) + 1) for row in rows])
+
+    def _read(self, begin: int, end: int) -> Bytes:
+        size = self.row_bytes
+        return self.source.read(self.offset + begin * size, (end - begin) * size).reshape(-1, size)
 
 
 Place = tuple[str, TensorType, list[int], int]
@@ -76,7 +110,7 @@ class GgufFile:
 def read_gguf(path: Path) -> GgufFile:
     """Read a file, or all parts of the model that it is a part of; the first one has the metadata.
 
-    The maps live as long as a tensor does.  Raises `GgufError`.
+    They are open as long as a tensor lives.  Raises `GgufError`.
     """
     paths = all_parts(path)
     first, tensors = _read_part(paths, 0), dict[str, GgufTensor]()
@@ -109,22 +143,21 @@ def _read_part(paths: list[Path], number: int) -> GgufFile:
 
 
 def _read_file(path: Path) -> GgufFile:
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        if size < 24:
-            raise GgufError("is too short for a GGUF file")
-        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return _FileReader(pages).read()
+    file = FileBytes(path)
+    if file.size < 24:
+        raise GgufError("is too short for a GGUF file")
+    return _FileReader(file).read()
 
 
 class _FileReader:
     """A place in the file that only moves forward."""
 
-    def __init__(self, pages: mmap.mmap) -> None:
-        self._pages, self._at = pages, 0
+    def __init__(self, file: FileBytes) -> None:
+        self._file, self._at = file, 0
+        self._held = bytearray()
 
     def read(self) -> GgufFile:
-        if bytes(self._take(4)) != MAGIC:
+        if self._take(4) != MAGIC:
             raise GgufError("does not begin with GGUF")
         version = self._number("I")
         if version not in VERSIONS:
@@ -191,17 +224,16 @@ class _FileReader:
             if begin < end or offset % align:
                 raise GgufError(f"{name} lies at {offset}, inside another tensor or not aligned to {align}")
             end = begin + rows * row_bytes
-            if end > len(self._pages):
-                raise GgufError(f"{name} ends at byte {end} of {len(self._pages)}: the file is cut short")
+            if end > self._file.size:
+                raise GgufError(f"{name} ends at byte {end} of {self._file.size}: the file is cut short")
             if name in tensors:
                 raise GgufError(f"has two tensors {name}")
-            data = np.frombuffer(self._pages, np.uint8, rows * row_bytes, begin).reshape(rows, row_bytes)
-            tensors[name] = GgufTensor(name, kind, rows, width, data, begin)
+            tensors[name] = GgufTensor(name, kind, rows, width, self._file, begin)
         return tensors
 
     def _count(self, least: int, what: str) -> int:
         """A count of things that take `least` bytes each at least."""
-        count, left = self._number("Q"), len(self._pages) - self._at
+        count, left = self._number("Q"), self._file.size - self._at
         if count * least > left:
             raise GgufError(f"announces {count} {what}, more than its {left} bytes left can hold")
         return int(count)
@@ -217,15 +249,17 @@ class _FileReader:
 
     def _strings(self, count: int) -> list[str]:
         """Texts one after the other; with `_string` those of a vocabulary take a second."""
-        pages, end, size_at = self._pages, len(self._pages), UNPACK["Q"].unpack_from
+        held, end, size_at = self._held, len(self._held), UNPACK["Q"].unpack_from
         texts, at = list[str](), self._at
         try:
             for _ in range(count):
                 begin = at + LEAST_STRING
-                at = begin + (size_at(pages, at)[0] if begin <= end else 0)
+                if begin > end:
+                    end = self._hold(begin)
+                at = begin + size_at(held, at)[0]
                 if at > end:
-                    raise GgufError(f"has a list of texts that ends behind its {end} bytes")
-                texts.append(str(pages[begin:at], "utf-8"))
+                    end = self._hold(at)
+                texts.append(str(held[begin:at], "utf-8"))
         except UnicodeDecodeError as error:
             raise GgufError(f"holds a text that is not UTF-8: {error}") from error
         self._at = at
@@ -234,11 +268,21 @@ class _FileReader:
     def _number(self, form: str) -> Any:
         return UNPACK[form].unpack(self._take(UNPACK[form].size))[0]
 
-    def _take(self, size: int) -> memoryview:
+    def _take(self, size: int) -> bytearray:
         begin, self._at = self._at, self._at + size
-        if self._at > len(self._pages):
-            raise GgufError(f"ends at byte {len(self._pages)}, before its metadata does")
-        return memoryview(self._pages)[begin : self._at]
+        self._hold(self._at)
+        return self._held[begin : self._at]
+
+    def _hold(self, end: int) -> int:
+        """Read on until what is before `end` is held; returns how many bytes are."""
+        held, size = len(self._held), self._file.size
+        if end > size:
+            raise GgufError(f"ends at byte {size}, before its metadata does")
+        if end > MAX_HEADER_BYTES:
+            raise GgufError(f"has more than {MAX_HEADER_BYTES} bytes of metadata")
+        if end > held:
+            self._held += self._file.read(held, min(max(end - held, PIECE_BYTES), size - held)).data
+        return len(self._held)
 
 
 def _alignment(fields: dict[str, Any]) -> int:

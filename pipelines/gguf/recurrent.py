@@ -14,8 +14,9 @@ import onnx_ir as ir
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reader import Rows
 from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.weights import Rows, is_float, read_floats
+from pipelines.gguf.weights import is_float, read_floats
 from pipelines.onnx_format.decoder_format import DOMAIN
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.recurrent_format import DELTA_NET, KINDS, MAMBA2, NUMBER, SHORT_CONV

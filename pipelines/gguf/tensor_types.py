@@ -58,9 +58,13 @@ TENSOR_TYPES = {
 }
 """Number of a type in the file → the type."""
 TYPE_NUMBERS = {kind.name: number for number, kind in TENSOR_TYPES.items()}
-PACKED_TYPES = {"Q6_K": 208} | dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K"), 0)
-"""Types whose blocks the CPU kernels take as they are → where in a block the float16 of its scales is; that
-of least weights is behind it.
+PACKED_TYPES: dict[str, int | None] = {
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K"), 0),
+    "Q6_K": 208,
+    "MXFP4": None,
+}
+"""Types whose blocks the CPU kernels take as they are → where in a block the float16 of its scales is, None
+where there is none; that of least weights is behind it.
 """
 OTHER_TYPES = {15: "Q8_K", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64"}
 """Number → name of types that are not served, for messages."""

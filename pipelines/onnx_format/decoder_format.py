@@ -3,10 +3,9 @@ it.
 
 One `model.onnx` with its weights in files beside it.  All operators are token-wise over one packed row of
 tokens, except one abstract node per layer, `braid::PagedAttention`.  A layer with routed experts has one more
-abstract node, `braid::Experts` (`experts_format.py`), and recurrent layers have others in place of attention
-(`recurrent_format.py`).  The graph contains no cache, no mask and
-no batch, so the same file is lowered to standard operators, contrib PagedAttention or OpenVINO's when it is
-loaded.
+abstract node, `braid::Experts` or `braid::GgufExperts` (`experts_format.py`), and recurrent layers have
+others in place of attention (`recurrent_format.py`).  The graph contains no cache, no mask and no batch, so
+the same file is lowered to standard operators, contrib PagedAttention or OpenVINO's when it is loaded.
 
     inputs    input_ids, position_ids int64[1, num_tokens] · logits_indices int64[num_logits]
     output    logits float32[num_logits, vocab]

@@ -25,6 +25,13 @@ is inner for up and gate, and width for down:
     *_bias           float32[experts, rows], or absent
     gate             absent: a network without gate, activation(up_e(x))
 
+The weights of a layer's experts may all stay in a GGUF file, as those of linear layers (`decoder_format.py`):
+
+    node      mixed[1, num_tokens, width] = braid::GgufExperts(
+                  hidden_states, chosen, weights, up_bias, down_bias, gate_bias)
+
+Biases are float32[experts, rows], and scalars where they are absent.
+
     silu       gate · sigmoid(gate) · up                 relu2      max(gate, 0)² · up
     gelu       gelu(gate) · up, by erf                   gelu_tanh  gelu(gate) · up, by tanh
     clamped    g · sigmoid(alpha · g) · (clamp(up, -limit, limit) + 1),  g = min(gate, limit)
@@ -32,7 +39,7 @@ is inner for up and gate, and width for down:
 
 from __future__ import annotations
 
-EXPERTS = "Experts"
+EXPERTS, GGUF_EXPERTS = "Experts", "GgufExperts"
 HIDDEN_STATES, CHOSEN, WEIGHTS = 0, 1, 2
 """Places of the first inputs."""
 NETWORK = ("up", "down", "gate")
@@ -48,6 +55,11 @@ zeros.  Codes of other bits stand for themselves.
 """
 EXPERT_ATTRIBUTES = ("layer", "activation", "table", *SIZES)
 """Attributes of every node of experts.  `layer` is the number of its layer, which rises from node to node."""
+GGUF_PLACE = ("type", "K", "file", "runs")
+"""Attributes of a weight of GgufExperts behind its name, as `gate_type`, with the meaning that they have for
+GgufLinear; those of an absent gate are left out.  The rows of an expert are behind those of the one before.
+Others: `experts`, how many there are, `layer`, `activation`, `alpha` and `limit`.
+"""
 OPTIONAL_ATTRIBUTES = ("alpha", "limit", "accuracy_level")
 """`alpha`, `limit`: floats of the clamped activation.  `accuracy_level` is MatMulNBits': 4 lets an engine
 round activations; 0, the default, does not.

@@ -32,6 +32,12 @@ class Room(NamedTuple):
         """Write `rows` as the rows from `first` on.  Raises OSError."""
         _write_at(self.file, self.offset + first * self.row_bytes, rows)
 
+    def write_columns(self, first: int, columns: np.ndarray) -> None:
+        """Write the rows of `columns` as the columns from `first` on.  Raises OSError."""
+        begin = self.offset + first * columns.itemsize
+        for number, row in enumerate(np.ascontiguousarray(columns.T)):
+            _write_at(self.file, begin + number * self.row_bytes, row)
+
 
 class OnnxWriter:
     """Writes `name`.onnx and its data file.  Use it as a context: leaving it closes the data file."""

@@ -48,6 +48,10 @@ CPU_FLAGS = Path("/proc/cpuinfo")
 OTHERS_MAY_WRITE = 0o022
 GAIN = "models with weights of 4 to 8 bits decode faster (docs/kernels.md)"
 
+tries_models = False
+"""Whether this process loads models to try them alone: then few experts of a mixture stand for all of them,
+since no request reads what it computes.
+"""
 _logged: set[str] = set()
 
 

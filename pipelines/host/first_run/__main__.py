@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TextIO
 
 from graphs.compose import Graphs
+from pipelines.host.backends import cpu_kernels
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
 from pipelines.host.models.model import build_for_host
@@ -36,6 +37,7 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     with contextlib.suppress(OSError):
         OUT_OF_MEMORY_SCORE.write_text("1000")  # this process ends first, not the one that serves
+    cpu_kernels.tries_models = True
     new: NewModel = pickle.load(sys.stdin.buffer)
     die_with_parent(new.parent)
     _write(reply, _problems(new, reply))

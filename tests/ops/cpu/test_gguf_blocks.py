@@ -5,8 +5,9 @@ import ctypes
 import gguf
 import numpy as np
 import pytest
-from kernel_library import Format, kernel_library
+from kernel_library import INSTRUCTION_SETS, Format, kernel_library
 
+from pipelines.gguf.codebook_readers import read_mxfp4_places
 from pipelines.gguf.tensor_types import PACKED_TYPES, TENSOR_TYPES
 
 K = {32: 7 * 32, 256: 3 * 256}
@@ -33,6 +34,9 @@ def random_rows(kind, rows, seed):
     rng = np.random.default_rng(seed)
     count = K[kind.weights] // kind.weights
     raw = rng.integers(0, 256, (rows, count, kind.bytes), np.uint8)
+    if kind.name == "MXFP4":
+        raw[..., 0] = rng.integers(110, 130, (rows, count), np.uint8)
+        return raw
     for at in (208,) if kind.name == "Q6_K" else (0, 2) if kind.has_zeros else (0,):
         halves = rng.uniform(1e-3, 1e-2, (rows, count, 1)) * rng.choice([-1, 1], (rows, count, 1))
         raw[..., at : at + 2] = halves.astype(np.float16).view(np.uint8)
@@ -57,6 +61,8 @@ def numbers_of(kind, raw):
     """Scales and minimums as `bl_pack` takes them."""
     if kind.name == "Q6_K":
         return raw[..., 192:208].tobytes() + halves_at(raw, 208).tobytes(), b""
+    if kind.name == "MXFP4":
+        return np.ascontiguousarray(raw[..., 0]).tobytes(), b""
     if kind.weights == 32:
         return halves_at(raw, 0).tobytes(), halves_at(raw, 2).tobytes()
     twelve = raw[..., 4:16]
@@ -71,7 +77,8 @@ def packed_by_parts(library, kind, raw):
     form = Format()
     assert library.bl_gguf_format(number_of(kind), ctypes.byref(form))
     n, k = len(raw), K[kind.weights]
-    codes = kind.read(raw).codes if form.bits in (4, 8) else six_bits(kind, raw)
+    read = read_mxfp4_places if kind.name == "MXFP4" else kind.read
+    codes = read(raw).codes if form.bits in (4, 8) else six_bits(kind, raw)
     scales, zeros = numbers_of(kind, raw)
     packed = np.full(library.bl_packed_bytes(ctypes.byref(form), n, k), 255, np.uint8)
     codes = np.ascontiguousarray(codes)
@@ -85,8 +92,12 @@ def number_of(kind):
     return next(number for number, each in QUANTIZED.items() if each is kind)
 
 
+@pytest.mark.parametrize("isa", INSTRUCTION_SETS)
 @pytest.mark.parametrize("kind", QUANTIZED.values(), ids=lambda kind: kind.name)
-def test_packed_as_through_codes_and_scales(library, kind):
+def test_packed_as_through_codes_and_scales(library, kind, isa):
+    own = library.bl_isa()
+    if not library.bl_set_isa(isa.encode()):
+        pytest.skip(f"this processor has no {isa}")
     parts = [random_rows(kind, rows, seed) for seed, rows in enumerate((37, 9))]
     order = np.random.default_rng(2).permutation(37)
     expected = packed_by_parts(library, kind, np.concatenate([parts[0][order], parts[1]]))
@@ -97,6 +108,7 @@ def test_packed_as_through_codes_and_scales(library, kind):
         library.bl_gguf_pack(
             number_of(kind), 46, K[kind.weights], rows.ctypes.data, begin, begin + 1, packed.ctypes.data
         )
+    library.bl_set_isa(own)
     assert packed.tobytes() == expected.tobytes()
 
 

@@ -315,7 +315,7 @@ def test_codes_of_a_file_that_has_changed_are_not_made(quantized, tmp_path):
 
 def test_runs_name_each_row_of_a_weight_in_its_order(quantized):
     tensor = read_gguf(quantized).tensors["blk.0.attn_q.weight"]
-    content, row_bytes = quantized.read_bytes(), tensor.data.shape[1]
+    content, row_bytes = quantized.read_bytes(), tensor.row_bytes
     rng = np.random.default_rng(1)
     for order in (
         None,
@@ -327,6 +327,6 @@ def test_runs_name_each_row_of_a_weight_in_its_order(quantized):
         runs = np.reshape(list(part.runs()), (-1, 3)).tolist()
         begins = [begin + step * each for begin, step, count in runs for each in range(count)]
         rows = [content[begin : begin + row_bytes] for begin in begins]
-        wanted = tensor.data if order is None else tensor.data[order]
+        wanted = tensor.read() if order is None else tensor.read(order)
         assert rows == [row.tobytes() for row in wanted]
     assert len(list(WeightPart(tensor, interleaved_rows(4, tensor.rows, tensor.rows // 4)).runs())) == 3 * 8

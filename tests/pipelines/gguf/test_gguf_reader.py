@@ -14,11 +14,13 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 
+from pipelines.gguf import weight_writer
 from pipelines.gguf.convert import convert
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import read_gguf
 from pipelines.gguf.tensor_types import OTHER_TYPES, TENSOR_TYPES
-from pipelines.gguf.weights import is_float, read_blocks, view_floats
+from pipelines.gguf.weight_writer import WeightWriter
+from pipelines.gguf.weights import is_float, read_blocks, read_stored
 
 EXTREMES = (0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)
 OWN_BYTES = 8 << 20
@@ -119,7 +121,7 @@ def test_what_the_package_reads_is_what_is_read(whole, tmp_path):
         mine = ours.tensors[tensor.name]
         assert (mine.width, mine.rows) == (tensor.shape[0], int(np.prod(tensor.shape[1:])))
         assert mine.type.name == tensor.tensor_type.name
-        assert mine.data.tobytes() == tensor.data.tobytes()
+        assert mine.read().tobytes() == tensor.data.tobytes()
     for key, value in ours.fields.items():
         found = theirs.fields[key].contents()
         assert (value.tolist() if isinstance(value, np.ndarray) else value) == pytest.approx(found)
@@ -143,7 +145,43 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
         _write(tmp_path / "inf.gguf", tensor=raw, kind=kind)
         tensor = read_gguf(tmp_path / "inf.gguf").tensors["token_embd.weight"]
         with pytest.raises(GgufError, match=r"token_embd.weight holds weights that are not finite"):
-            view_floats(tensor) if is_float(tensor) else read_blocks(tensor)
+            read_stored(tensor) if is_float(tensor) else read_blocks(tensor)
+
+
+@pytest.mark.parametrize("kind", [Type.Q4_1, Type.F16], ids=lambda kind: kind.name)
+def test_a_file_that_is_cut_while_it_is_converted_is_an_error(tmp_path, monkeypatch, kind):
+    """Of a mapped file the pages behind its end are a signal, which ends the process."""
+    path = tmp_path / "cut.gguf"
+    write_llama_like(path, kind=kind)
+    write = WeightWriter.write
+
+    def cut_and_write(weights):
+        os.truncate(path, path.stat().st_size // 3)
+        write(weights)
+
+    monkeypatch.setattr(WeightWriter, "write", cut_and_write)
+    with pytest.raises(GgufError, match=r"^cut.gguf was cut short to \d+ of \d+ bytes while it was read$"):
+        convert(path, tmp_path / "model")
+
+
+def test_rows_are_read_in_any_order(whole, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(whole)
+    tensor = read_gguf(path).tensors["token_embd.weight"]
+    rows = tensor.read()
+    for order in (np.arange(tensor.rows)[::-1], np.array([5, 5, 3]), np.array([0, tensor.rows - 1])):
+        np.testing.assert_array_equal(tensor.read(order), rows[order])
+    np.testing.assert_array_equal(tensor.read(slice(2, 7)), rows[2:7])
+
+
+def test_columns_are_the_same_in_one_piece_and_in_several(tmp_path, monkeypatch):
+    path = tmp_path / "tiny.gguf"
+    write_llama_like(path, kind=Type.F16)
+    convert(path, tmp_path / "whole")
+    monkeypatch.setattr(weight_writer, "TURNED_WEIGHTS", 1000)
+    convert(path, tmp_path / "pieces")
+    whole, pieces = ((tmp_path / each / "model.onnx.data").read_bytes() for each in ("whole", "pieces"))
+    assert whole == pieces
 
 
 def _write(path, architecture="llama", tensor=None, kind=None, **fields):

@@ -35,9 +35,19 @@ BIAS, CORRECTION, FACTORS = RNG.normal(0, 0.3, (3, EXPERTS)).astype(np.float32)
 ROWS = RNG.normal(0, 1, (TOKENS, WIDTH)).astype(np.float32)
 
 
+class InMemory:
+    """Bytes of a tensor, in place of a file's."""
+
+    def __init__(self, values):
+        self._bytes = np.frombuffer(values.tobytes(), np.uint8)
+
+    def read(self, offset, size):
+        return self._bytes[offset : offset + size]
+
+
 def tensor(name, values):
     rows = np.atleast_2d(values)
-    return GgufTensor(name, F32, *rows.shape, rows.view(np.uint8))
+    return GgufTensor(name, F32, *rows.shape, InMemory(rows))
 
 
 def routed(folder, mixture, **others):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import time
 
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_files import write_llama_like
+from gguf_files import EXPERT_INNER, EXPERTS, EXPERTS_USED, WIDTH, Mixture, write_llama_like
 from lone_steps import step
 
+from pipelines.base.prepared_models import PreparedModels
 from pipelines.gguf.converted_files import converted
 from pipelines.host.backends.open_model import open_decoder
 from pipelines.host.backends.openvino.decoder import packing_news
+from pipelines.host.backends.openvino.prepared import prepared_decoder
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError
 
@@ -117,3 +120,68 @@ def test_the_log_says_how_far_weights_are_packed(source, tmp_path, kernels, capl
             time.sleep(0.01)
     shares = [int(each.split()[1]) for each in caplog.messages if each.startswith("packed ")]
     assert 50 < shares[-1] <= 100
+
+
+def _mixed(model):
+    model.writer.add_expert_count(EXPERTS)
+    model.writer.add_expert_used_count(EXPERTS_USED)
+    model.writer.add_expert_feed_forward_length(EXPERT_INNER)
+
+
+@pytest.fixture
+def mixture(tmp_path, kernels):
+    """A mixture of experts in a file, and what opens it: from the file, or from what is stored of its graph."""
+    assert kernels(2) is not None
+    path = tmp_path / "mixture.gguf"
+    write_llama_like(path, "qwen3moe", kind=Type.Q8_0, norms=True, feed=Mixture(), more=_mixed)
+    store = PreparedModels(64 << 20, tmp_path / "prepared")
+
+    def opened():
+        model = converted(path, tmp_path / "cache") / "model.onnx"
+        return open_decoder(model, DecoderSettings(kv_cache="f32", prepared=store))
+
+    return path, opened
+
+
+def logits_of(session):
+    return session.run(step(PROMPT, 0, [0, 1], range(len(PROMPT)))).copy()
+
+
+def test_a_mixture_reads_its_file_when_it_is_opened_and_never_after(mixture, tmp_path, monkeypatch):
+    path, opened = mixture
+    logits = []
+    for _ in range(2):
+        session = opened()
+        assert session.describe()["experts"].startswith("2 of 2 layers by braid kernels")
+        session.allocate(2)
+        logits.append(logits_of(session))
+        monkeypatch.setattr(prepared_decoder, "read_decoder", None)  # the second time it is not read
+    content = path.read_bytes()
+    path.write_bytes(b"")
+    np.testing.assert_array_equal(logits_of(session), logits[0])
+    np.testing.assert_array_equal(*logits)
+    assert sum(file.stat().st_size for file in (tmp_path / "cache").rglob("*.data")) < len(content) / 2
+
+
+def test_a_process_that_tries_a_mixture_packs_few_experts(mixture, kernels):
+    """Its first step, by which stored graphs are known, is computed with the experts that it chose."""
+    _, opened = mixture
+    library = ctypes.CDLL(str(kernels(2).library.path))
+    library.braid_packed_bytes.restype = ctypes.c_uint64
+
+    def packed(session):
+        begin = library.braid_packed_bytes()
+        opened_session = session()
+        opened_session.allocate(2)
+        return opened_session, library.braid_packed_bytes() - begin
+
+    whole, all_bytes = packed(opened)
+    try:
+        library.braid_pack_few(1)
+        trial, few_bytes = packed(opened)
+        assert logits_of(trial).shape == logits_of(whole).shape
+    finally:
+        library.braid_pack_few(0)
+    assert trial.first_step == whole.first_step
+    experts = 2 * 3 * WIDTH * EXPERT_INNER // 32 * 34  # of two layers, three weights each
+    assert few_bytes == all_bytes - (EXPERTS - EXPERTS_USED) * experts

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from fake_decoder import write_fake_model
+from gguf_files import write_llama_like
 from scripted_host import in_process, read, submit
 
+from pipelines.gguf.weight_writer import WeightWriter
 from pipelines.host.announce import chat_model
 from pipelines.host.models.loader import ModelSource
 
@@ -42,6 +46,25 @@ def test_unreadable_folder_troubles_no_other(models):
     bad, good = in_process(scene, ModelSource(models))
     assert (bad.state, good.state) == ("failed", "ready")
     assert "not readable" in bad.problems[0]
+
+
+def test_a_gguf_file_that_is_cut_while_it_is_converted_fails_alone(models, monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("BRAID_CACHE", str(tmp_path_factory.mktemp("cache")))
+    file, write = models / "cut.gguf", WeightWriter.write
+    write_llama_like(file)
+
+    def cut_and_write(weights):
+        os.truncate(file, file.stat().st_size // 3)
+        write(weights)
+
+    monkeypatch.setattr(WeightWriter, "write", cut_and_write)
+
+    async def scene(client):
+        return entry(client, "cut"), entry(client, "good")
+
+    cut, good = in_process(scene, ModelSource(models))
+    assert (cut.state, good.state) == ("failed", "ready")
+    assert "cut.gguf was cut short to " in cut.problems[0]
 
 
 def test_chat_model_is_found_for_the_banner(models):

@@ -20,7 +20,7 @@ from pipelines.host.backends.openvino.decoder.onnx_weights import TYPES
 from pipelines.host.backends.openvino.model.block_linears import NOT_WIDENED
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.onnx_format.decoder_format import DOMAIN
-from pipelines.onnx_format.experts_format import ACTIVATIONS, INPUTS, NETWORK, TABLES
+from pipelines.onnx_format.experts_format import ACTIVATIONS, GGUF_EXPERTS, INPUTS, NETWORK, TABLES
 
 OPERATOR = "Experts"
 """The name in OpenVINO's graphs."""
@@ -39,13 +39,16 @@ class KernelExperts:
         self._attributes: dict[int, Mapping[str, Any]] = {}
 
     def use(self, graph: ir.Graph) -> int:
-        """Prepare the nodes of experts whose weights the kernels can compute; returns how many those are."""
+        """Prepare the nodes of experts whose weights the kernels can compute; returns how many those are, and
+        those whose weights are in a GGUF file.
+        """
         for experts in find_experts(graph):
             attributes = _attributes(experts, self._kernels.levels)
             if self._has_format(experts, attributes):
                 self._attributes[experts.layer] = attributes
                 _write_absent(graph, experts)
-        return len(self._attributes)
+        in_file = sum((node.domain, node.op_type) == (DOMAIN, GGUF_EXPERTS) for node in graph)
+        return len(self._attributes) + in_file
 
     def convert(self, node: Any) -> list[ov.Output]:
         """OpenVINO's node for KERNEL_EXPERTS."""
@@ -72,7 +75,7 @@ class KernelExperts:
 
 def keep_types(model: ov.Model) -> None:
     """Let a device leave the constants of experts in their types."""
-    for node in [node for node in model.get_ops() if node.get_type_name() == OPERATOR]:
+    for node in [node for node in model.get_ops() if node.get_type_name() in (OPERATOR, GGUF_EXPERTS)]:
         for value in node.input_values()[ROUTED:]:
             value.get_node().get_rt_info()[NOT_WIDENED] = 1
 

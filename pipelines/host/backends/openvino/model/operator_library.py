@@ -14,6 +14,7 @@ import openvino as ov
 from openvino.utils.node_factory import NodeFactory
 
 from pipelines.base.digests import digest
+from pipelines.host.backends import cpu_kernels
 from pipelines.host.backends.cpu_kernels import kernel_library
 
 log = logging.getLogger(__name__)
@@ -66,11 +67,14 @@ def find_kernels(levels: int) -> LinearKernels | None:
 def _loaded(path: Path) -> OperatorLibrary | None:
     try:
         ov.Core().add_extension(str(path))
-        read = ctypes.CDLL(str(path)).bl_isa
+        library = ctypes.CDLL(str(path))
+        read, pack_few = library.bl_isa, library.braid_pack_few
         library_digest = digest(path.read_bytes(), num_bytes=4)
     except (RuntimeError, OSError, AttributeError) as error:
         log.warning("%s cannot be loaded, linear layers are OpenVINO's: %s", path, error)
         return None
+    if cpu_kernels.tries_models:
+        pack_few(1)
     read.restype = ctypes.c_char_p
     instructions = read().decode()
     return None if instructions == "none" else OperatorLibrary(path, library_digest, instructions)
