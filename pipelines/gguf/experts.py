@@ -109,3 +109,80 @@ class RoutedExperts:
         inputs = [value for side in NETWORK if side in stored for value in stored[side].inputs]
         settings = settings | sizes | {"table": table, "accuracy_level": self._linears.accuracy_level}
         return self._writer.op(EXPERTS, read, *router, *inputs, domain=DOMAIN, **settings)
+
+    def _network(self, at: str, has_gate: bool) -> dict[str, Weight]:
+        """The weights by their sides."""
+        if not has_gate:
+            up = self._weight(f"{at}{UP}", self._width)
+            inner = up.part.tensor.rows // self._experts
+            return {"up": up, "down": self._weight(f"{at}{DOWN}", inner, self._width)}
+        if self._linears.has(f"{at}{BOTH}.weight"):
+            gate, up = self._halves(f"{at}{BOTH}")
+        else:
+            up, gate = (self._weight(f"{at}{name}", self._width) for name in (UP, GATE))
+        inner, others = (weight.part.tensor.rows // self._experts for weight in (gate, up))
+        if inner != others:
+            raise GgufError(f"{at}{GATE} and {UP} have experts of {inner} and {others} rows")
+        return {"up": up, "gate": gate, "down": self._weight(f"{at}{DOWN}", inner, self._width)}
+
+    def _weight(self, name: str, width: int, rows: int | None = None) -> Weight:
+        tensor = self._tensor(name, width, rows)
+        return Weight(name, WeightPart(tensor), self._bias(name, tensor.rows // self._experts))
+
+    def _halves(self, name: str) -> Iterator[Weight]:
+        """Gate and up of a tensor that holds, of each expert, the rows of the gate and then those of up."""
+        tensor = self._tensor(name, self._width, rows=None)
+        rows = np.arange(tensor.rows).reshape(self._experts, 2, -1)
+        bias = self._bias(name, tensor.rows // self._experts)
+        biases = [None, None] if bias is None else np.split(bias, 2, axis=1)
+        for half, side in enumerate(("gate", "up")):
+            order = rows[:, half].reshape(-1)
+            part = WeightPart(replace(tensor, rows=len(order)), order)
+            yield Weight(f"{name}.{side}", part, biases[half])
+
+    def _tensor(self, name: str, width: int, rows: int | None) -> GgufTensor:
+        """The tensor of all experts; raises `GgufError` unless each has as many `rows`, or any where None."""
+        whole = None if rows is None else rows * self._experts
+        tensor = self._linears.tensor(f"{name}.weight", whole, width)
+        if tensor.rows % (2 * self._experts if name.endswith(BOTH) else self._experts):
+            raise GgufError(f"{name}.weight has {tensor.rows} rows, of {self._experts} experts")
+        return tensor
+
+    def _bias(self, name: str, rows: int) -> np.ndarray | None:
+        name = f"{name}.bias"
+        if not self._linears.has(name):
+            return None
+        tensor = self._linears.tensor(name, self._experts, rows)
+        if not is_float(tensor):
+            raise GgufError(f"{name} is of type {tensor.type.name}; biases are F32, F16 or BF16")
+        return read_floats(tensor)
+
+    def _stored(self, weight: Weight) -> Stored:
+        """Weights, scales, zero points and biases as the node takes them."""
+        name, part, values = weight
+        bias = None if values is None else self._writer.store(f"{name}.bias", values)
+        if is_float(part.tensor):
+            floats = self._linears.weights.table(name, part, self._experts)
+            return Stored([floats, None, None, bias], bits=0, block=0)
+        blocks = self._linears.weights.blocks(name, [part], experts=self._experts)
+        return Stored([blocks.codes, blocks.scales, blocks.zeros, bias], blocks.bits, blocks.block)
+
+
+def _is_packed(weight: Weight) -> bool:
+    """Whether the kernels take it as it is in the file."""
+    return weight.part.tensor.type.name in PACKED_TYPES
+
+
+def _with_table(network: dict[str, Weight]) -> tuple[dict[str, Weight], str]:
+    """The weights, and what their codes of 4 bits stand for: those of MXFP4 have 8 where others have 4."""
+    types = {weight.part.tensor.type for weight in network.values()}
+    if PLACES.name not in {kind.name for kind in types} or any(kind.bits == PLACES.bits for kind in types):
+        return network, LINEAR
+    return {side: _in_places(weight) for side, weight in network.items()}, E2M1
+
+
+def _in_places(weight: Weight) -> Weight:
+    tensor, order = weight.part
+    if tensor.type.name != PLACES.name:
+        return weight
+    return weight._replace(part=WeightPart(replace(tensor, type=PLACES), order))

@@ -18,8 +18,8 @@ import onnx_ir as ir
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reader import Rows
 from pipelines.gguf.weight_writer import WeightPart
-from pipelines.gguf.weights import Rows
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 HEADS_FIRST = [0, 2, 1, 3]

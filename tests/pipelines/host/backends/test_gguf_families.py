@@ -26,7 +26,7 @@ from golden_texts import check_texts
 from later import Later
 from lone_steps import step
 
-from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.gguf.convert import FLOAT_SUMS, IN_FILE, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -262,9 +262,9 @@ CASES = ALWAYS + [
 ]
 
 
-def given(open_session, source, folder):
+def given(open_session, source, folder, form=FLOAT_SUMS):
     """Logits of the prompt beside a shorter one with another beginning: first chunks of both, then the rest."""
-    convert(source, folder, FLOAT_SUMS)
+    convert(source, folder, form)
     session = open_session(folder / "model.onnx")
     try:
         session.reserve(2 * NUM_IDS, 2)
@@ -297,6 +297,21 @@ def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
         wanted = model(torch.tensor(ids())[None]).logits[0].numpy()
     logits = given(ENGINES[engine], tmp_path / "tiny.gguf", tmp_path / "model")
     np.testing.assert_allclose(logits, wanted, atol=TOLERANCE * max(1, abs(wanted).max()), rtol=0)
+
+
+def test_the_kernels_compute_gpt_oss_from_its_file(tmp_path, kernels):
+    """Experts of MXFP4 with biases and a clamped activation."""
+    model, opened = written_model(tmp_path / "tiny.gguf", "gpt-oss"), []
+
+    def open_session(path):
+        opened.append(OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1, kernels=kernels(2))))
+        return opened[0]
+
+    with torch.no_grad():
+        wanted = model(torch.tensor(ids())[None]).logits[0].numpy()
+    logits = given(open_session, tmp_path / "tiny.gguf", tmp_path / "model", IN_FILE)
+    assert opened[0].describe()["experts"].startswith(f"{LAYERS} of {LAYERS} layers by braid kernels")
+    np.testing.assert_allclose(logits, wanted, atol=10 * TOLERANCE * max(1, abs(wanted).max()), rtol=0)
 
 
 @pytest.mark.parametrize(
