@@ -16,11 +16,28 @@ Grid = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A text with a gap, which a model fills: what is before and behind it, and others beside it, each with
+    its name.
+
+    `room` is how many tokens the prompt may have at most, longer texts are cut at their far ends; None: it is
+    not cut.  `field` is the field of the request that holds what is behind the gap.
+    """
+
+    prefix: str
+    suffix: str
+    others: tuple[tuple[str, str], ...] = ()
+    room: int | None = None
+    field: str = "suffix"
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """One prompt before tokenizing: text, or token ids that the client made itself.
 
     Exactly one of `text` and `ids` is set; `is_rendered`: the text was written by a chat template.  `pieces`
-    of the text are tokenized one by one where no token may join them; (): all at once.
+    of the text are tokenized one by one where no token may join them; (): all at once.  Of a prompt with a
+    `gap`, `text` is all that is around it.
     """
 
     text: str | None = None
@@ -28,6 +45,7 @@ class Prompt:
     add_special_tokens: bool = False
     is_rendered: bool = False
     pieces: tuple[str, ...] = ()
+    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True)

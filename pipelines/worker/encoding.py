@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.images.places import place_images, write_images
+from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.values.node_values import Images, Prompt
@@ -141,6 +142,19 @@ def token_strings(pipeline: Pipeline, ids: list[int]) -> list[str]:
     """Each token as it is written in the vocabulary."""
     tokenizer = tokenize_node(pipeline).tokenizer
     return [tokenizer.id_to_token(token_id) or "" for token_id in ids]
+
+
+def token_bytes(pipeline: Pipeline, ids: list[int]) -> list[bytes]:
+    """The bytes of each token; one that is part of a character has bytes that are no text."""
+    decoder = IncrementalDecoder(tokenize_node(pipeline).tokenizer, skip_special_tokens=False)
+    return [decoder.token_text(token_id)[1] for token_id in ids]
+
+
+def plain_ids(pipeline: Pipeline, text: str, add_special_tokens: bool) -> list[int]:
+    """The ids of a text in which what looks like a special token is text."""
+    check_chars([text], "content")
+    node = tokenize_node(pipeline)
+    return node.reader.frames[1, add_special_tokens].around(node.gaps.plain(text))[0]
 
 
 def decode(pipeline: Pipeline, ids: list[int]) -> str:

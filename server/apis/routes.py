@@ -14,7 +14,9 @@ from server.apis.batches import api as batches
 from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
 from server.apis.generation import api as generation
 from server.apis.kserve import api as kserve
+from server.apis.llamacpp import api as llamacpp
 from server.apis.messages import api as messages
+from server.apis.mistral import api as mistral
 from server.apis.ollama import api as ollama
 from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS, TRITON_LOADING
 from server.apis.pooling.api import COHERE_EMBED, POOLING
@@ -35,7 +37,9 @@ APIS: tuple[Api, ...] = (
     batches.API,
     generation.API,
     kserve.API,
+    llamacpp.API,
     messages.API,
+    mistral.API,
     ollama.API,
     realtime.API,
     responses.API,

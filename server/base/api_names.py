@@ -15,6 +15,8 @@ API_NAMES = {
     "realtime": "live speech over WebSockets",
     "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",
     "ollama": "Ollama's chat, generate, embed and lists of models",
+    "llamacpp": "llama.cpp's own paths, and texts with a gap (infill)",
+    "mistral": "Mistral's texts with a gap (fim)",
     "ovms": "OpenVINO Model Server's prefixes, /v3 and /v3/v1, and its status of models",
 }
 """Name → what it is, for the tables of docs/api.md and docs/settings.md."""

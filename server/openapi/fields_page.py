@@ -20,6 +20,8 @@ from server.apis.kserve import parameters as kserve
 from server.apis.messages import unsupported_fields as messages
 from server.apis.ollama import options as ollama
 from server.apis.responses import unsupported_fields as responses
+from server.openapi.llama_operations import COMPLETION as LLAMA_COMPLETION
+from server.openapi.llama_operations import INFILL as LLAMA_INFILL
 from server.openapi.ollama_operations import CHAT as OLLAMA_CHAT
 from server.openapi.ollama_operations import GENERATE as OLLAMA_GENERATE
 from server.openapi.operation import (
@@ -116,6 +118,10 @@ SPEECH_NOTE = (
     "fields."
 )
 
+LLAMA_NOTE = (
+    "llama.cpp's own path, without a prefix; `POST completions` without a prefix is the same. A sampler that "
+    "is not in `samplers` does nothing; their order is fixed, and `infill` among them has no effect."
+)
 VOICE_NOTE = (
     "`response_format` is mp3 by default, under /v3 wav; `voice` is that of the model by default. "
     "[speech.md](speech.md#text-to-speech) describes the fields."
@@ -164,6 +170,8 @@ PAGES = (
         "Of the options, " + ", ".join(f"`{name}`" for name in ollama.OPTIONS) + " are honoured.",
     ),
     Page("POST api/generate", OLLAMA_GENERATE, note="The options are those of `POST api/chat`."),
+    Page("POST completion", LLAMA_COMPLETION, note=LLAMA_NOTE),
+    Page("POST infill", LLAMA_INFILL),
     Page("POST audio/transcriptions", TRANSCRIPTION, note=SPEECH_NOTE),
     Page("POST audio/speech", SPEECH, note=VOICE_NOTE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
@@ -184,7 +192,7 @@ PAGES = (
     ),
     *(
         Page(f"POST tokenize, with `{name}`", body)
-        for name, body in zip(("prompt", "messages", "text"), TOKENIZE, strict=True)
+        for name, body in zip(("prompt", "messages", "text", "content"), TOKENIZE, strict=True)
     ),
 )
 

@@ -31,7 +31,7 @@ from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequ
 from server.apis.responses import unsupported_fields as responses
 from server.apis.responses.request import CompactRequest, CountInputTokensRequest, ResponseRequest
 from server.apis.tokenizing import unsupported_fields as tokenizing
-from server.apis.tokenizing.request import TokenizeChat, TokenizePrompt, TokenizeTexts
+from server.apis.tokenizing.request import TokenizeChat, TokenizeContent, TokenizePrompt, TokenizeTexts
 from server.apis.voice.request import SpeakRequest
 from server.openapi.schemas import BodySchema, Model, Schema
 
@@ -83,6 +83,7 @@ TOKENIZE = (
     BodySchema(TokenizePrompt),
     BodySchema(TokenizeChat, tokenizing.IGNORED_CHAT, tokenizing.REFUSED_CHAT),
     BodySchema(TokenizeTexts),
+    BodySchema(TokenizeContent),
 )
 
 

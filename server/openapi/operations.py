@@ -21,7 +21,13 @@ from server.apis.responses.reply_models import (
 )
 from server.apis.speech.events import SpeechEvent
 from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
-from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
+from server.apis.tokenizing.reply import (
+    Detokenized,
+    Tokenized,
+    TokenizedPieces,
+    TokenizedTexts,
+    TokenizerDescription,
+)
 from server.apis.tokenizing.request import DetokenizeRequest
 from server.apis.voice.events import SpokenEvent
 from server.openapi.operation import (
@@ -66,7 +72,7 @@ from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
 
 TOKENIZE_POST = Operation(
-    "Tokenize a text or a conversation", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts)
+    "Tokenize a text or a conversation", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts, TokenizedPieces)
 )
 DETOKENIZE_POST = Operation(
     "Decode token ids to text", "tokenizer", (BodySchema(DetokenizeRequest),), (Detokenized,)
@@ -113,6 +119,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             SpeechEvent,
             body_type=FORM,
         )
+    },
+    "/fim/completions": {
+        "POST": Operation("Fill the gap of a text", "text", (COMPLETION,), (ChatCompletion,), ChatChunk)
     },
     "/completions": {"POST": Operation("Complete a text", "text", (COMPLETION,), (Completion,), Completion)},
     "/responses": {

@@ -17,6 +17,7 @@ from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.openapi.llama_operations import LLAMA_OPERATIONS
 from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
     CHAT,
@@ -67,6 +68,7 @@ PING = Operation("Whether the server can serve requests now", "server", errors=(
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     **OLLAMA_OPERATIONS,
+    **LLAMA_OPERATIONS,
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},

@@ -60,7 +60,6 @@ REFUSED_CHAT: dict[str, Refused] = {
 }
 REFUSED_COMPLETION: dict[str, Refused] = {
     "mm_hashes": Refused("names of images, which are in the messages of chat/completions", ([],)),
-    "suffix": Refused("suffix is only supported for models with FIM completion rendering", ("",)),
     "prompt_embeds": Refused("prompts as embeddings are not supported yet"),
     "top_logprobs": Refused("a field of chat/completions; use `logprobs`, the number of alternatives", (0,)),
     "thinking_token_budget": Refused("a field of chat/completions: a raw prompt has no reasoning", (-1,)),

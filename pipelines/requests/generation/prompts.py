@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import MAX_TOKEN_ID
-from pipelines.values.node_values import Prompt
+from pipelines.values.node_values import Gap, Prompt
 
 SHAPES = "a string, a list of strings, a list of token ids or a list of lists of token ids"
 
@@ -25,6 +25,19 @@ def read_prompts(value: Any, add_special_tokens: bool) -> list[Prompt]:
     if _is_number(value[0]):
         return [Prompt(ids=token_ids(value, "prompt"))]
     return [_one(item, f"prompt.{i}", add_special_tokens) for i, item in enumerate(value)]
+
+
+def read_gaps(value: Any, suffix: str, add_special_tokens: bool) -> list[Prompt]:
+    """The prompts of one text, or of several, each with `suffix` behind its gap.  Raises RequestError."""
+    texts = [value or ""] if isinstance(value, str | None) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise RequestError("suffix requires text prompt input for FIM completion rendering", field="suffix")
+    return [gap_prompt(Gap(text, suffix), add_special_tokens) for text in texts]
+
+
+def gap_prompt(gap: Gap, add_special_tokens: bool = True) -> Prompt:
+    """The prompt of a text with a gap."""
+    return Prompt(text=gap.prefix + gap.suffix, add_special_tokens=add_special_tokens, gap=gap)
 
 
 def read_ids(value: Any, where: str) -> list[list[int]]:

@@ -76,7 +76,8 @@ class ReplyInProgress(Generic[AnyContext]):
 
     def updates(self) -> AsyncIterator[Batch]:
         """The call's updates, without token ids and log-probabilities of reasoning that is hidden."""
-        return self.call.updates() if self.context.reasoning else self._without_reasoning()
+        updates = self.call.updates() if self.context.reasoning else self._without_reasoning()
+        return self.context.staged(updates, self.call.close)
 
     async def _without_reasoning(self) -> AsyncIterator[Batch]:
         async for batch in self.call.updates():

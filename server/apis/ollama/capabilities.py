@@ -22,6 +22,8 @@ def _of_nodes(pipeline: Pipeline) -> Iterator[str]:
         yield "tools"
     if any(config.reasoning for config in parsers):
         yield "thinking"
+    if any(node.gaps.form for node in of_type(pipeline, "tokenize")):
+        yield "insert"
     if any(of_type(pipeline, "images")):
         yield "vision"
     if any(of_type(pipeline, "audio")):

@@ -23,7 +23,7 @@ from server.apis.ollama.fitting import fitted
 from server.apis.ollama.names import served_name
 from server.apis.ollama.replies import OllamaContext, OllamaLines, line, whole_reply
 from server.apis.ollama.reply_models import OllamaPart
-from server.apis.ollama.requests import ChatBody, GenerateBody, OllamaChat, OllamaRequest
+from server.apis.ollama.requests import ChatBody, GenerateBody, OllamaChat, OllamaCompletion, OllamaRequest
 from server.http.exchange import Exchange
 from server.http.request_body import parse
 from server.services.model_lookup import find_pipeline
@@ -126,6 +126,8 @@ class OllamaGenerateEndpoint(OllamaTextEndpoint):
 
 def _needed(request: OllamaRequest) -> Iterator[str]:
     """What a model must be able to do for a request, in Ollama's words."""
+    if isinstance(request, OllamaCompletion) and request.suffix:
+        yield "insert"
     if isinstance(request, OllamaChat):
         yield "chat"
         if request.calls_tools:

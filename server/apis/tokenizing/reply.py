@@ -22,6 +22,17 @@ class TokenizedTexts(Reply):
     tokens: list[int] | list[list[int]]
 
 
+class TokenizedPiece(Reply):
+    """llama.cpp's: `piece` is a text, or bytes that are none."""
+
+    id: int
+    piece: str | list[int]
+
+
+class TokenizedPieces(Reply):
+    tokens: list[TokenizedPiece]
+
+
 class Detokenized(Reply):
     prompt: str
 

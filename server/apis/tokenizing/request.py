@@ -1,7 +1,7 @@
 """The request bodies of tokenize and detokenize, and their replies.
 
-tokenize has three formats, recognized by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO
-Model Server's.  A prompt may be longer here than the model takes.
+tokenize has four formats, recognized by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO
+Model Server's, `content` llama.cpp's.  A prompt may be longer here than the model takes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from pipelines.values.tasks import ImageInput, SoundInput
 from pipelines.worker import encoding
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.request_images import Files, with_files
-from server.apis.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
+from server.apis.tokenizing.reply import (
+    Detokenized,
+    Tokenized,
+    TokenizedPiece,
+    TokenizedPieces,
+    TokenizedTexts,
+)
 from server.apis.tokenizing.unsupported_fields import IGNORED_CHAT, REFUSED_CHAT
 from server.dialects.rules import Rule, boolean, check, unsigned
 from server.http.request_body import JsonObject
@@ -80,6 +86,35 @@ class TokenizePrompt(TokenizerRequest):
             pipeline, [self.prompt], self.add_special_tokens, max_length=None, field="prompt"
         )
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
+
+
+class TokenizeContent(TokenizerRequest):
+    """llama.cpp's format for raw text."""
+
+    content: StrictStr
+    add_special: bool = False
+    parse_special: bool = True
+    with_pieces: bool = False
+
+    def reply(self, pipeline: Pipeline, files: Files) -> TokenizedTexts | TokenizedPieces:
+        if self.parse_special:
+            (ids,) = encoding.tokenize_texts(
+                pipeline, [self.content], self.add_special, max_length=None, field="content"
+            )
+        else:
+            ids = encoding.plain_ids(pipeline, self.content, self.add_special)
+        if not self.with_pieces:
+            return TokenizedTexts(tokens=ids)
+        strings = encoding.token_bytes(pipeline, ids)
+        return TokenizedPieces(tokens=[_piece(token, text) for token, text in zip(ids, strings, strict=True)])
+
+
+def _piece(token: int, data: bytes) -> TokenizedPiece:
+    """A token with its text, or with its bytes where these are no text."""
+    try:
+        return TokenizedPiece(id=token, piece=data.decode())
+    except UnicodeDecodeError:
+        return TokenizedPiece(id=token, piece=[*data])
 
 
 class TokenizeChat(TokenizerRequest):
@@ -209,7 +244,11 @@ class TokenizeTexts(TokenizerRequest):
 
 
 MAX_PADDED_IDS = 1 << 20
-FORMATS: dict[str, type[TokenizerRequest]] = {"messages": TokenizeChat, "text": TokenizeTexts}
+FORMATS: dict[str, type[TokenizerRequest]] = {
+    "messages": TokenizeChat,
+    "text": TokenizeTexts,
+    "content": TokenizeContent,
+}
 """Field → the format of a body with that field; other bodies are prompts."""
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from pydantic import Field
 
@@ -10,6 +12,7 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.text.tokenizing.gap_reader import GapReader
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
@@ -30,6 +33,11 @@ class TokenizerNode(Node):
         self.reader = TextReader(self.tokenizer, self.max_context)
         self.max_chars = self.reader.max_chars
 
+    @cached_property
+    def gaps(self) -> GapReader:
+        """What writes prompts with gaps."""
+        return GapReader(self.tokenizer, self.ids)
+
     def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of texts for an embedding or pooling model.  Raises RequestError."""
         if not request.images:
@@ -44,6 +52,9 @@ class TokenizerNode(Node):
         """All tokens of one prompt; of a long one as many as `TextReader.encode` gives."""
         if prompt.ids is not None:
             return prompt.ids
+        if prompt.gap is not None:
+            frame = self.reader.frames[1, prompt.add_special_tokens]
+            return self.gaps.ids(prompt.gap, lambda ids: frame.around(ids)[0])
         if prompt.pieces:
             return self.joined(prompt)
         text, special = prompt.text or "", prompt.add_special_tokens
@@ -145,6 +156,7 @@ class Tokenize(TokenizerNode):
                 bad_words,
                 prompt_text=self.prompt_text(prompt, request),
                 reply_text=reply_text,
+                sampling=self.stops(prompt, request),
             )
             for prompt in prompts
         ]
@@ -210,6 +222,12 @@ class Tokenize(TokenizerNode):
                 field=field_of(request),
             )
         return cut(ids + request.completion_ids, most, request.truncate_left)
+
+    def stops(self, prompt: Prompt, request: GenerationInput) -> dict[str, Any]:
+        """The further end tokens of what fills a gap, as a sampling parameter."""
+        if prompt.gap is None or self.gaps.form is None:
+            return {}
+        return {"stop_token_ids": [*request.sampling.get("stop_token_ids", []), *self.gaps.form.stops]}
 
     def read(self, ids: list[int]) -> str:
         """The text of ids for parsers, special tokens included."""

@@ -41,4 +41,5 @@ def _own_texts(call: Call) -> list[str] | None:
     if request.messages is not None:
         return [call.prompt_text]
     texts = [prompt.text for prompt in request.prompts]
-    return None if None in texts else texts
+    has_gap = any(prompt.gap for prompt in request.prompts)
+    return None if None in texts or has_gap else texts

@@ -6,7 +6,9 @@ Does not depend on HTTP or on the shape of replies.
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from server.apis.generation.replies.logprobs import AS_TEXT, TokenFormat
@@ -44,6 +46,12 @@ class TextReplyContext:
     echoed: str = ""  # the text of the last message, which the reply continues
     only_prompt: bool = False
     prompts: list[PromptEcho] = field(default_factory=list)
+
+    def staged(
+        self, updates: AsyncIterator[list[tuple[int, Any]]], close: Callable[[], None]
+    ) -> AsyncIterator[list[tuple[int, Any]]]:
+        """The updates as the reply has them; `close` ends the call that they come from."""
+        return updates
 
     @property
     def needs_prompts(self) -> bool:

@@ -329,3 +329,17 @@ def test_every_format_is_in_the_table():
         requests.TokenizePrompt,
     }
     assert set(requests.FORMATS.values()) == formats
+
+
+def test_content_as_llama_cpp_shows_it(rig, ids):
+    assert tokenize(rig, content="Hello world").json == {"tokens": ids("Hello world")}
+    pieces = tokenize(rig, content="Hello €", with_pieces=True).json["tokens"]
+    assert [piece["id"] for piece in pieces] == ids("Hello €")
+    data = [bytes(text) if isinstance(text, list) else text.encode() for text in (p["piece"] for p in pieces)]
+    assert b"".join(data).decode() == "Hello €"
+
+
+def test_content_in_which_special_tokens_are_text(rig, ids):
+    written = tokenize(rig, content="<|im_end|>", parse_special=False).json["tokens"]
+    assert (len(ids("<|im_end|>")), len(written) > 1) == (1, True)
+    assert not {*ids("<|im_end|>")} & {*written}

@@ -1,0 +1,1 @@
+"""The own paths of llama.cpp's server: completion, infill, props, slots, templates, embedding."""

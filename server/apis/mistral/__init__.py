@@ -1,0 +1,1 @@
+"""Mistral's path of texts with a gap."""

@@ -1,0 +1,42 @@
+"""POST fim/completions: fills the gap of a text; the reply is a message of the assistant."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate
+from server.apis.generation.completions_endpoint import CompletionsEndpoint
+from server.apis.generation.replies.chat import chat_completion
+from server.apis.generation.replies.chat_chunks import ChatChunks
+from server.apis.generation.replies.choice_builder import ChoiceBuilder
+from server.apis.generation.replies.reply_context import TextReplyContext
+from server.apis.generation.replies.token_counter import TokenCounter
+
+
+class FimRequest(CompletionRequest):
+    """A completion whose length has no default limit; without a suffix the prompt is continued."""
+
+    default_max_tokens: ClassVar[int | None] = None
+
+
+class FimChunks(ChatChunks):
+    """The events of chat/completions, of completed text."""
+
+    def piece(self, choice: int, update: Any) -> bytes:
+        if isinstance(update, TextUpdate):
+            update = ReplyUpdate(update.piece, update.text)
+        return super().piece(choice, update)
+
+
+class FimEndpoint(CompletionsEndpoint):
+    body = FimRequest
+    id_prefix = "fim-"
+
+    def full_reply(
+        self, context: TextReplyContext, choices: list[ChoiceBuilder], counter: TokenCounter
+    ) -> Any:
+        return chat_completion(context, choices, counter)
+
+    def chunks(self, context: TextReplyContext, counter: TokenCounter) -> Any:
+        return FimChunks(context, counter)
