@@ -189,6 +189,7 @@ def settings_of(flags: Mapping[str, Any], models: Path) -> dict[str, str]:
         "allowed_media_domains": flags["allowed_media_domains"],
         "allowed_local_media_path": flags["allowed_local_media_path"],
         "log_level": LEVELS[flags["log_level"].upper()],
+        "v1": os.environ.get("BRAID_V1", "ovms"),
     }
     flag_names = {"grpc_port": "port", "poll_models": "file_system_poll_wait_seconds",
                   "idle_unload_s": "idle_unload_timeout_seconds"}  # fmt: skip

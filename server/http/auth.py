@@ -24,6 +24,7 @@ SUBPROTOCOL_KEY = "openai-insecure-api-key."
 """With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
 ADMIN_PATHS = frozenset(
     {
+        *("/api/pull", "/api/copy", "/api/create", "/api/delete"),
         *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
         "/inference.GRPCInferenceService/RepositoryIndex",
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from server.apis.ollama.embed_endpoint import EmbedBody, EmbeddingsBody
+from server.apis.ollama.library_endpoints import CopyBody, CreateBody
 from server.apis.ollama.models_endpoint import NamedModel
+from server.apis.ollama.pull_endpoint import PullModelBody
 from server.apis.ollama.reply_models import (
     ApiVersion,
     ChatPart,
@@ -12,6 +14,7 @@ from server.apis.ollama.reply_models import (
     ModelsInMemory,
     OllamaVector,
     OllamaVectors,
+    PullProgress,
     ShownModel,
 )
 from server.apis.ollama.requests import ChatBody, GenerateBody
@@ -40,5 +43,19 @@ OLLAMA_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/api/tags": {"GET": TAGS, "HEAD": TAGS},
     "/api/ps": {"GET": LOADED, "HEAD": LOADED},
     "/api/version": {"GET": VERSION, "HEAD": VERSION},
+    "/api/pull": {
+        "POST": Operation(
+            "Fetch a model, a line for each step", "models", (BodySchema(PullModelBody),), (PullProgress,)
+        )
+    },
+    "/api/copy": {"POST": Operation("Serve a model under a further name", "models", (BodySchema(CopyBody),))},
+    "/api/create": {
+        "POST": Operation(
+            "The same, a line for each step", "models", (BodySchema(CreateBody),), (PullProgress,)
+        )
+    },
+    "/api/delete": {
+        "DELETE": Operation("Remove a model that was fetched or copied", "models", (BodySchema(NamedModel),))
+    },
     "/api/show": {"POST": Operation("One model", "models", (BodySchema(NamedModel),), (ShownModel,))},
 }

@@ -57,6 +57,7 @@ def test_a_config_file_is_served(run, config):
             "BRAID_PORT": "8000",
             "BRAID_CORS_ORIGINS": "*",
             "BRAID_LOG_LEVEL": "info",
+            "BRAID_V1": "ovms",
         }.items()
     )
 

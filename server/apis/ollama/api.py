@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from server.apis.ollama.dialect import OLLAMA
 from server.apis.ollama.embed_endpoint import OllamaEmbeddingsEndpoint, OllamaEmbedEndpoint
+from server.apis.ollama.library_endpoints import CopyEndpoint, CreateEndpoint, DeleteEndpoint
 from server.apis.ollama.models_endpoint import (
     ApiVersionEndpoint,
     LoadedEndpoint,
     ShowEndpoint,
     TagsEndpoint,
 )
+from server.apis.ollama.pull_endpoint import OllamaPullEndpoint
 from server.apis.ollama.text_endpoint import OllamaChatEndpoint, OllamaGenerateEndpoint
 from server.services.api import Api
 
@@ -24,6 +26,10 @@ API = Api(
         "/api/ps": LoadedEndpoint,
         "/api/show": ShowEndpoint,
         "/api/version": ApiVersionEndpoint,
+        "/api/pull": OllamaPullEndpoint,
+        "/api/copy": CopyEndpoint,
+        "/api/create": CreateEndpoint,
+        "/api/delete": DeleteEndpoint,
     },
     dialect=OLLAMA,
     speaks=r"/api(?:/.*)?",

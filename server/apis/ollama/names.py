@@ -6,8 +6,8 @@ from pipelines.base.errors import BraidError, ModelNotFound, Unavailable
 from pipelines.worker.catalogue import Catalogue
 from server.services.model_lookup import LATEST
 
-LIBRARIES = ("registry.ollama.ai/library/", "library/")
-"""What may stand before the name of a model of Ollama's own library."""
+LIBRARIES = ("registry.ollama.ai/library/", "library/", "hf.co/", "huggingface.co/")
+"""What may stand before the name of a model: of Ollama's own library, or of a hub."""
 
 
 def tagged(name: str) -> str:
