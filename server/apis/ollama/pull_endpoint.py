@@ -52,8 +52,8 @@ class OllamaPullEndpoint:
 
 
 async def _last(events: AsyncIterator[PullEvent], last: PullEvent) -> PullEvent:
-    async for last in events:
-        pass
+    async for event in events:
+        last = event
     return last
 
 
