@@ -17,6 +17,7 @@ class RequestPlan:
 
     `keep_special_tokens`: the text of special tokens must stay in the output.  `tool_calls`: how
     calls are found in the output, None where no node looks for calls.  `reasoning`: the same of reasoning.
+    `tools_as_text`: the model knows no form of tools, so that its prompt has them as text.
     `handled`: optional fields of the request that a node takes into account.  `held`: lines whose outputs
     stay in the engine host, where a later engine reads them.
     """
@@ -26,6 +27,7 @@ class RequestPlan:
     reasoning: ReasoningRule | None = None
     handled: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
+    tools_as_text: bool = False
 
 
 NOTHING = RequestPlan()
@@ -41,4 +43,5 @@ def merged(parts: Sequence[RequestPlan]) -> RequestPlan:
         reasoning=next((part.reasoning for part in parts if part.reasoning is not None), None),
         handled=frozenset().union(*(part.handled for part in parts)),
         held=frozenset().union(*(part.held for part in parts)),
+        tools_as_text=any(part.tools_as_text for part in parts),
     )

@@ -15,6 +15,7 @@ from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.parsers.reasoning.think import Unopened
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS, ReasoningParser, ToolParser
+from pipelines.nodes.text.parsers.tools.generic import GENERIC
 from pipelines.nodes.text.rules.reasoning_rule import ReasoningRule
 from pipelines.nodes.text.rules.tool_call_rule import ToolCallRule, names_tool
 from pipelines.values.reply_values import ReplyUpdate, TextUpdate
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     ToolsName = str
 else:  # the values that a graph may have
     ReasoningName = Literal[tuple(REASONING)]
-    ToolsName = Literal[tuple(TOOLS)]
+    ToolsName = Literal[(*TOOLS, GENERIC)]
 
 
 class ParseReply(Node, Planning, Checking):
@@ -37,13 +38,16 @@ class ParseReply(Node, Planning, Checking):
             default=None, description="how the model marks its reasoning; default: it has none"
         )
         tools: ToolsName | None = Field(
-            default=None, description="how the model writes tool calls; default: it calls no tools"
+            default=None,
+            description="how the model writes tool calls; default: it calls no tools; generic: any model, by "
+            "schemas in its system prompt and replies that a grammar holds",
         )
 
     def plan(self, request: GenerationInput) -> RequestPlan:
         reasoning, calls = self._reasoning(request), self._tool_calls(request)
         in_special_tokens = calls is not None or (reasoning is not None and reasoning.in_special_tokens)
-        return RequestPlan(in_special_tokens, calls, reasoning)
+        as_text = self.config.tools == GENERIC
+        return RequestPlan(in_special_tokens, calls, reasoning, tools_as_text=as_text)
 
     def check(self, request: GenerationInput, plan: RequestPlan) -> None:
         if request.thinking_budget is not None and plan.reasoning is None:

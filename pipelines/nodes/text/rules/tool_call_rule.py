@@ -11,6 +11,7 @@ from pipelines.grammars.formats import GrammarWriter, format_of
 from pipelines.nodes.text.parsers.tables import TOOLS, ToolParser
 from pipelines.nodes.text.parsers.tools import forced, forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
+from pipelines.nodes.text.parsers.tools.generic import GENERIC, GenericReply
 from pipelines.nodes.text.rules.held_tools import grammar_of_calls, with_parameters
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import HeldCalls
@@ -31,6 +32,8 @@ class ToolCallRule:
 
     def parser(self, request: GenerationInput) -> ToolParser:
         """A new parser for the calls of one choice; only for requests that the rule applies to."""
+        if self.family == GENERIC:
+            return GenericReply()
         if self.family is None or (must_call(request) and self.family not in forms.FORMS):
             named = request.tool_choice if names_tool(request) else None
             return CallFinder(forced.PLAIN) if named is None else forced.ArgumentsOf(named)
@@ -42,27 +45,37 @@ class ToolCallRule:
         Where the reply is constrained anyway, it is what the constraint allows, or calls.  Raises
         RequestError for a `strict` tool whose schema has no grammar.
         """
-        form = forms.FORMS.get(self.family or "")
+        form = self._form
         if must_call(request):
             return grammar_of_calls(
                 _callable(request), partial(_forced, form, request), write, must_call=True
             )
-        if form is None or request.constraint is None or not self.applies(request):
+        answer = self._answer(request)
+        if form is None or answer is None or not self.applies(request):
             return None
-        constraint = format_of(request.constraint)
 
         def either(tools: Sequence[Tool]) -> forms.Format:
             calls = forms.calls(form, tools, parallel=request.parallel_calls)
-            return {"type": "or", "elements": [constraint, calls]}
+            return {"type": "or", "elements": [answer, calls]}
 
         return grammar_of_calls(_held_tools(request), either, write)
+
+    @property
+    def _form(self) -> forms.CallForm | None:
+        return forms.GENERIC if self.family == GENERIC else forms.FORMS.get(self.family or "")
+
+    def _answer(self, request: GenerationInput) -> forms.Format | None:
+        """What a reply without calls must be; None for anything."""
+        if request.constraint is not None:
+            return format_of(request.constraint)
+        return forms.response() if self.family == GENERIC else None
 
     def held_calls(self, request: GenerationInput, write: GrammarWriter) -> HeldCalls | None:
         """How the calls that a model may make in free text are held to the declared tools.
 
         None where the family's form of calls has no grammar.  Raises RequestError as `reply_grammar`.
         """
-        form = forms.FORMS.get(self.family or "")
+        form = self._form
         free = request.constraint is None and not must_call(request) and self.applies(request)
         if form is None or not form.trigger or not free:
             return None

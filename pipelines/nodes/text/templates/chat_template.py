@@ -14,6 +14,7 @@ from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, MarksMedia, Running
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
+from pipelines.nodes.text.templates.tools_as_text import with_tools_as_text
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput, PromptInput
 
@@ -114,6 +115,9 @@ class ChatTemplate(Node):
             return request.prompts + self.conversations(request)
         if request.messages is None:
             return request.prompts
+        if call.plan.tools_as_text:
+            shown = [] if call.plan.tool_calls is None else _shown_tools(request)
+            request = with_tools_as_text(request, shown)
         return [self.prompt(request)]
 
     def prompt(self, request: PromptInput) -> Prompt:

@@ -110,6 +110,8 @@ FORMS: dict[str, CallForm] = {
 }
 """Name in a graph → the form of calls whose arguments are JSON."""
 
+GENERIC = CallForm('{"name": "NAME", "arguments": ', "}", '{"tool_calls": [', ", ", "]}")
+"""The form of calls of models whose replies are objects."""
 PLAIN = CallForm('{"name": "NAME", "parameters": ', "}", "[", ", ", "]")
 """The form of calls that must be made, for families without one."""
 
@@ -129,6 +131,13 @@ def calls(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
     around = [{"type": "const_string", "value": text} if text else None for text in (form.before, form.after)]
     elements = [element for element in (around[0], tags, around[1]) if element]
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
+
+
+def response() -> Format:
+    """The answer of a model whose replies are objects."""
+    text = {"type": "json_schema", "json_schema": {"type": "string"}}
+    around = [{"type": "const_string", "value": value} for value in ('{"response": ', "}")]
+    return {"type": "sequence", "elements": [around[0], text, around[1]]}
 
 
 def after_trigger(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
