@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import click
 from server.client_commands import PROGRAMS, RUN_MODULE, client_command
 from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
+from server.pull_command import PullTerms, hub_options, pull
 from server.run_batch_command import run_batch
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ def main() -> None:
     "--otlp-traces-endpoint", metavar="URL", help="Send a trace of each request there, as .../v1/traces."
 )
 @click.option("--in-process", is_flag=True, help="Run the engine as a thread of a single worker.")
-@click.argument("gunicorn", nargs=-1, type=click.UNPROCESSED, metavar="[-- GUNICORN_OPTIONS]")
+@hub_options
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[NAME…] [-- GUNICORN_OPTIONS]")
 def serve(
     host: str | None,
     port: int | None,
@@ -94,15 +97,23 @@ def serve(
     lora_modules: tuple[str, ...],
     otlp_traces_endpoint: str | None,
     in_process: bool,
-    gunicorn: tuple[str, ...],
+    revision: str | None,
+    hub: str | None,
+    sha256: str | None,
+    export: str | None,
+    arguments: tuple[str, ...],
 ) -> None:
-    """Serve every model of a folder, one GGUF file, or what a config.json of OpenVINO Model Server lists.
+    """Serve models.
+
+    NAME is a model on a hub, as Qwen/Qwen3-4B-GGUF:Q4_K_M, which is fetched first, or a folder or file here.
+    Without a name every model of a folder is served, one GGUF file, or what a config.json of OpenVINO Model
+    Server lists.
 
     Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
     variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
-    if gunicorn and not gunicorn[0].startswith("-"):
-        raise click.UsageError(f"name the models by an option: braid serve --models {gunicorn[0]}")
+    names = tuple(takewhile(lambda text: not text.startswith("-"), arguments))
+    gunicorn = arguments[len(names) :]
     if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
     if models and models.is_file() and models.suffix.lower() not in FILES:
@@ -110,6 +121,8 @@ def serve(
     if models and models.suffix == ".json":
         _check_config(models)
     _check_modules(lora_modules)
+    if names:
+        models = _named_models(names, models, PullTerms(hub, revision, sha256, export), device)
     options = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,
@@ -129,6 +142,14 @@ def serve(
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
     become_gunicorn({name: str(value) for name, value in options.items() if value is not None}, gunicorn)
+
+
+def _named_models(names: tuple[str, ...], models: Path | None, terms: PullTerms, device: str | None) -> Path:
+    """The folder or file that is served for these names."""
+    from server.fetched_models import served_folder
+
+    settings = _settings()
+    return served_folder(names, models, terms.options(device or settings.device, settings.cache))
 
 
 def _check_modules(modules: tuple[str, ...]) -> None:
@@ -274,6 +295,7 @@ def export(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(ovms)
+main.add_command(pull)
 main.add_command(run_batch)
 for _name in PROGRAMS:
     main.add_command(client_command(_name))

@@ -50,7 +50,12 @@ class Converter:
         note("converting it" if weights is None else f"exporting it with {weights} weights")
         options = ["--weights", weights] if weights else []
         command = [python, *RUN_MODULE, "tools.export", str(fetched), "--name", new.name]
-        run([*command, "--out", str(new), "--no-first-run", *options], stop, note)
+        # lines about the folder are left out: it has another name when it is complete
+        run(
+            [*command, "--out", str(new), "--no-first-run", *options],
+            stop,
+            lambda line: None if str(new) in line else note(line),
+        )
 
     def _python(self, stop: Stop, note: Callable[[str], None]) -> str:
         """The interpreter of an environment that can export."""

@@ -72,11 +72,16 @@ def write_folder(folder: Path, snapshot: Path, links: Mapping[str, str], note: M
     check_place(folder)
     new = new_folder(folder)
     try:
-        for path, origin in links.items():
-            _place(new / path, snapshot / origin)
+        fill(new, snapshot, links)
         put_in_place(new, folder, note)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def fill(folder: Path, snapshot: Path, links: Mapping[str, str]) -> None:
+    """Link files of a snapshot into an empty folder.  Raises OSError."""
+    for path, origin in links.items():
+        _place(folder / path, snapshot / origin)
 
 
 def new_folder(folder: Path) -> Path:

@@ -24,6 +24,7 @@ from pipelines.hub.model_folder import (
     check_place,
     copied_paths,
     fetched_bytes,
+    fill,
     is_current,
     new_folder,
     put_in_place,
@@ -32,7 +33,7 @@ from pipelines.hub.model_folder import (
 from pipelines.hub.offers.offer import CTRANSLATE2, GGUF, SAFETENSORS, SERVED
 from pipelines.hub.offers.repository import Choice, choose
 from pipelines.hub.transfer.fetch_file import CONNECTIONS, FileFetcher, in_parallel
-from pipelines.hub.transfer.part_file import PIECE_BYTES, completed_bytes
+from pipelines.hub.transfer.part_file import completed_bytes
 
 RESERVE_BYTES = 256 << 20
 """Left free on a disk, so that what else runs there goes on."""
@@ -82,18 +83,30 @@ class Puller:
         self._transport = Transport(environment.timeout_s)
         self._convert = convert
 
+    def listing(self, wish: WantedModel) -> tuple[Listing, str]:
+        """The files of a repository, and why they are not those of the hub but of the cache; "" for those of
+        the hub.  Raises HubError.
+        """
+        hub, cache = self._hub(wish), self._cache(wish.name)
+        if self._environment.is_offline:
+            reason = "HF_HUB_OFFLINE is set"
+            return _cached_listing(hub, cache, reason), reason
+        try:
+            return hub.listing(), ""
+        except Unreachable as error:
+            reason = f"{hub.page} cannot be reached: {error}"
+            return _cached_listing(hub, cache, reason), reason
+
     def find(self, wish: WantedModel) -> ChosenFiles:
         """What the hub, or where it cannot be asked the cache, has of a model.  Raises HubError."""
         self._report(PullEvent(RESOLVING, model=wish.served_as, message=str(wish.name)))
-        hub, cache = self._hub(wish), self._cache(wish.name)
-        listing, note = self._listing(hub, cache)
-        is_cached = bool(note)
+        listing, note = self.listing(wish)
         try:
             choice = choose(listing.paths, wish.name.tag, wish.device, wish.export is not None)
         except NameFault as error:
             raise NameFault(f"{wish.name}: {error}") from None
-        chosen = ChosenFiles(listing, choice, is_cached, note)
-        return self._cached(wish, cache, chosen) if is_cached else chosen
+        chosen = ChosenFiles(listing, choice, bool(note), note)
+        return self._cached(wish, self._cache(wish.name), chosen) if note else chosen
 
     def pull(self, wish: WantedModel, repository: Path) -> Path:
         """Have a model in a repository, fetched and ready to be served; returns its folder.
@@ -134,23 +147,6 @@ class Puller:
             return RepoCache(self._environment.own_cache / MODELSCOPE, name.repo)
         return RepoCache(self._environment.hub_cache, name.repo)
 
-    def _listing(self, hub: Hub, cache: RepoCache) -> tuple[Listing, str]:
-        """The listing, and why it is not that of the hub; "" for one that is.  Raises HubError."""
-        if self._environment.is_offline:
-            return self._cached_listing(hub, cache, "HF_HUB_OFFLINE is set"), "HF_HUB_OFFLINE is set"
-        try:
-            return hub.listing(), ""
-        except Unreachable as error:
-            reason = f"{hub.page} cannot be reached: {error}"
-            return self._cached_listing(hub, cache, reason), reason
-
-    def _cached_listing(self, hub: Hub, cache: RepoCache, reason: str) -> Listing:
-        commit = cache.read_ref(hub.revision)
-        listing = cache.read_listing(commit) if commit else None
-        if listing is None:
-            raise NotCached(f"{hub.page} is not in the cache, and {reason}")
-        return listing
-
     def _cached(self, wish: WantedModel, cache: RepoCache, chosen: ChosenFiles) -> ChosenFiles:
         """What is chosen of the cache; another GGUF file of it where no tag was named."""
         missing = _missing(cache, chosen)
@@ -189,10 +185,10 @@ class Puller:
             cache.write_listing(chosen.listing)
         meter = Meter(self._report, chosen.listing.size_of(chosen.choice.offer.paths))
         fetcher = FileFetcher(hub, self._transport, cache, commit, meter)
-        small = [file for file in chosen.files if file.num_bytes <= PIECE_BYTES]
+        small = [file for file in chosen.files if file.num_bytes <= fetcher.piece_bytes]
         in_parallel(lambda file, stop: fetcher.fetch(file, stop, 1), small, self._stop, CONNECTIONS)
         for file in chosen.files:
-            if file.num_bytes > PIECE_BYTES:
+            if file.num_bytes > fetcher.piece_bytes:
                 fetcher.fetch(file, self._stop, CONNECTIONS)
         if not chosen.is_cached:
             cache.write_ref(hub.revision, commit)
@@ -228,7 +224,7 @@ class Puller:
         links = new_folder(folder.with_name(f"{folder.name}-source"))
         new = new_folder(folder)
         try:
-            write_folder(links, snapshot, offer.all_links, note)
+            fill(links, snapshot, offer.all_links)
             self._convert(links, new, wish.export, self._stop, self._note_line(wish))
             put_in_place(new, folder, note)
         finally:
@@ -237,6 +233,15 @@ class Puller:
 
     def _note_line(self, wish: WantedModel) -> Callable[[str], None]:
         return lambda line: self._report(PullEvent(CONVERTING, model=wish.served_as, message=line))
+
+
+def _cached_listing(hub: Hub, cache: RepoCache, reason: str) -> Listing:
+    """Raises NotCached."""
+    commit = cache.read_ref(hub.revision)
+    listing = cache.read_listing(commit) if commit else None
+    if listing is None:
+        raise NotCached(f"{hub.page} is not in the cache, and {reason}")
+    return listing
 
 
 def _note(wish: WantedModel, chosen: ChosenFiles) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def test_serve_refuses(wrong, run, started):
 
 
 def test_serve_says_how_models_are_named(run, started):
-    assert "braid serve --models model.gguf" in run("serve", "model.gguf").output
+    assert "no file or folder model.gguf is here" in run("serve", "model.gguf").output
     assert started == {}
 
 

@@ -23,7 +23,6 @@ from typing import Any
 from pipelines.hub.base.errors import Corrupt
 from pipelines.hub.base.remote_files import COMMIT, Listing, RemoteFile, checked
 
-TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache directory of the Hugging Face libraries.\n"
 TREE_VERSION = 1
 GIT_ID_DIGITS = 40
 
@@ -47,8 +46,6 @@ class RepoCache:
         """Make the folders.  Raises OSError."""
         (self.folder / "blobs").mkdir(parents=True, exist_ok=True)
         self._locks.mkdir(parents=True, exist_ok=True)
-        if not (self.root / "CACHEDIR.TAG").exists():
-            _write(self.root / "CACHEDIR.TAG", TAG)
 
     def holds(self, file: RemoteFile) -> bool:
         """Whether the content of a file is there, whole."""

@@ -27,7 +27,6 @@ class Again(Exception):
 def repeated(
     call: Callable[[], Result],
     stop: Stop,
-    pause_s: float = FIRST_PAUSE_S,
     has_progressed: Callable[[], bool] = lambda: False,
 ) -> Result:
     """What `call` returns, after at most MAX_TRIES failures in a row that may pass.
@@ -44,12 +43,12 @@ def repeated(
             if tries >= MAX_TRIES:
                 raise Unreachable(str(error)) from error
             wanted = error.pause_s if isinstance(error, Again) and error.pause_s is not None else None
-            stop.wait(_pause(wanted, tries, pause_s))
+            stop.wait(_pause(wanted, tries))
 
 
-def _pause(wanted: float | None, tries: int, first_s: float) -> float:
+def _pause(wanted: float | None, tries: int) -> float:
     """Twice as long each time, and not the same for all threads; or what the hub asks for, within a bound."""
-    grown = first_s * 2 ** (tries - 1) * (1 + random.random() / 2)
+    grown = FIRST_PAUSE_S * 2 ** (tries - 1) * (1 + random.random() / 2)
     return min(grown if wanted is None else max(wanted, 0.0), LONGEST_PAUSE_S)
 
 

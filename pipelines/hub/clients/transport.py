@@ -30,7 +30,9 @@ class Broken(Exception):
 
 @dataclass
 class HubReply:
-    """A reply whose body was not read; `headers` have small names, those of redirects among them."""
+    """A reply whose body was not read; `headers` have small names, and those of redirects are among them
+    that begin with `x-`.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -105,14 +107,15 @@ class Transport:
         place, secret = url, token
         for _ in range(1 + MAX_REDIRECTS):
             body = self._send(place, secret, headers or {}, method)
-            seen |= {name.lower(): value for name, value in body.headers.items()}
+            headers_here = {name.lower(): value for name, value in body.headers.items()}
             if body.status not in REDIRECTS or not body.headers.get("Location"):
                 try:
-                    yield HubReply(body.status, seen, body)
+                    yield HubReply(body.status, {**seen, **headers_here}, body)
                 finally:
                     body.close()
                 return
             body.close()
+            seen |= {name: value for name, value in headers_here.items() if name.startswith("x-")}
             next_place = _redirected(place, body.headers["Location"])
             secret = secret if origin(next_place) == origin(url) else None
             place = next_place

@@ -12,14 +12,16 @@ SUBFOLDER = "onnx"
 GENAI_CONFIG = "genai_config.json"
 _FILE = re.compile(r"(?P<folder>onnx/)?(?P<part>model|text_model|vision_model)(?:_(?P<tag>[\w.-]+))?\.onnx")
 """A file of a model that is served; its end names the variant."""
-NAMES = {"quantized": "int8", "": "fp32"}
-"""End of a file's name → the tag, where it is not the end itself."""
+PLAIN = "fp32"
+"""The tag of a file whose name has no end."""
+SAME = {"quantized": "int8"}
+"""Tag → another word for it."""
 OLD = re.compile(r"merged|with_past", re.IGNORECASE)
 
 
 def onnx_offers(paths: Sequence[str]) -> list[Offer]:
     """One offer for each variant of the model, or of the pair of an encoder of texts and one of images."""
-    files = [file for path in paths if (file := _FILE.fullmatch(path))]
+    files = [file for path in paths if (file := _FILE.fullmatch(path)) and not OLD.search(path)]
     parts = {file["part"] for file in files}
     needed = ("model",) if "model" in parts else ("text_model", "vision_model")
     if not set(needed) <= parts:
@@ -30,7 +32,7 @@ def onnx_offers(paths: Sequence[str]) -> list[Offer]:
     return [
         _variant(paths, folder, tag, [by_name[folder, part, tag] for part in needed])
         for tag in tags
-        if not OLD.search(tag) and all((folder, part, tag) in by_name for part in needed)
+        if all((folder, part, tag) in by_name for part in needed)
     ]
 
 
@@ -40,9 +42,8 @@ def _variant(paths: Sequence[str], folder: str, tag: str, models: Sequence[str])
         end = f"_{tag}.onnx" if tag else ".onnx"
         links[f"{model.removesuffix(end)}.onnx"] = model
         links |= as_they_are([path for path in paths if is_data_of(path, model)])
-    name = NAMES.get(tag, tag)
-    aliases = {tag, models[0], "onnx" if not tag else f"onnx-{name}"} - {"", name}
-    return Offer(ONNX, name, links, tuple(sorted(aliases)))
+    same = [SAME[tag]] if tag in SAME else []
+    return Offer(ONNX, tag or PLAIN, links, (models[0], f"onnx-{tag}" if tag else "onnx", *same))
 
 
 def is_data_of(path: str, model: str) -> bool:
@@ -53,9 +54,8 @@ def is_data_of(path: str, model: str) -> bool:
 
 def default_variant(offers: Sequence[Offer], device: str, is_decoder: bool) -> tuple[Offer, str]:
     """The variant that is taken without a tag, and why: by device, and whether the model generates text."""
-    order = (
-        ("fp16", "fp32") if device.startswith("cuda") else ("q4", "int8", "fp32") if is_decoder else ("fp32",)
-    )
+    on_cpu = ("q4", "quantized", "int8", PLAIN) if is_decoder else (PLAIN,)
+    order = ("fp16", PLAIN) if device.startswith("cuda") else on_cpu
     for tag in order:
         if found := next((offer for offer in offers if offer.answers(tag)), None):
             what = "models that generate text" if is_decoder else "other models"

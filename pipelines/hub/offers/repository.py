@@ -84,7 +84,8 @@ def _to_export(offers: Sequence[Offer], paths: Sequence[str]) -> Choice:
 
 
 def _asked_for(offers: Sequence[Offer], paths: Sequence[str], tag: str) -> Choice:
-    if found := next((offer for offer in offers if offer.answers(tag)), None):
+    exact = [offer for offer in offers if offer.tag.lower() == tag.lower()]
+    if found := next((offer for offer in (*exact, *offers) if offer.answers(tag)), None):
         return Choice(found, f"{tag} was asked for")
     if what := next((path for path in left_out(paths) if tag in (path, path.rpartition("/")[2])), None):
         name = what.rpartition("/")[2]

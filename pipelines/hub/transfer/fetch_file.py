@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import suppress
 from typing import TypeVar
 
 from pipelines.hub.base.cache import RepoCache
@@ -14,10 +13,10 @@ from pipelines.hub.base.errors import Corrupt
 from pipelines.hub.base.events import VERIFYING, WAITING, Meter, Stop
 from pipelines.hub.base.remote_files import RemoteFile
 from pipelines.hub.clients.hub import Hub
-from pipelines.hub.clients.requests import FIRST_PAUSE_S, check_status, repeated
+from pipelines.hub.clients.requests import check_status, repeated
 from pipelines.hub.clients.transport import Broken, HubReply, Transport
 from pipelines.hub.transfer.contents import content_id
-from pipelines.hub.transfer.part_file import PartFile
+from pipelines.hub.transfer.part_file import PIECE_BYTES, PartFile
 
 READ_BYTES = 1 << 20
 CONNECTIONS = 8
@@ -34,10 +33,11 @@ class NoRanges(Exception):
 class FileFetcher:
     """Fetches files of one commit of a repository."""
 
+    piece_bytes = PIECE_BYTES
+
     def __init__(self, hub: Hub, transport: Transport, cache: RepoCache, commit: str, meter: Meter) -> None:
         self._hub, self._transport, self._cache = hub, transport, cache
         self._commit, self._meter = commit, meter
-        self.pause_s = FIRST_PAUSE_S
 
     def fetch(self, file: RemoteFile, stop: Stop, connections: int) -> None:
         """Have a file in the cache, and in the snapshot.  Raises HubError and OSError."""
@@ -64,7 +64,7 @@ class FileFetcher:
     def _fetch_verified(self, file: RemoteFile, stop: Stop, connections: int) -> None:
         """A content that is wrong is fetched once more: what an earlier process left may be at fault."""
         for is_last in (False, True):
-            with PartFile(self._cache.blob(file.etag), file.num_bytes) as part:
+            with PartFile(self._cache.blob(file.etag), file.num_bytes, self.piece_bytes) as part:
                 self._fetch_pieces(file, part, stop, connections)
                 content = self._verify(file, part)
                 if content is None:
@@ -107,7 +107,7 @@ class FileFetcher:
             last, before = before, part.left(piece)[0]
             return before > last
 
-        repeated(lambda: self._read_rest(file, part, piece, stop), stop, self.pause_s, has_progressed)
+        repeated(lambda: self._read_rest(file, part, piece, stop), stop, has_progressed)
 
     def _read_rest(self, file: RemoteFile, part: PartFile, piece: int, stop: Stop) -> None:
         """One request for what a piece lacks.  Raises Broken where not all of it came."""
@@ -177,7 +177,5 @@ def in_parallel(
                 raise failures[0]
         except BaseException:
             end.set()
-            threads.shutdown(cancel_futures=True, wait=False)
-            with suppress(Exception):
-                wait(futures)
+            threads.shutdown(cancel_futures=True)
             raise

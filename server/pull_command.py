@@ -1,0 +1,102 @@
+"""`braid pull`: fetches models by name, or shows what a repository offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from server.fetched_models import PullOptions
+
+WEIGHTS = ("int8", "int4", "fp16", "bf16", "fp32")
+FOLDER = click.Path(file_okay=False, path_type=Path)
+HUBS = ("huggingface", "modelscope")
+
+
+class PullTerms(NamedTuple):
+    """What `hub_options` give."""
+
+    hub: str | None
+    revision: str | None
+    sha256: str | None
+    export: str | None
+
+    def options(self, device: str | None, cache: Path | None) -> PullOptions:
+        from server.fetched_models import PullOptions
+
+        return PullOptions(self.hub, self.revision, self.sha256, self.export, device or "cpu", cache)
+
+
+def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of commands that fetch models."""
+    for option in (
+        click.option("--export", type=click.Choice(WEIGHTS), help="Export safetensors to such weights."),
+        click.option("--sha256", help="What the file at an address must have."),
+        click.option("--hub", type=click.Choice(HUBS), help="Where names are looked up."),
+        click.option("--revision", help="Branch, tag or commit."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.option("--to", "repository", show_default="model_repo", type=FOLDER, help="Folder of models.")
+@click.option("--as", "local", metavar="LOCAL", help="Name under which the model is served.")
+@click.option("--list", "is_list", is_flag=True, help="Show what the repository offers; fetch nothing.")
+@click.option("--device", metavar="cpu|cuda:0", default="cpu", show_default=True, help="What it is for.")
+@hub_options
+def pull(
+    names: tuple[str, ...],
+    repository: Path | None,
+    local: str | None,
+    is_list: bool,
+    device: str,
+    revision: str | None,
+    hub: str | None,
+    sha256: str | None,
+    export: str | None,
+) -> None:
+    """Fetch models by name into a folder of models.
+
+    NAME is ORG/NAME or ORG/NAME:TAG on a hub, as Qwen/Qwen3-4B-GGUF:Q4_K_M, or the address of a GGUF file.
+    Files are stored in the cache of the Hugging Face libraries; the folder of models gets links to them.
+    """
+    from server.base.settings import SettingsError, read_settings
+    from server.fetched_models import fetch
+
+    if local and len(names) > 1:
+        raise click.UsageError("--as goes with one name")
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from error
+    options = PullTerms(hub, revision, sha256, export).options(device, settings.cache)
+    place = repository or settings.models
+    if place.is_file():
+        raise click.UsageError(f"{place} is a file: --to names a folder of models")
+    for name in names:
+        if is_list:
+            click.echo(_listed(name, options), nl=False)
+        else:
+            fetch(name, place, options, local)
+
+
+def _listed(name: str, options: PullOptions) -> str:
+    """What a repository offers, as a table.  Raises click's error."""
+    from pipelines.hub.base.environment import HubEnvironment
+    from pipelines.hub.base.errors import HubError
+    from pipelines.hub.base.events import Stop
+    from pipelines.hub.pull import Puller
+    from server.offer_table import offer_table
+
+    try:
+        puller = Puller(HubEnvironment.read(options.cache), report=lambda event: None, stop=Stop())
+        wanted = options.wanted(name)
+        listing, note = puller.listing(wanted)
+        return offer_table(wanted, listing, note)
+    except HubError as error:
+        raise click.ClickException(str(error)) from error
