@@ -4,6 +4,7 @@ PYTHON ?= python3
 PORT ?= 8000
 HOST ?= 127.0.0.1
 MODELS ?= model_repo
+MODEL ?=
 DEVICE ?= cpu
 WORKERS ?= 2
 KIND := $(firstword $(subst :, ,$(DEVICE)))
@@ -36,8 +37,8 @@ help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: MODELS=$(MODELS) HOST=$(HOST) PORT=$(PORT) WORKERS=$(WORKERS) DEVICE=$(DEVICE) PYTHON=$(PYTHON)"
 
-serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
-	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
+serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT, or MODEL=ORG/NAME of a hub; DEVICE=cuda runs them on an NVIDIA GPU.
+	@$(BIN)/braid serve --host $(HOST) --port $(PORT) $(if $(MODEL),,--models $(MODELS)) --workers $(WORKERS) $(ON) $(MODEL)
 
 serve-ray: $(VENV)-ray/.ready  ## Serve the models in MODELS by Ray Serve on PORT; REPLICAS=2 of them, each with an engine host.
 	@mkdir -p build
