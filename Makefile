@@ -185,7 +185,7 @@ $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
-	@$(PIP) --no-compile --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,documents,otel,export,optimum,dev]'
+	@$(PIP) --no-compile --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,documents,zstd,otel,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
 $(VENV)-ray/.ready: pyproject.toml constraints.txt

@@ -175,8 +175,6 @@ def _encoding(req: falcon.asgi.Request) -> str:
 def _check_content(req: falcon.asgi.Request) -> None:
     if (req.content_type or "").split(";")[0].strip().lower() != "application/json":
         raise RequestError("Unsupported Media Type: Only 'application/json' is allowed", field="Content-Type")
-    if _encoding(req) != "identity":
-        raise RequestError("compressed bodies are not supported; send it as it is", field="Content-Encoding")
 
 
 async def parse_body(exchange: Exchange, model: type[Body], body: bytes) -> Body:

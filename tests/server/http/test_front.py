@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import sys
+import zlib
 
 import pytest
 from patience import until
@@ -93,8 +96,35 @@ def test_a_charset_may_stand_behind_the_type(rig):
     assert rig.post(CHAT, BODY, content_type="Application/JSON; charset=utf-8").status == 200
 
 
-def test_a_compressed_body_is_refused_by_name(rig):
-    answer = rig.post(CHAT, BODY, content_encoding="gzip")
+def compressors():
+    zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
+    return {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstd.compress}
+
+
+def post_compressed(rig, encoding, data):
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    pieces = [data[at : at + 1000] for at in range(0, len(data), 1000)]
+    return rig.run(lambda client: client.ask("POST", CHAT, pieces, headers))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
+def test_a_body_may_be_compressed(make_rig, encoding):
+    compress, rig = compressors()[encoding], make_rig(max_body_mb=1)
+    long = {**BODY, "messages": [{"role": "user", "content": "".join(map(str, range(60_000)))}]}
+    for body in (BODY, long):
+        data = compress(json.dumps(body).encode())
+        assert post_compressed(rig, encoding, data).status == 200
+    for broken in (data[:-1], data + b"x", b"\x00" + data, b"x"):
+        answer = post_compressed(rig, encoding, broken)
+        assert answer.status == 400, broken[:8]
+    bomb = compress(b" " * (8 << 20))
+    assert len(bomb) < 32 << 10
+    assert post_compressed(rig, encoding, bomb).status == 413
+    assert rig.services.arriving.num_bytes == 0
+
+
+def test_a_compression_that_is_not_read_is_refused_by_name(rig):
+    answer = rig.post(CHAT, BODY, content_encoding="br")
     assert answer.status == 400
     assert answer.error["param"] == "Content-Encoding"
 
