@@ -23,6 +23,7 @@ NODE_TYPES = {
     "texts": "pooling.texts:PlainTexts",
     "merge": "pooling.merge:Merge",
     "matryoshka": "pooling.matryoshka:Matryoshka",
+    "splade": "pooling.splade:Splade",
     "label": "pooling.label:Label",
     "rank": "pooling.rank:Rank",
     "speech_prompt": "speech.speech_prompt:SpeechPrompt",

@@ -6,11 +6,16 @@ Needs no engine.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from tokenizers import Encoding
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.images.places import place_images, write_images
+from pipelines.nodes.text.add_prompt import AddPrompt
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
@@ -104,6 +109,48 @@ def tokenize_texts(
         prompts = [Prompt(text=text, add_special_tokens=add_special_tokens) for text in texts]
         return [node.ids(prompt) for prompt in prompts]
     return [_truncated(node, text, add_special_tokens, max_length) for text in texts]
+
+
+class TextToken(NamedTuple):
+    """A token and where it stands in its text, in bytes of UTF-8; None for one that the tokenizer adds."""
+
+    id: int
+    text: str
+    special: bool = False
+    start: int | None = None
+    stop: int | None = None
+
+
+def placed_tokens(
+    pipeline: Pipeline, texts: list[str], add_special_tokens: bool, field: str
+) -> list[list[TextToken]]:
+    """The tokens of each text.  Raises RequestError as `tokenize_texts` does."""
+    check_chars(texts, field)
+    tokenizer = tokenize_node(pipeline).tokenizer
+    encodings = tokenizer.encode_batch(texts, add_special_tokens=add_special_tokens)
+    return [[*_placed(text, each)] for text, each in zip(texts, encodings, strict=True)]
+
+
+def _placed(text: str, encoding: Encoding) -> Iterator[TextToken]:
+    lengths = accumulate((len(character.encode(errors="replace")) for character in text), initial=0)
+    places = [*lengths]
+    columns = (encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets)
+    for token_id, token, is_added, (start, stop) in zip(*columns, strict=True):
+        if is_added:
+            yield TextToken(token_id, token, special=True)
+        else:
+            yield TextToken(token_id, text[start:stop], start=places[start], stop=places[stop])
+
+
+def with_purpose(pipeline: Pipeline, texts: list[str], purpose: str | None) -> list[str]:
+    """The texts with the model's prompt for a purpose before each.  Raises RequestError."""
+    if purpose is None:
+        return texts
+    node = _first(pipeline, AddPrompt)
+    if node is None:
+        raise RequestError(f"The model `{pipeline.name}` has no prompts", field="prompt_name")
+    before = node.known.text_for(purpose)
+    return [before + text for text in texts]
 
 
 def truncate_texts(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:

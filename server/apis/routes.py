@@ -12,17 +12,20 @@ from typing import Any
 
 from server.apis.batches import api as batches
 from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
+from server.apis.decisions import api as decisions
 from server.apis.generation import api as generation
 from server.apis.kserve import api as kserve
 from server.apis.llamacpp import api as llamacpp
 from server.apis.messages import api as messages
 from server.apis.mistral import api as mistral
+from server.apis.moderations import api as moderations
 from server.apis.ollama import api as ollama
 from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS, TRITON_LOADING
 from server.apis.pooling.api import COHERE_EMBED, POOLING
 from server.apis.realtime import api as realtime
 from server.apis.responses import api as responses
 from server.apis.speech import api as speech
+from server.apis.tei import api as tei
 from server.apis.tokenizing import api as tokenizing
 from server.apis.voice import api as voice
 from server.base.api_names import API_NAMES
@@ -35,12 +38,14 @@ from server.services.services import Services
 
 APIS: tuple[Api, ...] = (
     batches.API,
+    decisions.API,
     generation.API,
     kserve.API,
     llamacpp.API,
     messages.API,
     mistral.API,
     ollama.API,
+    moderations.API,
     realtime.API,
     responses.API,
     speech.API,
@@ -53,6 +58,7 @@ APIS: tuple[Api, ...] = (
     OVMS_V1,  # it speaks for all of /v1, but for what is spoken above
     COHERE_EMBED,
     POOLING,
+    tei.API,
 )
 
 DOCUMENT = "/openapi.json"

@@ -17,6 +17,8 @@ OPEN_PATHS = frozenset(
         *("/openapi.json", "/docs", "/", "/status"),
     }
 )
+FRONT = "/"
+"""A path that needs no key to be read; something may be posted to it."""
 OPEN_PREFIX = "/status/"
 """Below which are the files of the status page, which hold nothing of a server."""
 SESSION = "x-session-id"
@@ -95,7 +97,8 @@ class Guard:
         self._admin_keys = Keys(admin_keys)
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if not is_open(req.path) and req.method != "OPTIONS":
+        is_page = is_open(req.path) and (req.path != FRONT or req.method != "POST")
+        if not is_page and req.method != "OPTIONS":
             address, _ = req.scope.get("client") or ("", 0)
             self.note_tenant(req.scope["braid.exchange"], req.get_header, address, req.path)
 

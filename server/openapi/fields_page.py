@@ -30,14 +30,18 @@ from server.openapi.operation import (
     COHERE_EMBED,
     COMPLETION,
     COUNT,
+    DECISION,
     EMBEDDING,
     INFER,
     MESSAGES,
+    MODERATION,
     POOLING,
     RERANK,
     RESPONSE,
     SCORE,
+    SCORING,
     SPEECH,
+    SYSTEM_ONE,
     TOKENIZE,
     TRANSCRIPTION,
 )
@@ -122,6 +126,10 @@ LLAMA_NOTE = (
     "llama.cpp's own path, without a prefix; `POST completions` without a prefix is the same. A sampler that "
     "is not in `samplers` does nothing; their order is fixed, and `infill` among them has no effect."
 )
+DECISION_NOTE = (
+    "`min_label_mass` is Braid's own: an answer whose labels are together less probable is a refusal. "
+    "[decisions.md](decisions.md) describes questions and answers."
+)
 VOICE_NOTE = (
     "`response_format` is mp3 by default, under /v3 wav; `voice` is that of the model by default. "
     "[speech.md](speech.md#text-to-speech) describes the fields."
@@ -174,6 +182,10 @@ PAGES = (
     Page("POST infill", LLAMA_INFILL),
     Page("POST audio/transcriptions", TRANSCRIPTION, note=SPEECH_NOTE),
     Page("POST audio/speech", SPEECH, note=VOICE_NOTE),
+    Page("POST decisions", DECISION, note=DECISION_NOTE),
+    Page("POST systemone", SYSTEM_ONE),
+    Page("POST generative_scoring", SCORING),
+    Page("POST moderations", MODERATION),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),
@@ -192,7 +204,7 @@ PAGES = (
     ),
     *(
         Page(f"POST tokenize, with `{name}`", body)
-        for name, body in zip(("prompt", "messages", "text", "content"), TOKENIZE, strict=True)
+        for name, body in zip(("prompt", "messages", "text", "content", "inputs"), TOKENIZE, strict=True)
     ),
 )
 

@@ -19,6 +19,9 @@ from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.pooling.scoring import ScoreRequest
 from pipelines.requests.speech.request import TranscriptionRequest, TranslationRequest
 from server.apis.batches.files.upload import UploadRequest
+from server.apis.decisions.openai_request import DecisionRequest
+from server.apis.decisions.scoring_request import GenerativeScoringRequest
+from server.apis.decisions.systemone_request import SystemOneRequest
 from server.apis.generation.requests.batch import BatchRequest
 from server.apis.kserve.generate_body import GenerateRequest
 from server.apis.kserve.messages import (
@@ -26,12 +29,26 @@ from server.apis.kserve.messages import (
 )
 from server.apis.messages import unsupported_fields as messages
 from server.apis.messages.request import CountRequest, MessagesRequest
+from server.apis.moderations.request import ModerationRequest
 from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
 from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.apis.responses import unsupported_fields as responses
 from server.apis.responses.request import CompactRequest, CountInputTokensRequest, ResponseRequest
+from server.apis.tei.requests import (
+    DecodeRequest,
+    EmbedRequest,
+    LabelRequest,
+    RankRequest,
+    SimilarityRequest,
+)
 from server.apis.tokenizing import unsupported_fields as tokenizing
-from server.apis.tokenizing.request import TokenizeChat, TokenizeContent, TokenizePrompt, TokenizeTexts
+from server.apis.tokenizing.request import (
+    TokenizeChat,
+    TokenizeContent,
+    TokenizeInputs,
+    TokenizePrompt,
+    TokenizeTexts,
+)
 from server.apis.voice.request import SpeakRequest
 from server.openapi.schemas import BodySchema, Model, Schema
 
@@ -42,7 +59,8 @@ JSON, JSONL, FORM = "application/json", "application/jsonl", "multipart/form-dat
 GUARDED = (401, 500)
 GETS = (*GUARDED, 404, 503)
 POSTS = (*GUARDED, 400, 404, 408, 413, 429, 503)
-ERRORS = (400, 401, 404, 408, 412, 413, 426, 429, 500, 503)
+TEI_POSTS = (*POSTS, 422, 424)
+ERRORS = (400, 401, 404, 408, 412, 413, 422, 424, 426, 429, 500, 503)
 """Every HTTP status of an error."""
 
 
@@ -84,6 +102,7 @@ TOKENIZE = (
     BodySchema(TokenizeChat, tokenizing.IGNORED_CHAT, tokenizing.REFUSED_CHAT),
     BodySchema(TokenizeTexts),
     BodySchema(TokenizeContent),
+    BodySchema(TokenizeInputs),
 )
 
 
@@ -103,6 +122,14 @@ CLASSIFICATION = _pooling(ClassificationRequest)
 SCORE = _pooling(ScoreRequest)
 RERANK = _pooling(RerankRequest)
 UPLOAD = BodySchema(UploadRequest)
+DECISION = BodySchema(DecisionRequest, DecisionRequest.ignored)
+SYSTEM_ONE = BodySchema(SystemOneRequest, SystemOneRequest.ignored)
+MODERATION = BodySchema(ModerationRequest, ModerationRequest.ignored)
+SCORING = BodySchema(GenerativeScoringRequest)
+TEI_EMBED, TEI_PREDICT, TEI_SIMILARITY, TEI_RANK = (
+    BodySchema(body) for body in (EmbedRequest, LabelRequest, SimilarityRequest, RankRequest)
+)
+TEI_DECODE = BodySchema(DecodeRequest)
 INFER = BodySchema(InferRequest)
 GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from server.apis.batches.batch_models import Batch, BatchList, CreateBatch
 from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
+from server.apis.decisions.replies import DecisionReply, SystemOneReply
 from server.apis.messages.reply_models import MessageReply, TokenCount
+from server.apis.moderations.replies import Moderation
 from server.apis.operations.cancel import CancelledRequest
 from server.apis.operations.graph import ModelGraph
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
@@ -23,6 +25,7 @@ from server.apis.speech.events import SpeechEvent
 from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
 from server.apis.tokenizing.reply import (
     Detokenized,
+    PlacedTokens,
     Tokenized,
     TokenizedPieces,
     TokenizedTexts,
@@ -38,6 +41,7 @@ from server.openapi.operation import (
     COMPACT,
     COMPLETION,
     COUNT,
+    DECISION,
     EMBEDDING,
     EVENTS,
     FILE_PAGE,
@@ -49,6 +53,7 @@ from server.openapi.operation import (
     LOAD_LORA,
     MESSAGES,
     MODEL,
+    MODERATION,
     PAGE,
     POOLING,
     RECENT,
@@ -57,6 +62,7 @@ from server.openapi.operation import (
     SCORE,
     SOUND,
     SPEECH,
+    SYSTEM_ONE,
     TEXT,
     TOKENIZE,
     TRANSCRIPTION,
@@ -72,7 +78,10 @@ from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
 
 TOKENIZE_POST = Operation(
-    "Tokenize a text or a conversation", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts, TokenizedPieces)
+    "Tokenize a text or a conversation",
+    "tokenizer",
+    TOKENIZE,
+    (Tokenized, TokenizedTexts, TokenizedPieces, PlacedTokens),
 )
 DETOKENIZE_POST = Operation(
     "Decode token ids to text", "tokenizer", (BodySchema(DetokenizeRequest),), (Detokenized,)
@@ -89,6 +98,12 @@ CLASSIFY_POST = Operation("Classify texts", "pooling", (CLASSIFICATION,), (Class
 SCORE_POST = Operation("Score documents against queries", "pooling", (SCORE,), (ScoreList,))
 RERANK_POST = Operation(
     "Rank documents by their relevance to a query", "pooling", (RERANK,), (Ranking, OvmsRanking)
+)
+DECISIONS_POST = Operation(
+    "Answer questions about an input by probabilities",
+    "decisions",
+    (DECISION, SYSTEM_ONE),
+    (DecisionReply, SystemOneReply),
 )
 OPERATIONS: dict[str, dict[str, Operation]] = {
     "/chat/completions": {
@@ -191,6 +206,11 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/batches/{batch_id}": {"GET": Operation("One batch", "batches", reply=(Batch,), errors=GETS)},
     "/batches/{batch_id}/cancel": {
         "POST": Operation("Cancel a batch", "batches", reply=(Batch,), errors=(*GETS, 400))
+    },
+    "/decisions": {"POST": DECISIONS_POST},
+    "/systemone": {"POST": DECISIONS_POST},
+    "/moderations": {
+        "POST": Operation("Whether texts are harmful", "decisions", (MODERATION,), (Moderation,))
     },
     "/embeddings": {
         "POST": Operation("An embedding for each text", "pooling", (EMBEDDING,), (EmbeddingList,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from server.apis.decisions.scoring_endpoint import GenerativeScores
 from server.apis.kserve.messages import (
     InferReply,
     ModelMetadata,
@@ -17,6 +18,16 @@ from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.apis.tei.other_endpoints import Info
+from server.apis.tei.replies import (
+    DecodedTexts,
+    Predictions,
+    RankedTexts,
+    Similarities,
+    SparseVectors,
+    TokenVectors,
+    Vectors,
+)
 from server.openapi.llama_operations import LLAMA_OPERATIONS
 from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
@@ -32,11 +43,19 @@ from server.openapi.operation import (
     INDEX,
     INFER,
     JSON,
+    MODEL,
     MODEL_NAME,
     NAMED_LOAD,
     POOLING,
     RERANK,
     SCORE,
+    SCORING,
+    TEI_DECODE,
+    TEI_EMBED,
+    TEI_POSTS,
+    TEI_PREDICT,
+    TEI_RANK,
+    TEI_SIMILARITY,
     TEXT,
     Operation,
 )
@@ -75,7 +94,45 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/pooling": {"POST": POOLING_POST},
     "/classify": {"POST": CLASSIFY_POST},
     "/score": {"POST": SCORE_POST},
-    "/rerank": {"POST": RERANK_POST},
+    "/rerank": {
+        "POST": Operation(
+            "Rank documents, or texts as text-embeddings-inference does",
+            "pooling",
+            (RERANK, TEI_RANK),
+            (Ranking, RankedTexts),
+        )
+    },
+    "/embed": {
+        "POST": Operation("A vector for each input", "tei", (TEI_EMBED,), (Vectors,), errors=TEI_POSTS)
+    },
+    "/embed_all": {
+        "POST": Operation(
+            "A vector for each token of each input", "tei", (TEI_EMBED,), (TokenVectors,), errors=TEI_POSTS
+        )
+    },
+    "/embed_sparse": {
+        "POST": Operation(
+            "A weight for each word in each input",
+            "tei",
+            (TEI_EMBED,),
+            (SparseVectors,),
+            errors=TEI_POSTS,
+        )
+    },
+    "/predict": {
+        "POST": Operation("All labels of each input", "tei", (TEI_PREDICT,), (Predictions,), errors=TEI_POSTS)
+    },
+    "/similarity": {
+        "POST": Operation(
+            "How similar sentences are to one", "tei", (TEI_SIMILARITY,), (Similarities,), errors=TEI_POSTS
+        )
+    },
+    "/decode": {
+        "POST": Operation("The texts of token ids", "tei", (TEI_DECODE,), (DecodedTexts,), errors=TEI_POSTS)
+    },
+    "/info": {
+        "GET": Operation("What a model is", "tei", reply=(Info,), query=MODEL, errors=(*GETS, 422, 424))
+    },
     "/v2/rerank": {"POST": RERANK_POST},
     "/v1/embed": {
         "POST": Operation(
@@ -91,6 +148,14 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             "pooling",
             (COHERE_EMBED,),
             (EmbedByTypeReply,),
+        )
+    },
+    "/generative_scoring": {
+        "POST": Operation(
+            "How probable tokens are after a query and each of several items",
+            "decisions",
+            (SCORING,),
+            (GenerativeScores,),
         )
     },
     "/invocations": {
@@ -178,7 +243,16 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
     "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
     "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
-    "/": dict.fromkeys(("GET", "HEAD"), Operation("Leads to the status page", "server", errors=())),
+    "/": {
+        **dict.fromkeys(("GET", "HEAD"), Operation("Leads to the status page", "server", errors=())),
+        "POST": Operation(
+            "Whatever the model does, as text-embeddings-inference has it",
+            "tei",
+            (TEI_EMBED, TEI_PREDICT, TEI_SIMILARITY, TEI_RANK),
+            (Vectors, Predictions, Similarities, RankedTexts),
+            errors=TEI_POSTS,
+        ),
+    },
     "/status": {"GET": Operation("The status page", "server", reply=HTML, errors=())},
     "/status/{file}": {"GET": Operation("A file of the status page", "server", reply=TEXT, errors=(404,))},
 }

@@ -411,7 +411,6 @@ ENDPOINTS = (
         STATUS,
     ),
     Difference("conversations are not kept: a response names the one before it", ("resp__042*",), STATUS),
-    Difference("texts are not scored by generating a label", ("chat__113*",), STATUS),
     Difference(
         "an adapter for models without room for any is no error of the server", ("tool__023*",), STATUS
     ),

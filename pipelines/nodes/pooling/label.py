@@ -43,6 +43,11 @@ class Label(Node):
             default="probabilities", description="name of the head's tensor with the probabilities"
         )
         logits: str = Field(default="logits", description="name of the head's tensor with the logits")
+        moderation: dict[str, list[str]] | None = Field(
+            default=None,
+            description="for moderations: the labels that are harmful, each with OpenAI's categories that it "
+            "is, [] for none of them; default: labels of common models are known",
+        )
 
     def load(self, resources: Loading) -> None:
         self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)

@@ -60,7 +60,8 @@ def pooling_lines(
     embeds = task in ("embed", "token_embed")
     name = RESULTS[task]
     tokens = settings_text(said.tokens)
-    before = _pairs(export, tokens, media) if task == "rerank" else _texts(export, tokens, media)
+    takes_pairs = task == "rerank" or (task == "classify" and tells_entailment(export))
+    before = _pairs(export, tokens, media) if takes_pairs else _texts(export, tokens, media)
     body = _vectors(export, said) if embeds else _logits(export) + _activation(export, task)
     after = {"rerank": _ranking(before[-1][0]), "classify": _labels(export)}.get(task, _matryoshka(export))
     return [
@@ -179,6 +180,12 @@ def _has_head(export: Export) -> bool:
 def scores_pairs(export: Export) -> bool:
     """Whether a vision-language decoder has what makes it a reranker."""
     return _has_head(export) and export.names(SCORE_TEMPLATE) is not None
+
+
+def tells_entailment(export: Export) -> bool:
+    """Whether a classifier judges pairs of texts: by one of its labels the first entails the second."""
+    labels = export.read(CONFIG).get("id2label")
+    return isinstance(labels, dict) and any(str(label).lower() == "entailment" for label in labels.values())
 
 
 def _logits(export: Export) -> Lines:

@@ -42,7 +42,7 @@ NUM_TEMPLATES = 256
 """For how many templates what was found is in memory."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Libraries start threads, of which none is needed, and each takes address space."""
-SETTINGS = ("reasoning", "tools")
+SETTINGS = ("reasoning", "tools", "guard")
 
 
 @dataclass(frozen=True)

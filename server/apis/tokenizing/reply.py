@@ -1,10 +1,10 @@
-"""Reply models of the tokenizer API, in the shapes of vLLM and of OpenVINO Model Server."""
+"""Reply models of the tokenizer API, in the shapes of vLLM, OpenVINO Model Server and TEI."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, RootModel
 
 from server.schema.reply_models import Reply
 
@@ -31,6 +31,20 @@ class TokenizedPiece(Reply):
 
 class TokenizedPieces(Reply):
     tokens: list[TokenizedPiece]
+
+
+class PlacedToken(Reply):
+    """`start` and `stop` are bytes of the text; null where the token is none of it."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+class PlacedTokens(RootModel[list[list[PlacedToken]]]):
+    """The tokens of each text, as text-embeddings-inference sends them."""
 
 
 class Detokenized(Reply):

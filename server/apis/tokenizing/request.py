@@ -1,7 +1,8 @@
 """The request bodies of tokenize and detokenize, and their replies.
 
 tokenize has four formats, recognized by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO
-Model Server's, `content` llama.cpp's.  A prompt may be longer here than the model takes.
+Model Server's, `content` llama.cpp's, `inputs` that of text-embeddings-inference.  A prompt may be longer
+here than the model takes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.request_images import Files, with_files
 from server.apis.tokenizing.reply import (
     Detokenized,
+    PlacedToken,
+    PlacedTokens,
     Tokenized,
     TokenizedPiece,
     TokenizedPieces,
@@ -243,11 +246,26 @@ class TokenizeTexts(TokenizerRequest):
         return encoding.pad(pipeline, ids, length, self.padding_side == "left")
 
 
+class TokenizeInputs(TokenizerRequest):
+    """The format of text-embeddings-inference: a text or several, whose tokens come with their places."""
+
+    inputs: StrictStr | Items[StrictStr]
+    add_special_tokens: bool = True
+    prompt_name: StrictStr | None = None
+
+    def reply(self, pipeline: Pipeline, files: Files) -> PlacedTokens:
+        texts = [self.inputs] if isinstance(self.inputs, str) else self.inputs
+        texts = encoding.with_purpose(pipeline, texts, self.prompt_name)
+        found = encoding.placed_tokens(pipeline, texts, self.add_special_tokens, "inputs")
+        return PlacedTokens([[PlacedToken(**token._asdict()) for token in tokens] for tokens in found])
+
+
 MAX_PADDED_IDS = 1 << 20
 FORMATS: dict[str, type[TokenizerRequest]] = {
     "messages": TokenizeChat,
     "text": TokenizeTexts,
     "content": TokenizeContent,
+    "inputs": TokenizeInputs,
 }
 """Field → the format of a body with that field; other bodies are prompts."""
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipelines.nodes.text.parsers.guards import find_guard
 from pipelines.nodes.text.parsers.reasoning.families import ENCLOSED
 from pipelines.nodes.text.parsers.tables import REASONING, SPANS, TOOLS
 from pipelines.nodes.text.parsers.tools import families
@@ -50,6 +51,7 @@ class Found:
 
     reasoning: str | None = None
     tools: str | None = None
+    guard: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -62,7 +64,7 @@ def find_parsers(source: str, tool_use: str | None = None) -> Found:
     tools, tools_note = _find_tools(tried)
     reasoning, reasoning_note = _find_reasoning(tried)
     notes = tuple(note for note in (tools_note, reasoning_note) if note)
-    return Found(*_pair(reasoning, tools), notes)
+    return Found(*_pair(reasoning, tools), find_guard(source), notes)
 
 
 def _pair(reasoning: list[str], tools: list[str]) -> tuple[str | None, str | None]:

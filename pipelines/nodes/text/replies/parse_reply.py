@@ -13,6 +13,7 @@ from graphs.node import Node, NodeConfig
 from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.nodes.text.parsers.guards import GUARDS
 from pipelines.nodes.text.parsers.reasoning.think import Unopened
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.nodes.text.parsers.tools.generic import GENERIC
@@ -25,9 +26,12 @@ from pipelines.values.tasks import GenerationInput
 if TYPE_CHECKING:
     ReasoningName = str
     ToolsName = str
+    GuardName = str
 else:  # the values that a graph may have
     ReasoningName = Literal[tuple(REASONING)]
     ToolsName = Literal[(*TOOLS, GENERIC)]
+    ToolsName = Literal[tuple(TOOLS)]
+    GuardName = Literal[tuple(GUARDS)]
 
 
 class ParseReply(Node, Planning, Checking):
@@ -41,6 +45,10 @@ class ParseReply(Node, Planning, Checking):
             default=None,
             description="how the model writes tool calls; default: it calls no tools; generic: any model, by "
             "schemas in its system prompt and replies that a grammar holds",
+        )
+        guard: GuardName | None = Field(
+            default=None,
+            description="for moderations: how a guard model writes its verdict; default: it is none",
         )
 
     def plan(self, request: GenerationInput) -> RequestPlan:

@@ -1,0 +1,1 @@
+"""Decisions: typed questions about one input, answered by probabilities."""

@@ -1,0 +1,1 @@
+"""OpenAI's moderations, by classifiers and guard models."""

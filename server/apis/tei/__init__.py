@@ -1,0 +1,1 @@
+"""The native API of Hugging Face's text-embeddings-inference."""

@@ -1,0 +1,119 @@
+"""POST embed, embed_all, embed_sparse, predict, rerank, similarity: the inference of that server."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+
+import falcon.asgi
+
+from pipelines.nodes.pooling.similarity import document_scores, similarities
+from pipelines.values.node_values import Classes, PooledOutputs, Scores
+from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, Ability
+from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import of_type
+from server.apis.pooling.base_endpoint import PoolingEndpoint
+from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.apis.pooling.score_endpoint import ComparisonEndpoint
+from server.apis.tei import replies
+from server.apis.tei.errors import WrongModel, translated_errors
+from server.apis.tei.requests import (
+    EmbedRequest,
+    LabelRequest,
+    RankRequest,
+    SimilarityRequest,
+    TeiRequest,
+)
+
+TOKEN_EMBEDDING = Ability(("token_embed",), "give embeddings of tokens")
+Body = TypeVar("Body", bound=TeiRequest)
+
+
+class TeiEndpoint(PoolingEndpoint[Body]):
+    """The base: errors and headers of text-embeddings-inference."""
+
+    id_prefix = "tei-"
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        with translated_errors():
+            raw = await self._services.admit(req)
+        await self.respond(raw, req, resp)
+
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        with translated_errors():
+            await super().respond(raw, req, resp)
+        took_ms = str(round((time.monotonic() - req.scope["braid.exchange"].started_s) * 1000))
+        resp.set_headers({"x-compute-type": "braid", "x-total-time": took_ms, "x-compute-time": took_ms})
+
+
+class EmbedEndpoint(TeiEndpoint[EmbedRequest]):
+    body = EmbedRequest
+    ability = EMBEDDING
+
+    def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
+        super().check(request, pipeline)
+        if request.normalize and any(of_type(pipeline, "splade")):
+            raise WrongModel("`normalize` is not available for SPLADE models")
+
+    def serialize(
+        self, request: EmbedRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
+    ) -> EncodedReply:
+        return replies.encode_vectors(context, request.num_chars, value.values)
+
+
+class EmbedAllEndpoint(EmbedEndpoint):
+    """A vector for each token, as the model gives it."""
+
+    ability = TOKEN_EMBEDDING
+
+
+class EmbedSparseEndpoint(EmbedEndpoint):
+    """Vectors over the vocabulary, of models with a line of type `splade`."""
+
+    def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
+        if not any(of_type(pipeline, "splade")):
+            raise WrongModel(f"`{pipeline.name}` is not a SPLADE model: its graph has no splade node")
+
+    def serialize(
+        self, request: EmbedRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
+    ) -> EncodedReply:
+        return replies.encode_sparse(context, request.num_chars, value.values)  # type: ignore[arg-type]
+
+
+class LabelEndpoint(TeiEndpoint[LabelRequest]):
+    body = LabelRequest
+    ability = CLASSIFICATION
+
+    def check(self, request: LabelRequest, pipeline: Pipeline) -> None:
+        super().check(request, pipeline)
+        if request.pooling_input().pairs and not any(of_type(pipeline, "tokenize_pairs")):
+            raise WrongModel(
+                f"`{pipeline.name}` classifies single texts: its graph has no tokenize_pairs node"
+            )
+
+    def serialize(
+        self, request: LabelRequest, pipeline: Pipeline, context: ReplyContext, value: Classes | Scores
+    ) -> EncodedReply:
+        return replies.encode_predictions(context, request.num_chars, value, request.is_batch)
+
+
+class RankEndpoint(TeiEndpoint[RankRequest], ComparisonEndpoint[RankRequest]):
+    """Ranks texts by their relevance to a query; a model of embeddings by their similarity."""
+
+    body = RankRequest
+
+    def serialize(
+        self, request: RankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        texts = request.texts if request.return_text else None
+        return replies.encode_ranking(context, request.num_chars, document_scores(value, 1), texts)
+
+
+class SimilarityEndpoint(TeiEndpoint[SimilarityRequest]):
+    body = SimilarityRequest
+    ability = EMBEDDING
+
+    def serialize(
+        self, request: SimilarityRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
+    ) -> EncodedReply:
+        return replies.encode_similarities(context, request.num_chars, similarities(value, 1))
