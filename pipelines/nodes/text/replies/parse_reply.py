@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 else:  # the values that a graph may have
     ReasoningName = Literal[tuple(REASONING)]
     ToolsName = Literal[(*TOOLS, GENERIC)]
-    ToolsName = Literal[tuple(TOOLS)]
     GuardName = Literal[tuple(GUARDS)]
 
 
