@@ -21,6 +21,18 @@ class SamplingOptions(TypedDict, total=False):
     repetition_penalty: float
     presence_penalty: float
     frequency_penalty: float
+    top_n_sigma: float
+    typical_p: float
+    xtc_probability: float
+    xtc_threshold: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    dry_sequence_breakers: list[str]
+    mirostat: Literal[0, 1, 2]
+    mirostat_tau: float
+    mirostat_eta: float
     repetition_detection: dict[str, Any]
     logit_bias: dict[str, float]
     allowed_token_ids: list[int]

@@ -106,6 +106,7 @@ class GenerationInput(PromptInput):
     stop: list[str] = field(default_factory=list)
     include_stop_str_in_output: bool = False
     bad_words: list[str] = field(default_factory=list)
+    sequence_breakers: list[str] = field(default_factory=list)  # where DRY ends repetitions
     skip_special_tokens: bool = True
     cache_salt: str = ""
     parse_tools: bool = True

@@ -88,6 +88,30 @@ class TimestampRules:
 
 
 @dataclass(slots=True)
+class LlamaSamplers:
+    """Parameters of llama.cpp's samplers that others do not have; each default is the neutral value."""
+
+    top_n_sigma: float = 0.0  # standard deviations below the largest logit; 0 and less is off
+    typical_p: float = 1.0  # mass of the tokens whose surprise is nearest to the entropy
+    xtc_probability: float = 0.0  # how often the likeliest tokens are left out
+    xtc_threshold: float = 0.1  # which ones: those that reach it, but for the least likely of them
+    dry_multiplier: float = 0.0  # 0 is off
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2  # a repetition of this many tokens is free
+    dry_last_n: int = 64  # how many tokens are searched for repetitions
+    dry_breaker_ids: list[int] = field(default_factory=list)  # no repetition reaches across one
+    mirostat: int = 0  # its version: 1 or 2; 0 is off
+    mirostat_tau: float = 5.0  # the target of the surprise, in bits
+    mirostat_eta: float = 0.1  # how fast it is approached
+
+    @property
+    def masks(self) -> bool:
+        """Whether one of them leaves tokens out."""
+        has_mask = self.top_n_sigma > 0 or self.typical_p < 1 or self.xtc_probability > 0
+        return has_mask or self.mirostat > 0
+
+
+@dataclass(slots=True)
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
@@ -122,6 +146,7 @@ class SamplingParams:
     temp_scaled_logprobs: bool = False  # of the logits after temperature
     top_p_normalized_logprobs: bool = False  # of the tokens that top_p leaves, renormalised
     repetition_detection: RepetitionDetection | None = None
+    llama: LlamaSamplers | None = None  # None: all of them are off
     beams: Beams | None = None
     guide: GuideSpec | None = None
     num_draft_tokens: int | None = (

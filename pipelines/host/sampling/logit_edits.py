@@ -4,6 +4,7 @@ tokens.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
@@ -25,6 +26,7 @@ EDITING = (
     "repetition_penalty",
     "presence_penalty",
     "frequency_penalty",
+    "llama",
 )
 """The sampling parameters that stages read: a request in which all are neutral has no edits."""
 NEUTRAL = {name: getattr(SamplingParams(), name) for name in EDITING}
@@ -60,6 +62,20 @@ class RowEdits:
         self.counts = params.presence_penalty != 0 or params.frequency_penalty != 0
         self.remembers = self.repeats or self.counts
         self.seen = SeenTokens(prompt_ids if self.repeats else (), output_ids if self.remembers else ())
+        self._set_llama(prompt_ids, output_ids)
+
+    def _set_llama(self, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> None:
+        """The state of llama.cpp's samplers: the last tokens, and the surprise that mirostat allows, in bits.
+
+        `candidates` are the tokens among which the next one is chosen, with their probabilities.
+        """
+        llama = self.params.llama
+        self.repeats_cost = llama is not None and llama.dry_multiplier > 0
+        self.dry_breakers = frozenset(llama.dry_breaker_ids if llama is not None else ())
+        last_n = llama.dry_last_n if llama is not None and self.repeats_cost else 0
+        self.history = TokenTail([*prompt_ids, *output_ids] if last_n else [], last_n)
+        self.surprise = 2 * llama.mirostat_tau if llama is not None else 0.0
+        self.candidates: dict[int, float] = {}
 
     def _times(self, output_ids: Sequence[int]) -> TimestampState | None:
         rules = self.params.timestamps
@@ -86,11 +102,23 @@ class RowEdits:
             self.tail.append(token_id)
         if self.remembers:
             self.seen.append(token_id)
+        if self.repeats_cost:
+            self.history.append(token_id)
+        if self.candidates:
+            self._learn(token_id)
+
+    def _learn(self, token_id: int) -> None:
+        """Mirostat: a token that surprised more than the target lets the next one surprise less."""
+        llama, chance = self.params.llama, self.candidates.get(token_id, 0.0)
+        if llama is not None and chance > 0:
+            self.surprise -= llama.mirostat_eta * (-math.log2(chance) - llama.mirostat_tau)
+        self.candidates = {}
 
     def after(self, token_ids: Sequence[int]) -> RowEdits:
         """These edits as if `token_ids` were appended, read-only; self does not change."""
         counts_outputs = self.num_outputs < max(self.params.min_tokens, len(self.opening) + 1)
-        if not (self.remembers or self.phrases or counts_outputs or self.times is not None):
+        has_state = self.remembers or self.phrases or self.params.llama is not None
+        if not (has_state or counts_outputs or self.times is not None):
             return self
         later = copy(self)
         if self.times is not None:
@@ -100,6 +128,8 @@ class RowEdits:
             later.tail = self.tail.after(token_ids)
         if self.remembers:
             later.seen = self.seen.after(token_ids)
+        if self.repeats_cost:
+            later.history = self.history.after(token_ids)
         return later
 
     def bans(self) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ops.contract import SamplingOps
 from ops.draft_verification import NO_TOKEN
 from pipelines.host.contracts.step import Sampled
+from pipelines.host.sampling.llama_stages import apply_dry, apply_llama_samplers
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.logprob_reports import report, score
 from pipelines.host.sampling.mask_narrowing import narrow
@@ -102,6 +103,13 @@ STAGES = (
     Stage("logit_bias", lambda edits: len(edits.bias_ids) > 0, _apply_logit_bias),
     Stage("repetition_penalty", lambda edits: edits.repeats, _apply_repetition),
     Stage("presence_and_frequency_penalty", lambda edits: edits.counts, _apply_presence_and_frequency),
+    Stage("dry", lambda edits: edits.repeats_cost, apply_dry),
+    Stage(
+        "llama_samplers",
+        lambda edits: edits.params.llama is not None and edits.params.llama.masks,
+        apply_llama_samplers,
+        forbids=True,
+    ),
     Stage("timestamps", lambda edits: edits.times is not None and not edits.opens, _apply_timestamps),
 )
 """In the order of vLLM, and of transformers where vLLM has no such stage.  Then masks leave what guides

@@ -37,6 +37,8 @@ MAX_CHOSEN_IDS = 128
 MAX_LISTED_IDS = 16_384
 """Most token ids of one field: vLLM has no bound, and each id is looked at in every process and step."""
 MAX_PATTERN = 1024
+MAX_LAST_TOKENS = 512
+"""The most tokens of a search for repetitions, which compares each of them with all others."""
 
 
 def field_error(text: str) -> PydanticCustomError:
@@ -122,6 +124,13 @@ def listed(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(whole)]
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
 
+NotNegative = Annotated[Number, check(lambda n: n >= 0, "{name} must be at least 0, got {got}.")]
+LastTokens = Annotated[
+    Whole,
+    check(lambda n: -1 <= n <= MAX_LAST_TOKENS, f"{{name}} must be in [-1, {MAX_LAST_TOKENS}], got {{got}}."),
+]
+"""How many of the last tokens are looked at; -1: as many as may be."""
+Breakers = Annotated[list[StrictStr], at_most(MAX_STOPS, "texts")]
 NumChoices = Annotated[
     Whole,
     check(lambda n: n >= 1, "{name} must be at least 1, got {got}."),

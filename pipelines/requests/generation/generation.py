@@ -23,6 +23,7 @@ class BaseGenerationRequest(GenerationFields):
             stop=self.stop or [],
             include_stop_str_in_output=bool(self.include_stop_str_in_output),
             bad_words=self.bad_words or [],
+            sequence_breakers=self.breakers,
             skip_special_tokens=self.skip_special_tokens is not False,
             cache_salt=self.cache_salt or "",
             truncate_prompt_tokens=self.truncate_prompt_tokens,

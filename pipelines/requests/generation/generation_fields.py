@@ -13,17 +13,21 @@ from pydantic import BaseModel, ConfigDict, StrictStr
 from pipelines.requests.fields.field_types import (
     AllowedIds,
     BadWords,
+    Breakers,
     CacheSalt,
     ChosenIds,
     Confidence,
     Interval,
     KeptTokens,
+    LastTokens,
     LengthPenalty,
     ListedIds,
     LogitBias,
     MinP,
     MinTokens,
     NgramSize,
+    NotNegative,
+    Number,
     NumChoices,
     NumDraftTokens,
     NumLogprobs,
@@ -39,11 +43,12 @@ from pipelines.requests.fields.field_types import (
     TopP,
 )
 from pipelines.requests.fields.known_fields import IGNORED_STREAM_OPTIONS, REFUSED, Options, Refused
+from pipelines.requests.generation.llama_fields import BREAKERS, llama_samplers
 from pipelines.requests.generation.processors import Processors, read_processors
 from pipelines.requests.generation.repetition import Repetition
 from pipelines.requests.generation.structured import read_constraint
 from pipelines.values.tasks import Constraint
-from pipelines.wire.sampling_params import Beams
+from pipelines.wire.sampling_params import Beams, LlamaSamplers
 
 
 class StreamOptions(Options):
@@ -80,6 +85,18 @@ class GenerationFields(BaseModel):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     repetition_detection: Repetition | None = None
+    top_n_sigma: Number | None = None
+    typical_p: Confidence | None = None
+    xtc_probability: Confidence | None = None
+    xtc_threshold: Confidence | None = None
+    dry_multiplier: NotNegative | None = None
+    dry_base: NotNegative | None = None
+    dry_allowed_length: LastTokens | None = None
+    dry_penalty_last_n: LastTokens | None = None
+    dry_sequence_breakers: Breakers | None = None
+    mirostat: Literal[0, 1, 2] | None = None
+    mirostat_tau: NotNegative | None = None
+    mirostat_eta: NotNegative | None = None
     logit_bias: LogitBias | None = None
     logits_processors_args: dict[str, Any] | None = None
     allowed_token_ids: AllowedIds | None = None
@@ -175,6 +192,16 @@ class GenerationFields(BaseModel):
         return Beams(self.beam_width, penalty, self.early_stopping or False)
 
     @property
+    def llama(self) -> LlamaSamplers | None:
+        """llama.cpp's samplers; None where all are off."""
+        return llama_samplers({name: getattr(self, name) for name in LLAMA_FIELDS})
+
+    @property
+    def breakers(self) -> list[str]:
+        """The texts across which no repetition reaches."""
+        return [*BREAKERS] if self.dry_sequence_breakers is None else self.dry_sequence_breakers
+
+    @property
     def compiles(self) -> bool:
         """Whether it has a grammar or a schema, which may take long to compile even when it is short."""
         return any(getattr(self, name) is not None for name in CONSTRAINTS)
@@ -204,6 +231,20 @@ class GenerationFields(BaseModel):
         return read_constraint({name: getattr(self, name) for name in CONSTRAINTS})
 
 
+LLAMA_FIELDS = (
+    "top_n_sigma",
+    "typical_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+)
+"""Fields of llama.cpp's samplers that others do not have."""
 CONSTRAINTS = (
     "response_format",
     "structured_outputs",

@@ -34,6 +34,9 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     chosen["logprobs"] = request.alternatives()
     chosen["prompt_logprobs"] = request.scores_prompt()
     chosen |= {name: getattr(request, field) for name, (field, _) in SPECULATION_FIELDS.items()}
+    chosen["llama"] = request.llama
+    if request.mirostat:  # what it allows depends on the token before
+        chosen["num_draft_tokens"] = 0
     chosen["draft_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
     repetition = request.repetition_detection
     chosen["repetition_detection"] = None if repetition is None else repetition.detection()

@@ -30,6 +30,18 @@ FIELDS = {
     "grammar": "guided_grammar",
     "json_schema": "guided_json",
     "ignore_eos": "ignore_eos",
+    "top_n_sigma": "top_n_sigma",
+    "typical_p": "typical_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "dry_multiplier": "dry_multiplier",
+    "dry_base": "dry_base",
+    "dry_allowed_length": "dry_allowed_length",
+    "dry_penalty_last_n": "dry_penalty_last_n",
+    "dry_sequence_breakers": "dry_sequence_breakers",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
     "n_cmpl": "n",
     "n": "n",
 }
@@ -39,10 +51,24 @@ SAMPLERS: Mapping[str, tuple[str, float]] = {
     "top_p": ("top_p", 1.0),
     "min_p": ("min_p", 0.0),
     "temperature": ("temperature", 1.0),
+    "typ_p": ("typical_p", 1.0),
+    "top_n_sigma": ("top_n_sigma", -1.0),
+    "xtc": ("xtc_probability", 0.0),
+    "dry": ("dry_multiplier", 0.0),
 }
 """Name of a sampler → the parameter that it reads, and the value with which it does nothing."""
 PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-LETTERS = {"k": "top_k", "p": "top_p", "m": "min_p", "t": "temperature", "e": "penalties"}
+LETTERS = {
+    "k": "top_k",
+    "p": "top_p",
+    "m": "min_p",
+    "t": "temperature",
+    "e": "penalties",
+    "y": "typ_p",
+    "s": "top_n_sigma",
+    "x": "xtc",
+    "d": "dry",
+}
 ONE_SLOT = "requests have no slots of their own: equal prompt beginnings are found in any"
 ORDER = "the order of samplers is fixed"
 IGNORED = {
@@ -85,6 +111,18 @@ class SamplingBody(BaseModel):
     repeat_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    top_n_sigma: float | None = None
+    typical_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: Whole | None = None
+    dry_penalty_last_n: Whole | None = None
+    dry_sequence_breakers: list[StrictStr] | None = None
+    mirostat: Whole | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
     stop: list[StrictStr] | StrictStr | None = None
     seed: Whole | None = None
     n_probs: Whole | None = None
@@ -118,6 +156,8 @@ class SamplingBody(BaseModel):
     def _fields(self) -> dict[str, Any]:
         same = {name: getattr(self, own) for own, name in FIELDS.items() if getattr(self, own) is not None}
         fields = same | self._switched_off() | self._biases() | {"prompt": "-"}
+        if self.mirostat:  # it replaces the samplers that leave tokens out
+            fields |= {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
         if self.num_tokens is not None:
             fields["max_tokens"] = self.num_tokens
         if (fields.get("temperature") or 0) < 0:

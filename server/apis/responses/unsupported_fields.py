@@ -9,6 +9,18 @@ from __future__ import annotations
 from pipelines.requests.fields.known_fields import NO_VERBOSITY, Refused
 
 PASSED = (
+    "top_n_sigma",
+    "typical_p",
+    "xtc_probability",
+    "xtc_threshold",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
     "temperature",
     "top_p",
     "top_k",

@@ -156,7 +156,7 @@ class Tokenize(TokenizerNode):
                 bad_words,
                 prompt_text=self.prompt_text(prompt, request),
                 reply_text=reply_text,
-                sampling=self.stops(prompt, request),
+                sampling=self.stops(prompt, request) | self.breakers(request),
             )
             for prompt in prompts
         ]
@@ -228,6 +228,22 @@ class Tokenize(TokenizerNode):
         if prompt.gap is None or self.gaps.form is None:
             return {}
         return {"stop_token_ids": [*request.sampling.get("stop_token_ids", []), *self.gaps.form.stops]}
+
+    def breakers(self, request: GenerationInput) -> dict[str, Any]:
+        """The tokens across which no repetition reaches, as a sampling parameter."""
+        llama = request.sampling.get("llama")
+        if llama is None or not llama.dry_multiplier:
+            return {}
+        texts = request.sequence_breakers
+        ids = [token for token, text in enumerate(self.token_texts) if any(part in text for part in texts)]
+        return {"llama": replace(llama, dry_breaker_ids=ids)}
+
+    @cached_property
+    def token_texts(self) -> list[str]:
+        """The text of each token alone."""
+        size = self.tokenizer.get_vocab_size()
+        texts: list[str] = self.tokenizer.decode_batch([[i] for i in range(size)], skip_special_tokens=False)
+        return texts
 
     def read(self, ids: list[int]) -> str:
         """The text of ids for parsers, special tokens included."""
