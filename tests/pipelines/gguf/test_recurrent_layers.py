@@ -52,6 +52,18 @@ def test_delta_nets_are_where_the_file_says_it(said, recurrent):
     assert list(facts.recurrence.layers) == recurrent
 
 
+def test_layers_of_nemotron_have_one_part():
+    sizes = {
+        "attention.head_count_kv": np.array([0, 2, 0, 2]),
+        "feed_forward_length": np.array([0, 0, 64, 0]),
+    }
+    facts = facts_of("nemotron_h", NET | sizes)
+    assert [facts.is_recurrent(layer) for layer in range(4)] == [True, False, False, False]
+    assert facts.feeds == (False, False, True, False)
+    assert [facts.attention_number(layer) for layer in (1, 3)] == [0, 1]
+    assert not any(facts.has_rope(layer) for layer in range(4))
+
+
 def test_tiled_heads_are_those_of_one_key_head_far_apart():
     assert facts_of("qwen35", NET).recurrence.tiled_heads.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
     assert facts_of("qwen3next", NET).recurrence.tiled_heads.tolist() == list(range(8))

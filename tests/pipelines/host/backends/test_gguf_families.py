@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from gguf_files import (
     vocabulary,
 )
 from gguf_layouts import gpt_oss, granite_experts, joined_heads, latent, stacked_experts
-from gguf_of_hf import randomized, write_model
+from gguf_of_hf import config_of, randomized, write_model
 from golden_texts import check_texts
 from later import Later
 from lone_steps import step
@@ -198,6 +199,17 @@ FAMILIES = {
         lambda: hf.OlmoeConfig(**EXPERT_SIZES, num_experts=EXPERTS, norm_topk_prob=False),
         {"more": MIXED, "rearranged": stacked_experts},
     ),
+    "minimax-m2": (
+        lambda: hf.MiniMaxM2Config(
+            **{name: each for name, each in EXPERT_SIZES.items() if name != "rope_theta"},
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+            num_local_experts=EXPERTS,
+        ),
+        {
+            "more": MIXED | {"{arch}.rope.dimension_count": HEAD_SIZE // 2, "{arch}.expert_gating_func": 2},
+            "rearranged": partial(stacked_experts, correction="e_score_correction_bias"),
+        },
+    ),
     "granitemoe": (
         lambda: hf.GraniteMoeConfig(**EXPERT_SIZES, num_local_experts=EXPERTS, **GRANITE),
         {"is_interleaved": True, "more": MIXED | GRANITE_OF_FILE, "rearranged": granite_experts},
@@ -279,9 +291,10 @@ def given(open_session, source, folder, form=FLOAT_SUMS):
 
 def written_model(path, family):
     """The family's small model of transformers, whose weights are those of the file at `path`."""
-    config, written = FAMILIES[family]
+    make_config, written = FAMILIES[family]
     torch.manual_seed(3)
-    model = randomized(hf.AutoModelForCausalLM.from_config(config(), attn_implementation="eager"))
+    config = config_of(make_config)
+    model = randomized(hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
     more = written.get("more", {})
     options = written | {"more": more(model) if callable(more) else more, "kind": Type.Q8_0}
     write_model(path, model, family.partition(",")[0], **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import gguf_layouts
 import numpy as np
 import pytest
 from breadth import after
@@ -31,6 +32,7 @@ from gguf_hybrids import (
     write_granite_hybrid,
     write_lfm2,
 )
+from gguf_of_hf import config_of, randomized, write_model
 from golden_texts import check_texts
 from later import Later
 from lone_steps import step
@@ -122,7 +124,106 @@ FAMILIES = {
         partial(write_delta_net, architecture="qwen35moe"),
     ),
 }
-"""transformers' Qwen3.5 is its Qwen3-Next with other projections, so one model is the reference of both."""
+
+
+def written(architecture, **options):
+    """What writes transformers' own model under the converter's names, and gives its weights."""
+
+    def write(path, kind):
+        torch.manual_seed(3)
+        config = config_of(FAMILIES[architecture][0])
+        model = randomized(hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
+        write_model(path, model, architecture, kind=kind, **options)
+        return {name: values.numpy() for name, values in model.state_dict().items()}
+
+    return write
+
+
+FOUR = {name: each for name, each in SIZES.items() if name not in ("rope_theta", "num_hidden_layers")}
+MIXED_OF_FILE = {"{arch}.expert_count": EXPERTS, "{arch}.expert_used_count": EXPERTS_USED}
+MIXED_OF_FILE |= {"{arch}.expert_feed_forward_length": EXPERT_INNER}
+NEMOTRON = FOUR | {
+    "head_dim": HEAD_SIZE,
+    "intermediate_size": INNER,
+    "ssm_state_size": MAMBA["state"],
+    "mamba_num_heads": MAMBA["heads"],
+    "mamba_head_dim": MAMBA["size"],
+    "n_groups": 2,
+    "conv_kernel": KERNEL + 1,
+    "chunk_size": 16,
+    "layer_norm_epsilon": 1e-5,
+    "time_step_min": 1e-9,  # files do not say it
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+}
+NEMOTRON_OF_FILE = {
+    "{arch}.attention.head_count_kv": [0, KV_HEADS, 0, 0],
+    "{arch}.attention.layer_norm_epsilon": 1e-5,
+    "{arch}.feed_forward_length": [0, 0, INNER, 0],
+    "{arch}.ssm.conv_kernel": KERNEL + 1,
+    "{arch}.ssm.inner_size": MAMBA["heads"] * MAMBA["size"],
+    "{arch}.ssm.state_size": MAMBA["state"],
+    "{arch}.ssm.time_step_rank": MAMBA["heads"],
+    "{arch}.ssm.group_count": 2,
+}
+FAMILIES |= {
+    "lfm2moe": (
+        lambda: hf.Lfm2MoeConfig(
+            **FOUR | {"tie_word_embeddings": True, "intermediate_size": INNER},
+            rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+            num_hidden_layers=4,
+            norm_eps=1e-5,
+            moe_intermediate_size=EXPERT_INNER,
+            num_dense_layers=1,
+            num_experts=EXPERTS,
+            num_experts_per_tok=EXPERTS_USED,
+            conv_L_cache=KERNEL,
+            layer_types=["conv", "full_attention"] * 2,
+        ),
+        written(
+            "lfm2moe",
+            more=MIXED_OF_FILE
+            | {
+                "{arch}.attention.head_count_kv": [0, KV_HEADS, 0, KV_HEADS],
+                "{arch}.shortconv.l_cache": KERNEL,
+                "{arch}.leading_dense_block_count": 1,
+                "{arch}.expert_gating_func": 2,
+            },
+            rearranged=gguf_layouts.lfm2,
+        ),
+    ),
+    "nemotron_h": (
+        lambda: hf.NemotronHConfig(**NEMOTRON, layers_block_type=["mamba", "attention", "mlp", "mamba"]),
+        written("nemotron_h", more=NEMOTRON_OF_FILE, rearranged=gguf_layouts.nemotron(2)),
+    ),
+    "nemotron_h_moe": (
+        lambda: hf.NemotronHConfig(
+            **NEMOTRON,
+            layers_block_type=["mamba", "attention", "moe", "mamba"],
+            n_routed_experts=EXPERTS,
+            num_experts_per_tok=EXPERTS_USED,
+            moe_intermediate_size=EXPERT_INNER,
+            moe_shared_expert_intermediate_size=SHARED,
+            moe_latent_size=128,
+            routed_scaling_factor=2.5,
+        ),
+        written(
+            "nemotron_h_moe",
+            more=NEMOTRON_OF_FILE
+            | MIXED_OF_FILE
+            | {
+                "{arch}.moe_latent_size": 128,
+                "{arch}.expert_weights_scale": 2.5,
+                "{arch}.expert_weights_norm": True,
+                "{arch}.expert_shared_count": 1,
+                "{arch}.expert_shared_feed_forward_length": SHARED,
+            },
+            rearranged=gguf_layouts.nemotron(2),
+        ),
+    ),
+}
+"""transformers' Qwen3.5 is its Qwen3-Next with other projections, so one model is the reference of both.
+transformers 5 alone has the last three.
+"""
 
 
 def peer(config, state):
@@ -157,7 +258,9 @@ def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
     np.testing.assert_allclose(np.concatenate([first, rest]), wanted, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("family", after(1, ["qwen35", "lfm2", "granitehybrid", "qwen3next"]))
+@pytest.mark.parametrize(
+    "family", after(1, ["qwen35", "lfm2", "granitehybrid", "qwen3next", "nemotron_h_moe"])
+)
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
     """Also where one continues another's state."""
     config, write = FAMILIES[family]
