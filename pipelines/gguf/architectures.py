@@ -21,7 +21,10 @@ class Architecture:
     file may leave it out.  `is_locally_plain`: positions of layers with a window are not scaled, and have
     the rotary base `local_base` where it is given.  `rounds_yarn`: the ramp of yarn's shares begins and ends
     at whole pairs.
-    `wide_scale`: with this many layers, scores are scaled by width / heads in place of the head size.
+    `wide_scale`: with this many layers, scores are scaled by width / heads in place of the head size; `scale`
+    is what they are multiplied by in place of both.  `shares_keys`: the last layers may attend to keys and
+    values of others.  `may_lack_values`: keys are values where a layer has no weights for them.
+    `norms_values`: values are normed, without weight.
     `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
     feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
     norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
@@ -46,6 +49,7 @@ class Architecture:
     rounds_yarn: bool = True
     local_base: float | None = None
     wide_scale: int = 0
+    scale: float | None = None
     routing: Routing | None = None
     norm_of_feed: str | None = "ffn_norm"
     is_parallel: bool = False
@@ -60,6 +64,9 @@ class Architecture:
     output_norm: str = "output_norm"
     is_causal: bool = True
     has_one_part: bool = False
+    shares_keys: bool = False
+    may_lack_values: bool = False
+    norms_values: bool = False
 
 
 _GRANITE = Architecture(
@@ -148,6 +155,19 @@ ARCHITECTURES = {
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
     "gemma3": _GEMMA3,
+    "gemma4": Architecture(
+        activation="gelu",
+        scaled_embedding=True,
+        windowed=True,
+        global_every=6,
+        is_locally_plain=True,
+        local_base=10000.0,
+        scale=1.0,
+        routing=Routing(),
+        shares_keys=True,
+        may_lack_values=True,
+        norms_values=True,
+    ),
     "gemma-embedding": replace(_GEMMA3, is_causal=False),
 }
 """`general.architecture` → what it means.  Files of Mistral and Mixtral say llama."""

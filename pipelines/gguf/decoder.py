@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
 
+from pipelines.gguf.attention_heads import HEADS_FIRST, AttentionHeads, CosSin
 from pipelines.gguf.decoder_facts import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.latent_attention import LatentAttention
-from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
+from pipelines.gguf.layer_embeddings import LayerEmbeddings
+from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.reader import GgufTensor, Rows
+from pipelines.gguf.norms import Norms
+from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
 from pipelines.onnx_format.decoder_format import (
@@ -29,13 +31,10 @@ from pipelines.onnx_format.decoder_format import (
 )
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
+LAYER_SCALE = "layer_output_scale.weight"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
-NORMS = {"rms": "RMSNormalization", "layer": "LayerNormalization"}
-HEADS_FIRST = [0, 2, 1, 3]
 INT64 = ir.DataType.INT64
-CosSin = tuple[ir.Value, ir.Value]
-"""Cosines and sines [1, tokens, rotated / 2] of the positions."""
 
 
 def write_decoder(
@@ -55,21 +54,6 @@ def write_decoder(
     return facts, vocabulary
 
 
-def interleaved_rows(heads: int, rows: int, rotated: int) -> Rows:
-    """Which row of the file is each row of a query or key weight whose halves rotate together.
-
-    In the file, neighbours among the first `rotated` rows of each head do.
-    """
-    places = np.arange(rows).reshape(heads, rows // heads)
-    turned = places[:, :rotated].reshape(heads, rotated // 2, 2).swapaxes(1, 2).reshape(heads, rotated)
-    return np.concatenate([turned, places[:, rotated:]], 1).reshape(-1)
-
-
-def gates_last(heads: int, rows: int) -> Rows:
-    """Rows of queries and then those of their gates, of a weight where the gate of each head follows it."""
-    return np.arange(rows).reshape(heads, 2, -1).swapaxes(0, 1).reshape(-1)
-
-
 class Decoder:
     """Writes the graph of a decoder whose tokens lie in one row, one step of all sequences."""
 
@@ -78,7 +62,10 @@ class Decoder:
     ) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
         self._metadata = metadata
-        self._feed_forward = FeedForward(facts, linears, writer)
+        self._norms = Norms(facts, linears, writer)
+        self._heads = AttentionHeads(facts, self._norms, linears, writer)
+        self._feed_forward = FeedForward(facts, self._norms, linears, writer)
+        self._layer_embeddings = LayerEmbeddings(facts, self._norms, linears, writer)
         if recurrence := facts.recurrence:
             self._recurrent = RecurrentLayers(recurrence, facts.width, facts.epsilon, linears, writer)
         if latent := facts.latent:
@@ -91,7 +78,9 @@ class Decoder:
         positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
         rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
         state = self._states(ids, positions)
-        taken = self._norm(op("Gather", state, rows, axis=1), f"{facts.kind.output_norm}.weight", facts.width)
+        taken = self._norms.write(
+            op("Gather", state, rows, axis=1), f"{facts.kind.output_norm}.weight", facts.width
+        )
         logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
         self._refuse_unused()
         logits.name, logits.dtype = LOGITS, F32
@@ -112,15 +101,28 @@ class Decoder:
         if facts.kind.is_locally_plain and any(facts.windows):
             local = self._cos_sin(positions, read_local_rotary(self._metadata, facts), "rope.local")
         self._query_scale = self._growth(positions)
+        own = self._layer_embeddings.read(ids, state) if facts.layer_size else ()
         for layer in range(facts.layers):
             state = self._layer(layer, state, cos_sin if facts.window_of(layer) < 0 else local)
+            if own:
+                added = self._layer_embeddings.added(f"blk.{layer}.", state, own[layer])
+                state = op("Add", state, added)
+            state = self._scaled_layer(layer, state)
         return state
+
+    def _scaled_layer(self, layer: int, state: ir.Value) -> ir.Value:
+        """The state times the layer's own factor, where the file has one."""
+        name = f"blk.{layer}.{LAYER_SCALE}"
+        if not self._linears.has(name):
+            return state
+        return self._op("Mul", state, self._writer.store(name, self._linears.vector(name, 1)))
 
     def _refuse_unused(self) -> None:
         self._metadata.refuse_unread()
         facts = self._facts
         behind = tuple(f"blk.{facts.layers + layer}." for layer in range(facts.next_layers))
-        unused = sorted(name for name in self._linears.unused() if not name.startswith(behind))
+        unread = (*behind, *(f"blk.{layer}.attn_{letter}" for layer in facts.without_keys for letter in "kv"))
+        unused = sorted(name for name in self._linears.unused() if not name.startswith(unread))
         if unused:
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {self._facts.name}")
 
@@ -165,7 +167,7 @@ class Decoder:
 
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
-        read = self._norm(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
+        read = self._norms.write(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
         if self._facts.feeds[layer]:
             return self._op("Add", state, self._feed_forward.write(at, read))
         if self._facts.is_recurrent(layer):
@@ -175,32 +177,40 @@ class Decoder:
         if kind.has_one_part:
             return self._op("Add", state, attended)
         if kind.norm_of_feed != AFTER_ATTENTION:
-            attended = self._normed_after(attended, f"{at}{AFTER_ATTENTION}.weight")
+            attended = self._norms.where_given(attended, f"{at}{AFTER_ATTENTION}.weight")
         state = self._op("Add", state, self._scaled(attended, "residuals"))
+        if self._feed_forward.has_experts_beside(at):
+            fed = self._norms.where_given(self._feed_forward.beside(at, state), f"{at}{AFTER_FEED}.weight")
+            return self._op("Add", state, fed)
         if not kind.is_parallel:
             before = kind.norm_of_feed
-            read = self._norm(state, f"{at}{before}.weight", width) if before else state
-        fed = self._normed_after(self._feed_forward.write(at, read), f"{at}{AFTER_FEED}.weight")
+            read = self._norms.write(state, f"{at}{before}.weight", width) if before else state
+        fed = self._norms.where_given(self._feed_forward.write(at, read), f"{at}{AFTER_FEED}.weight")
         return self._op("Add", state, self._scaled(fed, "residuals"))
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
         if facts.latent and cos_sin:
-            return self._latent.write(at, read, cos_sin, partial(self._latent_attended, layer))
-        query, key, value, *gate = self._heads(at, read, cos_sin)
-        attended = self._attended(layer, query, key, value)
+            return self._latent.write(at, read, cos_sin, partial(self._found, layer))
+        heads = self._heads.write(layer, read, cos_sin)
+        attended = self._found(layer, heads.query, heads.key, heads.value)
+        width = facts.heads * facts.head_of(layer).size
         rows = self._op("Transpose", attended, perm=HEADS_FIRST)
-        flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
-        if gate:
-            flat = self._op("Mul", flat, self._op("Sigmoid", *gate))
-        return self._linears.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+        flat = self._op("Reshape", rows, self._writer.ints(1, -1, width))
+        if heads.gate is not None:
+            flat = self._op("Mul", flat, self._op("Sigmoid", heads.gate))
+        return self._linears.linear(flat, f"{at}attn_output", facts.width, width)
 
-    def _latent_attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
-        return self._attended(layer, self._grown(query, self._facts.heads), key, value)
+    def _found(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
+        """What queries find, which grow with their positions where the file says it."""
+        if self._query_scale is not None:
+            shape, query = query.shape, self._op("Mul", query, self._query_scale)
+            query.dtype, query.shape = F32, shape
+        return self._attended(layer, query, key, value)
 
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
-        """[1, heads, tokens, head_size] of what the queries attend to."""
-        facts, sinks = self._facts, f"blk.{layer}.attn_sinks.weight"
+        """[1, heads, tokens, size] of what the queries attend to."""
+        facts, head, sinks = self._facts, self._facts.head_of(layer), f"blk.{layer}.attn_sinks.weight"
         more = []
         if self._linears.has(sinks):
             more = [None, self._writer.store(sinks, self._linears.vector(sinks, facts.heads))]
@@ -213,90 +223,11 @@ class Decoder:
             domain=DOMAIN,
             layer=facts.attention_number(layer),
             num_heads=facts.heads,
-            num_kv_heads=facts.kv_heads,
-            head_size=facts.head_size,
+            num_kv_heads=head.kv_heads,
+            head_size=head.size,
             scale=float(facts.scale),
             window=facts.window_of(layer),
             softcap=facts.attention_cap,
         )
-        attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])
+        attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", head.size])
         return attended
-
-    def _heads(self, at: str, read: ir.Value, cos_sin: CosSin | None) -> Iterator[ir.Value]:
-        """Queries, keys and values, each [1, heads, tokens, head_size]; then rows that gate the result."""
-        facts = self._facts
-        counts = {"q": facts.heads, "k": facts.kv_heads, "v": facts.kv_heads}
-        rotations = {letter: cos_sin if letter != "v" else None for letter in counts}
-        flat, gate = list(self._projections(at, read, counts, rotations)), list[ir.Value]()
-        if facts.kind.gates_attention:
-            width = facts.heads * facts.head_size
-            flat[0], *gate = self._writer.split(flat[0], width, width)
-        for (letter, count), rows in zip(counts.items(), flat, strict=True):
-            split = self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", rotations[letter])
-            yield self._grown(split, count) if letter == "q" else split
-        yield from gate
-
-    def _grown(self, query: ir.Value, heads: int) -> ir.Value:
-        """Queries times what their positions say."""
-        if self._query_scale is None:
-            return query
-        grown = self._op("Mul", query, self._query_scale)
-        grown.dtype, grown.shape = F32, ir.Shape([1, heads, "num_tokens", self._facts.head_size])
-        return grown
-
-    def _projections(
-        self, at: str, read: ir.Value, counts: Mapping[str, int], rotations: Mapping[str, CosSin | None]
-    ) -> Iterable[ir.Value]:
-        """Queries, keys and values as rows; their weights are three tensors or one."""
-        facts, size = self._facts, self._facts.head_size
-        if self._linears.has(f"{at}attn_qkv.weight"):
-            rows = [count * size for count in counts.values()]
-            return self._writer.split(
-                self._linears.linear(read, f"{at}attn_qkv", sum(rows), facts.width), *rows
-            )
-        operands = [
-            self._operand(at, letter, count, is_rotated=rotations[letter] is not None)
-            for letter, count in counts.items()
-        ]
-        return self._linears.linear_together(read, operands, facts.width)
-
-    def _operand(self, at: str, letter: str, heads: int, is_rotated: bool) -> Operand:
-        facts, rows = self._facts, heads * self._facts.head_size
-        if letter == "q" and facts.kind.gates_attention:
-            return Operand(f"{at}attn_q", 2 * rows, gates_last(heads, 2 * rows))
-        interleaved = is_rotated and facts.kind.interleaved
-        order = interleaved_rows(heads, rows, facts.rotated) if interleaved else None
-        return Operand(f"{at}attn_{letter}", rows, order)
-
-    def _split_heads(self, flat: ir.Value, heads: int, norm: str, cos_sin: CosSin | None) -> ir.Value:
-        """[1, heads, tokens, head_size], normed where the file has the norm, rotated by `cos_sin`."""
-        facts, size = self._facts, self._facts.head_size
-        where = facts.kind.head_norms if self._linears.has(norm) else None
-        if where == "all heads":
-            flat = self._norm(flat, norm, heads * size)
-        rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
-        if where == "each head":
-            rows = self._norm(rows, norm, size)
-        split = self._op("Transpose", rows, perm=HEADS_FIRST)
-        if cos_sin:
-            part = facts.rotated if facts.rotated < size else 0  # 0 is the whole head
-            split = self._op(
-                "RotaryEmbedding",
-                split,
-                *cos_sin,
-                interleaved=0,
-                num_heads=heads,
-                rotary_embedding_dim=part,
-            )
-        if where == "after positions":
-            split = self._norm(split, norm, size)
-        split.dtype, split.shape = F32, ir.Shape([1, heads, "num_tokens", size])
-        return split
-
-    def _normed_after(self, state: ir.Value, name: str) -> ir.Value:
-        return self._norm(state, name, self._facts.width) if self._linears.has(name) else state
-
-    def _norm(self, state: ir.Value, name: str, size: int) -> ir.Value:
-        scale = self._writer.store(name, self._linears.vector(name, size))
-        kind = NORMS[self._facts.kind.norm]
-        return self._op(kind, state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)

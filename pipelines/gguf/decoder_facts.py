@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pipelines.gguf.architectures import ARCHITECTURES, Architecture
 from pipelines.gguf.errors import GgufError
@@ -25,14 +26,23 @@ FACTORS = {
 """What is scaled → the key of the number, and what it is where the file does not say it."""
 
 
+class Head(NamedTuple):
+    """The key heads of a layer, the numbers of each head, and the first of them, which positions rotate."""
+
+    kv_heads: int
+    size: int
+    rotated: int
+
+
 @dataclass(frozen=True)
 class DecoderFacts:
     """The sizes and numbers of one decoder; `window` is -1, a cap 0 and `mixture` None where there is none.
 
     `feeds`: which layers are a feed-forward part alone.  `windows`: whether each layer attends to a window.
-    `rotated`: the first numbers of each head, which
-    rotary positions change.  `scales` by what is scaled.  `next_layers`: those behind the layers, which are
-    for tokens after the next one, and are not computed.
+    `local_head` is that of layers with a window, `head` of others.  Layers from `own_keys` on attend to the
+    keys
+    and values of the last one of their kind before.  `scales` by what is scaled.  `next_layers`: those behind
+    the layers, which are for tokens after the next one, and are not computed.
     """
 
     name: str
@@ -41,9 +51,10 @@ class DecoderFacts:
     next_layers: int
     width: int
     heads: int
-    kv_heads: int
-    head_size: int
-    rotated: int
+    head: Head
+    local_head: Head
+    own_keys: int
+    layer_size: int
     mixture: Mixture | None
     epsilon: float
     context: int
@@ -58,6 +69,21 @@ class DecoderFacts:
     recurrence: Recurrence | None
     latent: Latent | None
     has_positions: bool
+
+    def head_of(self, layer: int) -> Head:
+        return self.local_head if self.windows[layer] else self.head
+
+    def keys_of(self, layer: int) -> int:
+        """The layer whose keys and values a layer attends to."""
+        if layer < self.own_keys:
+            return layer
+        alike = [before for before in range(self.own_keys) if self.windows[before] == self.windows[layer]]
+        return alike[-1]
+
+    @property
+    def without_keys(self) -> range:
+        """The layers that attend to the keys of others, though the file may hold weights for them."""
+        return range(self.own_keys, self.layers)
 
     def window_of(self, layer: int) -> int:
         """The tokens that a layer attends to; -1 is no limit."""
@@ -96,14 +122,15 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
     layers = metadata.count("block_count", least=next_layers + 1) - next_layers
     feeds = _read_feeds(metadata, kind, layers)
     recurrence = read_recurrence(metadata, kind.recurrence, feeds)
+    window = _read_window(metadata, kind)
+    windows = _read_windows(metadata, kind, layers, window)
     if latent:
-        kv_heads, size, rotated = 1, latent.head_size, latent.rotated
+        head = local_head = Head(1, latent.head_size, latent.rotated)
         scale = latent.key_size**-0.5 * latent.growth
     else:
-        kv_heads = _read_kv_heads(metadata, recurrence, feeds, heads)
-        size, rotated = _read_head(metadata, heads, kv_heads, width)
-        scale = (width / heads if layers == kind.wide_scale else size) ** -0.5
-    window = _read_window(metadata, kind)
+        others = _are_others(recurrence, feeds)
+        head, local_head = _read_heads(metadata, windows, others, width, heads)
+        scale = kind.scale or (width / heads if layers == kind.wide_scale else head.size) ** -0.5
     return DecoderFacts(
         name,
         kind,
@@ -111,15 +138,16 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         next_layers=next_layers,
         width=width,
         heads=heads,
-        kv_heads=kv_heads,
-        head_size=size,
-        rotated=rotated,
+        head=head,
+        local_head=local_head,
+        layer_size=metadata.count("embedding_length_per_layer_input", 0, 0),
+        own_keys=layers - metadata.count("attention.shared_kv_layers", 0, 0) if kind.shares_keys else layers,
         mixture=mixture,
         epsilon=_read_epsilon(metadata, kind),
         context=metadata.count("context_length"),
         scale=metadata.own("attention.scale", scale) if "attention" in kind.scales else scale,
         window=window,
-        windows=_read_windows(metadata, kind, layers, window),
+        windows=windows,
         attention_cap=metadata.own("attn_logit_softcapping", 0),
         logit_cap=metadata.own("final_logit_softcapping", 0),
         scales=_read_scales(metadata, kind),
@@ -138,15 +166,53 @@ def _routing(metadata: Metadata, kind: Architecture) -> Routing | None:
     return kind.routing
 
 
-def _read_head(metadata: Metadata, heads: int, kv_heads: int, width: int) -> tuple[int, int]:
-    """The numbers of a head, and those of them that positions rotate."""
+def _are_others(recurrence: Recurrence | None, feeds: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Which layers are not attention."""
+    states = recurrence.layers if recurrence else (False,) * len(feeds)
+    return tuple(is_state or is_feed for is_state, is_feed in zip(states, feeds, strict=True))
+
+
+def _read_heads(
+    metadata: Metadata, windows: Sequence[bool], others: Sequence[bool], width: int, heads: int
+) -> tuple[Head, Head]:
+    """The heads of layers that attend to all tokens, and of those with a window; the same where there are no
+    layers of one kind.
+    """
     size = metadata.count("attention.key_length", max(width // heads, 1))
-    if heads % kv_heads or size % 2 or metadata.count("attention.value_length", size) != size:
-        raise GgufError(f"has {heads} query and {kv_heads} key heads of {size}, with values of another size")
+    local_size = metadata.count("attention.key_length_swa", size)
+    lengths = [("value_length", size), ("value_length_swa", local_size)]
     rotated = metadata.count("rope.dimension_count", size)
-    if rotated % 2 or rotated > size:
-        raise GgufError(f"rotates {rotated} numbers of each head of {size} by its position")
-    return size, rotated
+    local_rotated = metadata.count("rope.dimension_count_swa", rotated if local_size == size else local_size)
+    for name, wanted in lengths:
+        if metadata.count(f"attention.{name}", wanted) != wanted:
+            raise GgufError(f"has keys of {wanted} numbers and values of another size")
+    said = metadata.per_layer("attention.head_count_kv", len(windows)) or [heads] * len(windows)
+    kinds = [
+        (is_local, int(count))
+        for is_local, count, is_other in zip(windows, said, others, strict=True)
+        if not is_other
+    ]
+    full, local = (
+        _only({count for is_local, count in kinds if is_local is which}) for which in (False, True)
+    )
+    found = Head(full or local, size, rotated), Head(local or full, local_size, local_rotated)
+    for head in found:
+        _check_head(head, heads)
+    return found
+
+
+def _only(counts: set[int]) -> int:
+    """The key heads of all layers of a kind; 0 where there are none."""
+    if len(counts) > 1 or 0 in counts:
+        raise GgufError(f"has layers of {', '.join(map(str, sorted(counts)))} key heads")
+    return next(iter(counts), 0)
+
+
+def _check_head(head: Head, heads: int) -> None:
+    if heads % head.kv_heads or head.size % 2:
+        raise GgufError(f"has {heads} query and {head.kv_heads} key heads of {head.size}")
+    if head.rotated % 2 or head.rotated > head.size:
+        raise GgufError(f"rotates {head.rotated} numbers of each head of {head.size} by its position")
 
 
 def _read_feeds(metadata: Metadata, kind: Architecture, layers: int) -> tuple[bool, ...]:
@@ -160,20 +226,6 @@ def _read_epsilon(metadata: Metadata, kind: Architecture) -> float:
     """Files of Nemotron may have that of other norms alone."""
     other = metadata.own(EPSILON["layer"], 0, most=1) if kind.has_one_part else 0
     return metadata.own(EPSILON[kind.norm], other or None, most=1)
-
-
-def _read_kv_heads(
-    metadata: Metadata, recurrence: Recurrence | None, feeds: tuple[bool, ...], heads: int
-) -> int:
-    """The key heads of a layer, which all layers of attention have alike."""
-    if recurrence is None:
-        return metadata.count("attention.head_count_kv", heads)
-    said = metadata.per_layer("attention.head_count_kv", len(feeds)) or [heads] * len(feeds)
-    others = [is_state or is_feed for is_state, is_feed in zip(recurrence.layers, feeds, strict=True)]
-    counts = {int(count) for count, is_other in zip(said, others, strict=True) if not is_other}
-    if len(counts) > 1 or min(counts) < 1:
-        raise GgufError(f"has layers of {', '.join(map(str, sorted(counts)))} key heads")
-    return counts.pop()
 
 
 def _read_window(metadata: Metadata, kind: Architecture) -> int:

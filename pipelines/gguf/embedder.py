@@ -93,7 +93,7 @@ class _Embedder(Decoder):
         self._masks = {window: self._texts.mask(window, *masks) for window in {facts.window, -1}}
         states = self._states(self._texts.row(ids), self._texts.positions())
         vectors = self._texts.texts(
-            self._norm(states, f"{facts.kind.output_norm}.weight", facts.width), facts.width
+            self._norms.write(states, f"{facts.kind.output_norm}.weight", facts.width), facts.width
         )
         if self._linears.has(HEAD):
             self._linears.tensor(HEAD, self._table.rows, facts.width)
@@ -103,7 +103,7 @@ class _Embedder(Decoder):
         return self._table.rows
 
     def _attended(self, layer: int, query: ir.Value, key: ir.Value, value: ir.Value) -> ir.Value:
-        facts = self._facts
-        operands = [(query, facts.heads), (key, facts.kv_heads), (value, facts.kv_heads)]
+        facts, head = self._facts, self._facts.head_of(layer)
+        operands = [(query, facts.heads), (key, head.kv_heads), (value, head.kv_heads)]
         mask = self._masks[facts.window_of(layer)]
-        return self._texts.attended(operands, facts.head_size, mask, facts.scale, facts.attention_cap)
+        return self._texts.attended(operands, head.size, mask, facts.scale, facts.attention_cap)

@@ -1,24 +1,31 @@
-"""Writes an encoder of BERT's form, which embeds texts: every token attends to every other."""
+"""Writes an encoder of BERT's form, which embeds texts: every token attends to every other.
+
+Its positions are embeddings, or rotary ones; its networks have a gate where the file has a tensor for it.
+them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import onnx_ir as ir
 
-from pipelines.gguf.embedder import MODES, POOLING, name_vectors, write_modules
+from pipelines.gguf.embedder import MODES, POOLING, RANK, name_vectors, write_modules
 from pipelines.gguf.errors import GgufError
-from pipelines.gguf.linear_layers import LinearLayers, Operand
+from pipelines.gguf.linear_layers import F32, LinearLayers, Operand
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.rotary import BASE, LARGEST_BASE, make_pace
 from pipelines.gguf.text_rows import INT64, TextRows
-from pipelines.onnx_format.decoder_format import INPUT_IDS
+from pipelines.onnx_format.decoder_format import INPUT_IDS, LOGITS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
-ENCODERS = ("bert",)
+ENCODERS = ("bert", "nomic-bert")
 """Architectures of this form."""
+ROTARY = frozenset({"nomic-bert"})
+"""Those whose positions rotate queries and keys."""
 EMBEDDING, POSITIONS, TYPES = "token_embd.weight", "position_embd.weight", "token_types.weight"
 HEADS_FIRST = [0, 2, 1, 3]
 
@@ -34,6 +41,7 @@ class BertFacts(NamedTuple):
     context: int
     epsilon: float
     types: int
+    rope_base: float | None
 
 
 def read_bert_facts(metadata: Metadata) -> BertFacts:
@@ -52,7 +60,15 @@ def read_bert_facts(metadata: Metadata) -> BertFacts:
         context=metadata.count("context_length"),
         epsilon=metadata.own("attention.layer_norm_epsilon", most=1),
         types=int(metadata.number("tokenizer.ggml.token_type_count", 1)),
+        rope_base=_read_rope_base(metadata) if metadata.architecture in ROTARY else None,
     )
+
+
+def _read_rope_base(metadata: Metadata) -> float:
+    scaling = metadata.own_text("rope.scaling.type") or "none"
+    if scaling != "none":
+        raise GgufError(f"scales its positions by {scaling}, which is not served for encoders")
+    return metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
 
 
 def write_encoder(
@@ -62,12 +78,13 @@ def write_encoder(
     vocabulary size.  Raises `GgufError`.
     """
     facts, pooling = read_bert_facts(metadata), metadata.count(POOLING, least=0)
-    if pooling not in MODES:
+    if pooling not in (RANK, *MODES):
         raise GgufError(f"pools texts in way {pooling} ({facts.name}.{POOLING}), which is not served")
-    write_modules(facts.width, MODES[pooling], folder)
+    if pooling != RANK:
+        write_modules(facts.width, MODES[pooling], folder)
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
-        vocabulary = _Encoder(facts, linears, writer).write()
+        vocabulary = _Encoder(facts, linears, writer).write(scores=pooling == RANK)
         metadata.refuse_unread()
         if unused := sorted(linears.unused()):
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {facts.name}")
@@ -79,8 +96,10 @@ class _Encoder:
     def __init__(self, facts: BertFacts, linears: LinearLayers, writer: OnnxWriter) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
 
-    def write(self) -> int:
-        """Write the graph from ids and the mask of padding to float32[texts, length, width]."""
+    def write(self, scores: bool) -> int:
+        """Write the graph from ids and the mask of padding to float32[texts, length, width], or to the logits
+        of pairs, float32[texts, 1], where it `scores` them.
+        """
         facts, linears = self._facts, self._linears
         names = (INPUT_IDS, "attention_mask", *(("token_type_ids",) if facts.types > 1 else ()))
         inputs = [ir.val(name, INT64, ["texts", "length"]) for name in names]
@@ -90,40 +109,88 @@ class _Encoder:
         kinds = self._texts.row(inputs[2]) if facts.types > 1 else self._writer.ints(0)
         states = [
             linears.look_up(self._texts.row(inputs[0]), table),
-            linears.look_up(self._texts.positions(), linears.tensor(POSITIONS, rows=None, width=facts.width)),
             linears.look_up(kinds, linears.tensor(TYPES, facts.types, facts.width)),
         ]
+        if facts.rope_base is None:
+            embedded = linears.tensor(POSITIONS, rows=None, width=facts.width)
+            states.append(linears.look_up(self._texts.positions(), embedded))
+        self._cos_sin = self._angles()
         state = self._norm(self._op("Sum", *states), "token_embd_norm")
         for layer in range(facts.layers):
             state = self._layer(f"blk.{layer}.", state)
-        vectors = self._texts.texts(state, facts.width)
-        name_vectors(vectors, facts.width)
-        self._writer.save(inputs, [vectors], facts.name)
+        output = self._texts.texts(state, facts.width)
+        if scores:
+            output = self._score(output)
+        else:
+            name_vectors(output, facts.width)
+        self._writer.save(inputs, [output], facts.name)
         return table.rows
+
+    def _score(self, vectors: ir.Value) -> ir.Value:
+        """The logit of each pair, from the vector of its first token."""
+        width, op = self._facts.width, self._op
+        first = op("Gather", vectors, self._writer.ints(0), axis=1)
+        dense = op("Tanh", self._linears.linear(first, "cls", width, width))
+        row = self._linears.linear(dense, "cls.output", 1, width)
+        logits = op("Reshape", row, self._writer.ints(-1, 1))
+        logits.name, logits.dtype, logits.shape = LOGITS, F32, ir.Shape(["texts", 1])
+        return logits
 
     def _layer(self, at: str, state: ir.Value) -> ir.Value:
         """Each norm stands behind a sum, as in BERT."""
         width, inner = self._facts.width, self._facts.inner
         attended = self._linears.linear(self._attention(at, state), f"{at}attn_output", width, width)
         state = self._norm(self._op("Add", state, attended), f"{at}attn_output_norm")
-        middle = self._op("Gelu", self._linears.linear(state, f"{at}ffn_up", inner, width))
-        fed = self._linears.linear(middle, f"{at}ffn_down", width, inner)
+        fed = self._linears.linear(self._middle(at, state), f"{at}ffn_down", width, inner)
         return self._norm(self._op("Add", state, fed), f"{at}layer_output_norm")
+
+    def _middle(self, at: str, state: ir.Value) -> ir.Value:
+        """[1, tokens, inner] of a network, whose gate has another activation."""
+        width, inner, op = self._facts.width, self._facts.inner, self._op
+        if not self._linears.has(f"{at}ffn_gate.weight"):
+            return op("Gelu", self._linears.linear(state, f"{at}ffn_up", inner, width))
+        operands = [Operand(f"{at}ffn_{side}", inner) for side in ("gate", "up")]
+        gate, linear = self._linears.linear_together(state, operands, width)
+        return op("Mul", op("Mul", gate, op("Sigmoid", gate)), linear)
+
+    def _angles(self) -> tuple[ir.Value, ir.Value] | None:
+        """Cosines and sines [1, tokens, size / 2] of positions; None where they are embeddings."""
+        facts, op = self._facts, self._op
+        if facts.rope_base is None:
+            return None
+        pace = make_pace(facts.rope_base, facts.width // facts.heads).reshape(1, 1, -1)
+        column = op("Cast", op("Unsqueeze", self._texts.positions(), self._writer.ints(2)), to=F32)
+        angles = op("Mul", column, self._writer.store("rope.pace", pace))
+        return op("Cos", angles), op("Sin", angles)
 
     def _attention(self, at: str, state: ir.Value) -> ir.Value:
         """[1, tokens, width] of what the tokens attend to."""
         facts, op = self._facts, self._op
         size = facts.width // facts.heads
-        operands = [Operand(f"{at}attn_{letter}", facts.width) for letter in "qkv"]
         split = self._writer.ints(1, -1, facts.heads, size)
         parts = [
-            (op("Transpose", op("Reshape", rows, split), perm=HEADS_FIRST), facts.heads)
-            for rows in self._linears.linear_together(state, operands, facts.width)
+            op("Transpose", op("Reshape", rows, split), perm=HEADS_FIRST)
+            for rows in self._projections(at, state)
         ]
-        attended = self._texts.attended(parts, size, self._mask, size**-0.5, 0.0)
+        if self._cos_sin:
+            for number in range(2):
+                parts[number] = op(
+                    "RotaryEmbedding", parts[number], *self._cos_sin, interleaved=0, num_heads=facts.heads
+                )
+        operands = [(part, facts.heads) for part in parts]
+        attended = self._texts.attended(operands, size, self._mask, size**-0.5, 0.0)
         return op(
             "Reshape", op("Transpose", attended, perm=HEADS_FIRST), self._writer.ints(1, -1, facts.width)
         )
+
+    def _projections(self, at: str, state: ir.Value) -> Iterable[ir.Value]:
+        """Queries, keys and values as rows; their weights are three tensors or one."""
+        width = self._facts.width
+        if self._linears.has(f"{at}attn_qkv.weight"):
+            joined = self._linears.linear(state, f"{at}attn_qkv", 3 * width, width)
+            return self._writer.split(joined, width, width, width)
+        operands = [Operand(f"{at}attn_{letter}", width) for letter in "qkv"]
+        return self._linears.linear_together(state, operands, width)
 
     def _norm(self, state: ir.Value, name: str) -> ir.Value:
         scale, shift = (

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.experts import RoutedExperts
 from pipelines.gguf.linear_layers import LinearLayers, Operand
+from pipelines.gguf.norms import Norms
 from pipelines.gguf.routers import ROUTER, Router
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
+NORM_OF_EXPERTS = "pre_ffw_norm_2.weight"
 SHARED, SHARED_GATE = "_shexp", "ffn_gate_inp_shexp"
 LATENT_DOWN, LATENT_UP = "ffn_latent_down", "ffn_latent_up"
 """What leads to the numbers that experts read and give, and back."""
@@ -19,8 +22,9 @@ UNGATED = ("xielu", "relu2")
 class FeedForward:
     """Writes the networks of a decoder's layers; the tensors of a layer begin with `at`."""
 
-    def __init__(self, facts: DecoderFacts, linears: LinearLayers, writer: OnnxWriter) -> None:
-        self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
+    def __init__(self, facts: DecoderFacts, norms: Norms, linears: LinearLayers, writer: OnnxWriter) -> None:
+        self._facts, self._norms, self._linears = facts, norms, linears
+        self._writer, self._op = writer, writer.op
         self._latent = facts.mixture.latent if facts.mixture else 0
         if mixture := facts.mixture:
             self._router = Router(mixture, facts.width, linears, writer)
@@ -31,6 +35,25 @@ class FeedForward:
         if self._facts.mixture and self._linears.has(f"{at}{ROUTER}.weight"):
             return self._mixture(at, read)
         return self._network(at, "", read)
+
+    def has_experts_beside(self, at: str) -> bool:
+        """Whether a layer has experts beside a network, each with norms of its own, as in Gemma 4."""
+        return self._linears.has(f"{at}{NORM_OF_EXPERTS}")
+
+    def beside(self, at: str, state: ir.Value) -> ir.Value:
+        """The network and the experts of a state, whose router reads it in a norm without weight."""
+        facts, norms, op = self._facts, self._norms, self._op
+        network = self._network(at, "", norms.write(state, f"{at}ffn_norm.weight", facts.width))
+        name = f"{at}{ROUTER}.scale"
+        scale = self._linears.vector(name, facts.width) * np.float32(facts.width**-0.5)
+        routed = op("Mul", norms.plain(state, facts.width), self._writer.store(name, scale))
+        read = norms.write(state, f"{at}{NORM_OF_EXPERTS}", facts.width)
+        mixed = self._experts.write(at, read, self._router.choose(at, routed), facts.kind.activation)
+        return op(
+            "Add",
+            norms.where_given(network, f"{at}post_ffw_norm_1.weight"),
+            norms.where_given(mixed, f"{at}post_ffw_norm_2.weight"),
+        )
 
     def _mixture(self, at: str, read: ir.Value) -> ir.Value:
         """The experts that a token uses, and the network that every token uses where there is one."""

@@ -37,7 +37,7 @@ def read_rotary(metadata: Metadata, facts: DecoderFacts, linears: LinearLayers) 
         )
     base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
     factor = metadata.own("rope.scaling.attn_factor", 1, 1e-6)
-    pace = make_pace(base, facts.rotated)
+    pace = make_pace(base, facts.head.rotated)
     if kind == "longrope" or linears.has(LONG):
         return Rotary(pace / _chosen_factors(metadata, facts, linears), factor)
     scale = metadata.own("rope.scaling.factor", 1, 1e-6)
@@ -55,7 +55,7 @@ def read_local_rotary(metadata: Metadata, facts: DecoderFacts) -> Rotary:
     """The rotary positions of layers with a window, where they are not scaled."""
     base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
     base = metadata.own("rope.freq_base_swa", facts.kind.local_base or base, 1, LARGEST_BASE)
-    return Rotary(make_pace(base, facts.rotated))
+    return Rotary(make_pace(base, facts.local_head.rotated))
 
 
 def make_pace(base: float, rotated: int) -> Floats:
@@ -76,7 +76,7 @@ def _yarn_shares(metadata: Metadata, facts: DecoderFacts, base: float, scale: fl
     """What the pace of each pair is multiplied by: 1 where it rotates often in the original context, else
     1 / `scale`, with a ramp between `beta_fast` and `beta_slow` rotations.
     """
-    context, size = metadata.count(ORIGINAL, facts.context), facts.rotated
+    context, size = metadata.count(ORIGINAL, facts.context), facts.head.rotated
     fast = metadata.own("rope.scaling.yarn_beta_fast", 32, 1e-6)
     slow = metadata.own("rope.scaling.yarn_beta_slow", 1, 1e-6)
     if base <= 1:
@@ -103,7 +103,7 @@ def _yarn_factor(metadata: Metadata, facts: DecoderFacts, scale: float) -> float
 
 
 def _divisors(linears: LinearLayers, name: str, facts: DecoderFacts) -> Floats:
-    divisors = linears.vector(name, facts.rotated // 2)
+    divisors = linears.vector(name, facts.head.rotated // 2)
     if not (divisors > 0).all():
         raise GgufError(f"{name} has factors that are not above 0")
     return divisors

@@ -42,10 +42,15 @@ def _add_ends(built: Made, metadata: Metadata, vocabulary: GgufVocabulary) -> No
 
     before = token("bos", built.first, built.begins)
     separator = token("sep", SEPARATOR, built.last == SEPARATOR)
-    after = token("eos", "eos", built.last == "eos") or separator
+    end = token("eos", "eos", built.last == "eos")
+    after = end or separator
     if not before and not after:
         return
-    second = [] if separator else [f"{name}:1" for name in before]
+    second = [f"{name}:1" for name in before]
+    if (
+        separator
+    ):  # texts of a pair have one between them, behind the end of the first one where it has an end
+        second = separator if end else []
     built.tokenizer.post_processor = processors.TemplateProcessing(
         single=[*before, "$A", *after],
         pair=[*before, "$A", *after, *second, "$B:1", *(f"{name}:1" for name in after)],

@@ -17,9 +17,9 @@ from gguf_files import write_llama_like
 from graphs.errors import GraphError
 from pipelines.gguf import convert as conversion
 from pipelines.gguf import weight_writer
+from pipelines.gguf.attention_heads import interleaved_rows
 from pipelines.gguf.convert import convert
 from pipelines.gguf.converted_files import converted, with_codes
-from pipelines.gguf.decoder import interleaved_rows
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.reader import read_gguf
 from pipelines.gguf.weight_writer import WeightPart

@@ -36,7 +36,7 @@ def test_layers_without_key_heads_are_recurrent():
     facts = facts_of("lfm2", CONVS)
     assert [facts.is_recurrent(layer) for layer in range(4)] == [True, False, True, False]
     assert [facts.attention_number(layer) for layer in (1, 3)] == [0, 1]
-    assert facts.kv_heads == 2
+    assert facts.head.kv_heads == 2
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,20 @@ def test_layers_of_nemotron_have_one_part():
     assert facts.feeds == (False, False, True, False)
     assert [facts.attention_number(layer) for layer in (1, 3)] == [0, 1]
     assert not any(facts.has_rope(layer) for layer in range(4))
+
+
+def test_heads_of_gemma4_differ_where_a_layer_has_a_window():
+    said = {
+        "attention.key_length": 32,
+        "attention.key_length_swa": 16,
+        "attention.head_count_kv": np.array([2, 1, 2, 1]),
+        "attention.sliding_window": 8,
+        "attention.sliding_window_pattern": np.array([True, False, True, False]),
+        "attention.shared_kv_layers": 2,
+    }
+    facts = facts_of("gemma4", said)
+    assert [facts.head_of(layer) for layer in (0, 1)] == [(2, 16, 16), (1, 32, 32)]
+    assert [facts.keys_of(layer) for layer in range(4)] == [0, 1, 0, 1]
 
 
 def test_tiled_heads_are_those_of_one_key_head_far_apart():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import gguf_layouts
 import numpy as np
 import pytest
 from breadth import after
@@ -148,6 +149,52 @@ GRANITE_OF_FILE = {
     "{arch}.attention.scale": 0.2,
     "{arch}.logit_scale": 5.0,
 }
+LOCAL_FIRST = ["sliding_attention", "full_attention"] * (LAYERS // 2)
+
+
+def gemma4(layers=LAYERS, **others):
+    """Layers that attend to all tokens have larger heads, and no weights for values."""
+    sizes = {name: each for name, each in SIZES.items() if name != "rope_theta"}
+    return hf.Gemma4TextConfig(
+        **sizes | {"tie_word_embeddings": True, "num_hidden_layers": layers},
+        layer_types=LOCAL_FIRST * (layers // LAYERS),
+        sliding_window=WINDOW,
+        global_head_dim=2 * HEAD_SIZE,
+        num_global_key_value_heads=1,
+        attention_k_eq_v=True,
+        vocab_size_per_layer_input=SIZES["vocab_size"],
+        final_logit_softcapping=30.0,
+        rope_parameters={
+            "full_attention": {
+                "rope_type": "proportional",
+                "rope_theta": 1e6,
+                "partial_rotary_factor": 0.25,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
+        **others,
+    )
+
+
+def gemma4_of_file(layers=LAYERS, size=0, shared=0):
+    own = {"sliding_window": WINDOW, "sliding_window_pattern": [True, False] * (layers // 2)}
+    own |= {"head_count_kv": [KV_HEADS, 1] * (layers // 2), "shared_kv_layers": shared}
+    for name in ("key_length", "value_length"):
+        own |= {name: 2 * HEAD_SIZE, f"{name}_swa": HEAD_SIZE}
+    return {f"{{arch}}.attention.{name}": value for name, value in own.items()} | {
+        "{arch}.embedding_length_per_layer_input": size,
+        "{arch}.feed_forward_length": [INNER] * layers,
+        "{arch}.rope.freq_base": 1e6,
+        "{arch}.rope.freq_base_swa": 1e4,
+        "{arch}.rope.dimension_count": 2 * HEAD_SIZE,
+        "{arch}.rope.dimension_count_swa": HEAD_SIZE,
+        "{arch}.final_logit_softcapping": 30.0,
+    }
+
+
+GEMMA4_ROPE = {
+    "rope_freqs.weight": (np.where(np.arange(HEAD_SIZE) < 16, 1, 1e30).astype(np.float32), Type.F32)
+}
 FAMILIES = {
     "glm4": (
         lambda: hf.Glm4Config(**SIZES, partial_rotary_factor=0.5, attention_bias=True),
@@ -198,6 +245,20 @@ FAMILIES = {
     "olmoe": (
         lambda: hf.OlmoeConfig(**EXPERT_SIZES, num_experts=EXPERTS, norm_topk_prob=False),
         {"more": MIXED, "rearranged": stacked_experts},
+    ),
+    "gemma4": (
+        lambda: gemma4(2 * LAYERS, hidden_size_per_layer_input=32, num_kv_shared_layers=4),
+        {"more": gemma4_of_file(2 * LAYERS, 32, 4), "rearranged": gguf_layouts.gemma4, "others": GEMMA4_ROPE},
+    ),
+    "gemma4, experts": (
+        lambda: gemma4(
+            hidden_size_per_layer_input=0,
+            enable_moe_block=True,
+            num_experts=EXPERTS,
+            top_k_experts=EXPERTS_USED,
+            moe_intermediate_size=EXPERT_INNER,
+        ),
+        {"more": gemma4_of_file() | MIXED, "rearranged": gguf_layouts.gemma4, "others": GEMMA4_ROPE},
     ),
     "minimax-m2": (
         lambda: hf.MiniMaxM2Config(
@@ -329,7 +390,7 @@ def test_the_kernels_compute_gpt_oss_from_its_file(tmp_path, kernels):
 
 @pytest.mark.parametrize(
     ("family", "engine"),
-    after(2, [(family, engine) for engine in ENGINES for family in ("gpt-oss", "deepseek2")]),
+    after(2, [(family, engine) for engine in ENGINES for family in ("gpt-oss", "deepseek2", "gemma4")]),
 )
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family, engine):
     model = written_model(tmp_path / "tiny.gguf", family)
