@@ -195,10 +195,10 @@ def _read_heads(
     full, local = (
         _only({count for is_local, count in kinds if is_local is which}) for which in (False, True)
     )
-    found = Head(full or local, size, rotated), Head(local or full, local_size, local_rotated)
-    for head in found:
+    both = Head(full or local, size, rotated), Head(local or full, local_size, local_rotated)
+    for head in both:
         _check_head(head, heads)
-    return found
+    return both
 
 
 def _only(counts: set[int]) -> int:

@@ -25,7 +25,7 @@ from pipelines.onnx_format.onnx_writer import OnnxWriter
 ENCODERS = ("bert", "nomic-bert")
 """Architectures of this form."""
 ROTARY = frozenset({"nomic-bert"})
-"""Those whose positions rotate queries and keys."""
+"""Architectures whose positions rotate queries and keys."""
 EMBEDDING, POSITIONS, TYPES = "token_embd.weight", "position_embd.weight", "token_types.weight"
 HEADS_FIRST = [0, 2, 1, 3]
 
