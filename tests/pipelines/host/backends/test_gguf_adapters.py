@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_files import write_llama_like
+from gguf_files import LAYERS, write_llama_like
 from later import Later
 from lone_steps import step
-from test_gguf_logits import KERNEL_TOLERANCE, NUM_IDS, SIZES, TOLERANCE, expected, ids
+from test_gguf_logits import FAMILIES, KERNEL_TOLERANCE, NUM_IDS, SIZES, TOLERANCE, expected, ids
 
 from pipelines.adapters.linear_names import ENDS
 from pipelines.adapters.weights import AdapterWeights, LoraFactors
@@ -58,8 +58,19 @@ def test_adapters_change_linear_layers_of_the_kernels(tmp_path, kernels):
         check_adapters(open_session, "Q4_1", folder, 5 * KERNEL_TOLERANCE, form)
 
 
-def check_adapters(open_session, kind, tmp_path, tolerance, form=FLOAT_SUMS):
-    state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind])
+def test_adapters_change_attention_and_the_shared_experts_of_a_mixture(tmp_path, kernels):
+    """By the kernels, beside the routed experts, which no adapter changes."""
+    settings = OpenVINOSettings("cpu", "f32", "f32", 1, TARGETS, kernels=kernels(2))
+    open_session = partial(OpenVINOSession, settings=settings)
+    linears = check_adapters(open_session, "Q8_0", tmp_path, 5 * KERNEL_TOLERANCE, IN_FILE, "qwen2moe")
+    assert {f"layers.{layer}.mlp.shared_expert.down_proj" for layer in range(LAYERS)} < linears
+    assert not any(".experts." in name for name in linears)
+
+
+def check_adapters(open_session, kind, tmp_path, tolerance, form=FLOAT_SUMS, family=None):
+    """The linear layers that adapters change; `family` is one of those of `test_gguf_logits`."""
+    config, written = FAMILIES[family] if family else (lambda: hf.LlamaConfig(**SIZES), {})
+    state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind], **written)
     convert(tmp_path / "tiny.gguf", tmp_path / "model", form)
     session = open_session(tmp_path / "model" / "model.onnx")
     assert {each.rpartition(".")[2] for each in session.linears} == TARGETS
@@ -75,6 +86,7 @@ def check_adapters(open_session, kind, tmp_path, tolerance, form=FLOAT_SUMS):
         )
     session.put_adapter(1, AdapterWeights(RANK, linears))
     for adapter, weights in ((0, state), (1, merged), (0, state)):
-        wanted = expected(hf.LlamaConfig(**SIZES), weights)
+        wanted = expected(config(), weights)
         np.testing.assert_allclose(logits(session, adapter), wanted, atol=tolerance, rtol=0)
     session.close()
+    return set(linears)
