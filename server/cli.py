@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from server.client_commands import PROGRAMS, RUN_MODULE, client_command
+from server.doctor_command import doctor
 from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
 from server.pull_command import PullTerms, hub_options, pull
@@ -196,7 +197,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     """
     if source and not run:
         raise click.UsageError("--source goes with --run")
-    from pipelines.host.backends.cpu_kernels import describe
+    from pipelines.host.backends.cpu_kernels import describe, kernel_library
     from pipelines.loading.inspection import inspect
 
     folder = folder or _default_models()
@@ -213,6 +214,9 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
         )
     for finding in findings:
         click.echo(_report(finding))
+    sys.stdout.flush()
+    if kernel_library("openvino") is not None:
+        subprocess.call([*RUN_MODULE, "tools.kernel_layers", str(folder)])
     click.echo(describe(), err=True)
     bad = sum(finding.graph is None for finding in findings)
     click.echo(f"{len(findings)} checked, {bad} with problems")
@@ -294,6 +298,7 @@ def export(arguments: tuple[str, ...]) -> None:
     sys.exit(subprocess.call([*RUN_MODULE, "tools.export", *arguments]))
 
 
+main.add_command(doctor)
 main.add_command(ovms)
 main.add_command(pull)
 main.add_command(run_batch)

@@ -48,13 +48,14 @@ Way = Callable[[Sequence[Prompt]], Logits]
 @click.option("--source", metavar="HF_FOLDER", help="The model that was exported; needs the extra `export`.")
 def main(folder: Path, source: str | None) -> None:
     """Run every decoder of a folder of models, or of one model; exit with 1 where something differs."""
-    checked = [_is_right(model, line, source) for model in scan(folder) for line in _decoders(model)]
+    checked = [_is_right(model, line, source) for model in scan(folder) for line in decoders(model)]
     if not checked:
         raise click.ClickException(f"{folder} holds no model that generates text")
     sys.exit(0 if all(checked) else 1)
 
 
-def _decoders(model: ModelFolder) -> Iterator[Binding]:
+def decoders(model: ModelFolder) -> Iterator[Binding]:
+    """The lines of a model's graph that open a decoder.  Raises ClickException for a graph with problems."""
     try:
         graph = checked_graph(model.opened(), None)
     except BuildError as error:
