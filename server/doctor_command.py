@@ -31,12 +31,12 @@ def doctor() -> None:
 
 def report() -> Iterator[tuple[str, str]]:
     """What a line is about, and what was found."""
-    from pipelines.host.backends.cpu_kernels import describe
+    from pipelines.host.backends.cpu_kernels import describe, describe_compiler
 
     yield "processor", _processor()
     for package, other in ENGINES.items():
         yield package, _release(package, other)
-    yield "compiler", _compiler()
+    yield "compiler", describe_compiler()
     yield "kernels", describe().removeprefix("CPU kernels: ")
     yield "memory", _memory()
     yield "huge pages", _huge_pages()
@@ -66,18 +66,6 @@ def _release(package: str, other: str) -> str:
         except PackageNotFoundError:
             continue
     return "not installed; pip install 'braid-server[cpu]' installs it"
-
-
-def _compiler() -> str:
-    from ops.cpu.build import CompileError, compiler_version, find_compiler
-
-    path = find_compiler()
-    if path is None:
-        return "none; with g++ or clang++ `braid serve` compiles the CPU kernels itself"
-    try:
-        return f"{path}: {compiler_version(path)}"
-    except CompileError as error:
-        return f"{path} cannot be run: {error}"
 
 
 def _memory() -> str:

@@ -22,8 +22,10 @@ from typing import cast
 
 from ops.cpu.build import (
     MACHINES,
+    CompileError,
     Engine,
     Note,
+    compiler_version,
     find_compiler,
     library_name,
     note_of,
@@ -89,6 +91,17 @@ def describe() -> str:
     if (compiler := find_compiler()) is not None:
         return f"CPU kernels: none yet; once `braid serve` has compiled them with {compiler}, {GAIN}"
     return f"CPU kernels: none; with a C++ compiler (g++, clang++) or the wheel braid-kernels, {GAIN}"
+
+
+def describe_compiler() -> str:
+    """The C++ compiler that would make the libraries, or what to install."""
+    path = find_compiler()
+    if path is None:
+        return "none; with g++ or clang++ `braid serve` compiles the CPU kernels itself"
+    try:
+        return f"{path}: {compiler_version(path)}"
+    except CompileError as error:
+        return f"{path} cannot be run: {error}"
 
 
 def is_usable(library: Path, engine: Engine) -> bool:
