@@ -18,6 +18,7 @@ from pipelines.hub.base.environment import HubEnvironment
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import SUCCESS, PullEvent, Stop
 from pipelines.hub.base.names import parse_name
+from pipelines.hub.base.remote_files import Listing
 from pipelines.hub.conversion import Converter
 from pipelines.hub.model_folder import NOTE, check_local_name
 from pipelines.hub.pull import Puller, WantedModel
@@ -42,6 +43,15 @@ class PullOptions:
         """Raises HubError."""
         name = parse_name(text, self.hub, self.revision)
         return WantedModel(name, local, self.device, self.export, self.sha256)
+
+
+def listing_of(text: str, options: PullOptions) -> tuple[Listing, str]:
+    """The files of a repository, and why they are those of the cache; "" where they are the hub's.
+
+    Raises HubError.
+    """
+    puller = Puller(HubEnvironment.read(options.cache), report=lambda event: None, stop=Stop())
+    return puller.listing(options.wanted(text))
 
 
 def fetch(text: str, repository: Path, options: PullOptions, local: str | None = None) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from server import ovms_pull
 from server.gunicorn_start import become_gunicorn
 
 NO_NODES = "no custom node is run"
@@ -40,14 +41,11 @@ REFUSED = {
     "max_sequence_number": STATEFUL,
     "low_latency_transformation": STATEFUL,
     "sequence_cleaner_poll_wait_minutes": STATEFUL,
-    "source_model": "Braid downloads nothing: `hf download ORG/NAME --local-dir DIR`, then --model_path DIR",
-    "task": "a folder's own files or its graph.yaml say the task; delete it",
+    "draft_source_model": "a draft line of graph.yaml names a draft model",
+    "source_loras": "images are not generated",
+    "extra_quantization_params": "--weight-format says how weights are stored",
 }
 """Flag → what to do instead."""
-PULL = (
-    "--pull: Braid downloads nothing. Run `hf download ORG/NAME --local-dir FOLDER`, or "
-    "`braid export HF_FOLDER --name NAME` for a model of transformers, then serve the folder"
-)
 CONFIGURE = "--configure: run `braid new-graph FOLDER` and edit the graph.yaml that it writes"
 POLL_S = 1
 """Seconds between two looks at the files, where the flag is not given: as in the model server."""
@@ -110,7 +108,7 @@ def _declared(command: Command) -> Command:
 @click.option(
     "--log_level", type=click.Choice(list(LEVELS), case_sensitive=False), default="INFO", show_default=True
 )
-@click.option("--pull", is_flag=True, hidden=True)
+@ovms_pull.pull_options
 @click.option("--configure", is_flag=True, hidden=True)
 @click.option("--list_models", is_flag=True, help="Print the names of the models in --model_repository_path.")
 @click.option("--add_to_config", is_flag=True, help="Add --model_name to --config_path, and exit.")
@@ -131,14 +129,13 @@ def ovms(**flags: Any) -> None:
             ovms_config.remove(_config(flags), _name(flags))
             click.echo(f"Config updated: {flags['config_path']}")
         else:
-            _serve(flags)
+            _pull_and_serve(flags)
     except (ValueError, FileNotFoundError) as error:
         raise click.ClickException(str(error)) from error
 
 
 def _refuse(flags: Mapping[str, Any]) -> None:
-    if flags["pull"]:
-        raise click.UsageError(PULL)
+    ovms_pull.check(flags)
     if flags["configure"]:
         raise click.UsageError(CONFIGURE)
     for name, why in REFUSED.items():
@@ -154,10 +151,27 @@ def _refuse(flags: Mapping[str, Any]) -> None:
         )
 
 
-def _serve(flags: Mapping[str, Any]) -> None:
-    """Replace this process by the server."""
+def _pull_and_serve(flags: Mapping[str, Any]) -> None:
+    """Fetch what --source_model names, and serve unless --pull is given."""
+    if flags["source_model"] is None:
+        _serve(flags)
+        return
+    if not flags["pull"]:
+        _check_ports(flags)
+    folder = ovms_pull.pull_source(flags)
+    if not flags["pull"]:
+        name = flags["model_name"] or flags["source_model"]
+        _serve({**flags, "model_name": name, "model_path": folder, "model_repository_path": None})
+
+
+def _check_ports(flags: Mapping[str, Any]) -> None:
     if not flags["port"] and not flags["rest_port"]:
         raise click.UsageError("port and rest_port cannot both be unset")
+
+
+def _serve(flags: Mapping[str, Any]) -> None:
+    """Replace this process by the server."""
+    _check_ports(flags)
     models = _models(flags)
     for name, why in NOTED.items():
         if flags[name] is not None:

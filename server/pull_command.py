@@ -87,16 +87,12 @@ def pull(
 
 def _listed(name: str, options: PullOptions) -> str:
     """What a repository offers, as a table.  Raises click's error."""
-    from pipelines.hub.base.environment import HubEnvironment
     from pipelines.hub.base.errors import HubError
-    from pipelines.hub.base.events import Stop
-    from pipelines.hub.pull import Puller
+    from server.fetched_models import listing_of
     from server.offer_table import offer_table
 
     try:
-        puller = Puller(HubEnvironment.read(options.cache), report=lambda event: None, stop=Stop())
-        wanted = options.wanted(name)
-        listing, note = puller.listing(wanted)
-        return offer_table(wanted, listing, note)
+        listing, note = listing_of(name, options)
+        return offer_table(options.wanted(name), listing, note)
     except HubError as error:
         raise click.ClickException(str(error)) from error

@@ -1,8 +1,11 @@
-"""A fetched model as a folder of a repository: links into the cache, and a note of where they come from.
+"""A fetched model as a folder of a repository: its files, and a note of where they come from.
 
 ORG/NAME:TAG/
 ├── .braid-hub.json            the name, the commit and the files
-└── model-Q4_K_M.gguf          a link to the file in the cache's snapshot
+├── config.json                a copy: people edit small files
+└── openvino_model.bin         a hard link to the blob in the cache, which takes no room
+
+A graph names no file outside of its folder: symbolic links are for GGUF files alone, on another file system.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ NOTE = ".braid-hub.json"
 NEW = ".pulling-"
 """How the name of a folder begins that is not complete yet; no server looks at it."""
 DATA = re.compile(r"\.onnx[._]data(_\d+)?$")
-"""Weights beside an ONNX file: the libraries that read them refuse links, so they are copied."""
+"""Weights beside an ONNX file: the libraries that read them refuse links of each kind, so they are copied."""
+SMALL_BYTES = 16 << 20
+GGUF = ".gguf"
 MAX_NAME_PARTS = 3
 _NAME = re.compile(r"[\w.+:@-]+")
 
@@ -65,7 +70,7 @@ def is_current(folder: Path, note: Mapping[str, Any]) -> bool:
 
 
 def write_folder(folder: Path, snapshot: Path, links: Mapping[str, str], note: Mapping[str, Any]) -> None:
-    """Have the folder hold links to files of a snapshot, and nothing else.  It appears whole.
+    """Have the folder hold these files of a snapshot, and nothing else.  It appears whole.
 
     Raises OSError, and HubError where something else is there.
     """
@@ -79,7 +84,7 @@ def write_folder(folder: Path, snapshot: Path, links: Mapping[str, str], note: M
 
 
 def fill(folder: Path, snapshot: Path, links: Mapping[str, str]) -> None:
-    """Link files of a snapshot into an empty folder.  Raises OSError."""
+    """Copy or link files of a snapshot into an empty folder.  Raises OSError."""
     for path, origin in links.items():
         _place(folder / path, snapshot / origin)
 
@@ -115,17 +120,33 @@ def fetched_bytes(repository: Path) -> int:
     return sum(size for size in sizes if isinstance(size, int))
 
 
-def copied_paths(links: Mapping[str, str]) -> list[str]:
-    """The files of a repository that are copied."""
-    return [origin for origin in links.values() if DATA.search(origin)]
+def copied_bytes(links: Mapping[str, str], sizes: Mapping[str, int], cache: Path, repository: Path) -> int:
+    """Bytes of the files that are copied, between these folders."""
+    is_near = _device(cache) == _device(repository)
+    return sum(sizes[origin] for origin in links.values() if _is_copied(origin, sizes[origin], is_near))
+
+
+def _device(folder: Path) -> int:
+    """The file system of a folder that may not be there yet."""
+    place = folder.absolute()
+    return next(above for above in (place, *place.parents) if above.exists()).stat().st_dev
+
+
+def _is_copied(path: str, num_bytes: int, is_near: bool) -> bool:
+    if num_bytes <= SMALL_BYTES or DATA.search(path):
+        return True
+    return not is_near and not path.lower().endswith(GGUF)
 
 
 def _place(place: Path, origin: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    if not DATA.search(origin.name):
+    blob = origin.resolve()
+    if not _is_copied(origin.name, blob.stat().st_size, is_near=True):
         try:
-            place.symlink_to(origin.absolute())
+            os.link(blob, place)
             return
-        except OSError:  # a file system without links
-            pass
-    shutil.copyfile(origin, place)
+        except OSError:  # another file system, or one without hard links
+            if origin.name.lower().endswith(GGUF):
+                place.symlink_to(origin.absolute())
+                return
+    shutil.copyfile(blob, place)

@@ -22,7 +22,7 @@ from pipelines.hub.clients.transport import Transport
 from pipelines.hub.model_folder import (
     check_local_name,
     check_place,
-    copied_paths,
+    copied_bytes,
     fetched_bytes,
     fill,
     is_current,
@@ -203,7 +203,8 @@ class Puller:
             file.num_bytes - completed_bytes(cache.blob(file.etag), file.num_bytes) for file in missing
         )
         _check_disk(cache.folder, needed, str(wish.name))
-        copies = chosen.listing.size_of(copied_paths(chosen.choice.offer.all_links))
+        sizes = {file.path: file.num_bytes for file in chosen.files}
+        copies = copied_bytes(chosen.choice.offer.all_links, sizes, cache.folder, repository)
         _check_disk(repository, copies, str(wish.name))
         if wish.max_bytes is not None:
             whole = chosen.listing.size_of(chosen.choice.offer.paths) + fetched_bytes(repository)

@@ -1,5 +1,6 @@
 // The status view: what the chosen model and the server are doing.
 
+import { AddModel } from "./add_model.js";
 import { getJSON } from "./api.js";
 import { CacheView } from "./blocks.js";
 import { el, reconcile, setAttribute, setText } from "./dom.js";
@@ -57,7 +58,9 @@ export class StatusView {
 
   enginePanel() {
     this.adapterButton = el("button", { type: "button", class: "small", onclick: () => loadAdapter(this.model) }, "Load an adapter");
-    this.models.element.querySelector("header").append(el("span", { class: "end" }, this.adapterButton));
+    this.addModel = new AddModel();
+    this.models.element.querySelector("header").append(el("span", { class: "end controls" }, this.adapterButton, this.addModel.button));
+    this.models.element.append(this.addModel.rows);
     const columns = ["Process", "State", "Memory", "Processor"];
     const head = columns.map((name, index) => el("th", { scope: "col", class: index > 1 ? "number" : "" }, name));
     return el("section", { class: "panel live", "aria-labelledby": "engines-title" },
@@ -83,6 +86,7 @@ export class StatusView {
     this.recent.update(snapshot.recent);
     this.errors.update(snapshot.errors);
     this.models.update(snapshot);
+    this.addModel.admin = snapshot.server.needs_admin_key;
   }
 
   describe(card, { server, created }) {

@@ -252,3 +252,16 @@ def test_too_many_failures_end(rig):
     rig.hub.faults += [Fault(NAME, cut=0)] * MAX_TRIES
     with pytest.raises(Unreachable, match="ended early"):
         rig.pull()
+
+
+def test_large_files_are_links_and_small_ones_copies(rig, monkeypatch):
+    monkeypatch.setattr("pipelines.hub.model_folder.SMALL_BYTES", 1000)
+    rig.hub.repos[NAME] = {
+        "onnx/model_q4.onnx": DATA[:2000],
+        "onnx/model_q4.onnx_data": DATA[:3000],
+        "config.json": b"{}",
+    }
+    folder = rig.pull()
+    links = {path.name: path.stat().st_nlink for path in folder.rglob("*") if path.is_file()}
+    assert links == {".braid-hub.json": 1, "config.json": 1, "model.onnx": 2, "model_q4.onnx_data": 1}
+    assert not any(path.is_symlink() for path in folder.rglob("*"))

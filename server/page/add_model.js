@@ -1,0 +1,78 @@
+// A model of a hub by its name: fetched by the server, with its progress, until it is served or cancelled.
+
+import { eventsOf, request } from "./api.js";
+import { ask, el, notify, setText } from "./dom.js";
+import { bytes } from "./format.js";
+
+const WORDS = { resolving: "looking it up", waiting: "waiting for another process", verifying: "verifying", converting: "converting" };
+
+export class AddModel {
+  constructor() {
+    this.admin = false;
+    this.rows = el("ul", { class: "pulls", "aria-label": "Models that are fetched" });
+    this.button = el("button", { type: "button", class: "small", onclick: () => this.open() }, "Add a model");
+  }
+
+  async open() {
+    const field = (name, label, settings) => el("label", { class: "field" }, label, el("input", { name, autocomplete: "off", ...settings }));
+    const body = [
+      field("model", "Name on a hub, as Qwen/Qwen3-4B-GGUF:Q4_K_M", { required: true, autofocus: true }),
+      field("as", "Name here, if another one", {}),
+    ];
+    const values = await ask({ title: "Add a model", body, action: "Fetch" });
+    if (values?.model) await this.fetch(values);
+  }
+
+  /** The same name again joins the fetch that runs. */
+  async fetch(values) {
+    const name = values.model.trim();
+    const json = { model: name, ...(values.as ? { as: values.as.trim() } : {}) };
+    try {
+      const response = await request("models/pull", { json, admin: this.admin });
+      await this.follow(name, response);
+    } catch (error) {
+      notify(error.message, "error");
+    }
+  }
+
+  async follow(name, response) {
+    const row = new Row(name, (id) => this.cancel(id));
+    this.rows.append(row.element);
+    let last = null;
+    try {
+      for await (const data of eventsOf(response)) {
+        if (data === "[DONE]") break;
+        last = JSON.parse(data);
+        row.update(last);
+      }
+    } finally {
+      row.element.remove();
+    }
+    if (last?.status === "success") notify(`${last.model} is fetched.`);
+    else notify(last?.error || `${name} is not fetched: ${last?.status ?? "the connection ended"}`, "error");
+  }
+
+  async cancel(id) {
+    try {
+      await request(`models/pull/${id}`, { method: "DELETE", admin: this.admin });
+    } catch (error) {
+      notify(error.message, "error");
+    }
+  }
+}
+
+class Row {
+  constructor(name, cancel) {
+    this.text = el("small", { role: "status" });
+    this.bar = el("progress", { max: "1", "aria-label": `How much of ${name} is fetched` });
+    const button = el("button", { type: "button", class: "small", "aria-label": `Cancel ${name}`, onclick: () => cancel(this.id) }, "Cancel");
+    this.element = el("li", {}, el("span", { class: "name" }, name), this.bar, this.text, button);
+  }
+
+  update(event) {
+    this.id = event.id;
+    if (event.total) this.bar.value = event.completed / event.total;
+    const size = event.total ? `${bytes(event.completed)} of ${bytes(event.total)}` : "";
+    setText(this.text, [WORDS[event.status] ?? "", size, event.message].filter(Boolean).join(" · "));
+  }
+}
