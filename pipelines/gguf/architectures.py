@@ -24,7 +24,8 @@ class Architecture:
     `wide_scale`: with this many layers, scores are scaled by width / heads in place of the head size; `scale`
     is what they are multiplied by in place of both.  `shares_keys`: the last layers may attend to keys and
     values of others.  `may_lack_values`: keys are values where a layer has no weights for them.
-    `norms_values`: values are normed, without weight.
+    `has_streams`: a state is several streams, of which the layers compute one.  `norms_values`: values are
+    normed, without weight.
     `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
     feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
     norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
@@ -65,6 +66,7 @@ class Architecture:
     is_causal: bool = True
     has_one_part: bool = False
     shares_keys: bool = False
+    has_streams: bool = False
     may_lack_values: bool = False
     norms_values: bool = False
 
@@ -85,6 +87,15 @@ _NEMOTRON = Architecture(
 _GEMMA = Architecture(activation="gelu", scaled_embedding=True)
 _GEMMA3 = replace(
     _GEMMA, windowed=True, global_every=6, wide_scale=62, is_locally_plain=True, local_base=10000.0
+)
+_SHARING = replace(
+    _GEMMA,
+    windowed=True,
+    is_locally_plain=True,
+    local_base=10000.0,
+    scale=1.0,
+    shares_keys=True,
+    norms_values=True,
 )
 ARCHITECTURES = {
     "llama": Architecture(interleaved=True, routing=Routing()),
@@ -155,19 +166,8 @@ ARCHITECTURES = {
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
     "gemma3": _GEMMA3,
-    "gemma4": Architecture(
-        activation="gelu",
-        scaled_embedding=True,
-        windowed=True,
-        global_every=6,
-        is_locally_plain=True,
-        local_base=10000.0,
-        scale=1.0,
-        routing=Routing(),
-        shares_keys=True,
-        may_lack_values=True,
-        norms_values=True,
-    ),
+    "gemma3n": replace(_SHARING, global_every=5, has_streams=True),
+    "gemma4": replace(_SHARING, global_every=6, routing=Routing(), may_lack_values=True),
     "gemma-embedding": replace(_GEMMA3, is_causal=False),
 }
 """`general.architecture` → what it means.  Files of Mistral and Mixtral say llama."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pipelines.gguf.decoder import write_decoder
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import embeds, write_embedder
 from pipelines.gguf.encoder import ENCODERS, BertFacts, write_encoder
@@ -15,6 +14,7 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.parts import all_parts
 from pipelines.gguf.reader import GgufTensor, read_gguf
 from pipelines.gguf.text_files import write_text_files
+from pipelines.gguf.write_decoder import write_decoder
 from pipelines.onnx_format.gguf_source import GgufSource
 
 __all__ = ["FLOAT_SUMS", "INT8_SUMS", "IN_FILE", "convert"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import onnx_ir as ir
 
 from pipelines.gguf.attention_heads import HEADS_FIRST, AttentionHeads, CosSin
-from pipelines.gguf.decoder_facts import DecoderFacts, read_facts
+from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.latent_attention import LatentAttention
@@ -18,7 +17,6 @@ from pipelines.gguf.layer_embeddings import LayerEmbeddings
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.norms import Norms
-from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
 from pipelines.onnx_format.decoder_format import (
@@ -35,23 +33,6 @@ LAYER_SCALE = "layer_output_scale.weight"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
 INT64 = ir.DataType.INT64
-
-
-def write_decoder(
-    metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int | None
-) -> tuple[DecoderFacts, int]:
-    """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.
-
-    Raises `GgufError`, also for tensors and metadata that the graph would leave out.
-    """
-    facts = read_facts(metadata)
-    if not facts.kind.is_causal:
-        raise GgufError(f"is of architecture {facts.name}, which embeds texts, and has no pooling_type")
-    with OnnxWriter(folder) as writer:
-        linears = LinearLayers(writer, tensors, accuracy_level)
-        vocabulary = Decoder(facts, metadata, linears, writer).write()
-        linears.write_weights()
-    return facts, vocabulary
 
 
 class Decoder:
@@ -101,9 +82,15 @@ class Decoder:
         if facts.kind.is_locally_plain and any(facts.windows):
             local = self._cos_sin(positions, read_local_rotary(self._metadata, facts), "rope.local")
         self._query_scale = self._growth(positions)
+        angles = [cos_sin if facts.window_of(layer) < 0 else local for layer in range(facts.layers)]
+        return self._layers(ids, state, angles)
+
+    def _layers(self, ids: ir.Value, state: ir.Value, angles: Sequence[CosSin]) -> ir.Value:
+        """What the layers make of the embeddings `state` of `ids`; each has its own angles."""
+        facts, op = self._facts, self._op
         own = self._layer_embeddings.read(ids, state) if facts.layer_size else ()
-        for layer in range(facts.layers):
-            state = self._layer(layer, state, cos_sin if facts.window_of(layer) < 0 else local)
+        for layer, cos_sin in enumerate(angles):
+            state = self._layer(layer, state, cos_sin)
             if own:
                 added = self._layer_embeddings.added(f"blk.{layer}.", state, own[layer])
                 state = op("Add", state, added)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from pipelines.gguf.architectures import ARCHITECTURES, Architecture
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.latent_attention import Latent, read_latent
@@ -18,6 +20,8 @@ POSITIONS = "rope.scaling.finetuned"
 """What files of architectures that may have no positions say of them."""
 EPSILON = {"rms": "attention.layer_norm_rms_epsilon", "layer": "attention.layer_norm_epsilon"}
 """Kind of a norm → the key of the number that keeps it from dividing by 0."""
+STREAMS = 4
+"""Streams of a state where the file does not say it."""
 FACTORS = {
     "embeddings": ("embedding_scale", 1.0),
     "residuals": ("residual_scale", 1.0),
@@ -40,9 +44,11 @@ class DecoderFacts:
 
     `feeds`: which layers are a feed-forward part alone.  `windows`: whether each layer attends to a window.
     `local_head` is that of layers with a window, `head` of others.  Layers from `own_keys` on attend to the
-    keys
-    and values of the last one of their kind before.  `scales` by what is scaled.  `next_layers`: those behind
-    the layers, which are for tokens after the next one, and are not computed.
+    keys and values of the last one of their kind before.  `layer_size`: the numbers of a token's embeddings
+    that each layer has of its own, or 0.  `streams`: how many there are, and which one the layers compute.
+    `sparsity`: how many deviations above their mean gates of a layer begin to count, or 0.  `scales` by what
+    is scaled.  `next_layers`: those behind the layers, which are for tokens after the next one, and are not
+    computed.
     """
 
     name: str
@@ -55,6 +61,8 @@ class DecoderFacts:
     local_head: Head
     own_keys: int
     layer_size: int
+    streams: tuple[int, int] | None
+    sparsity: tuple[float, ...]
     mixture: Mixture | None
     epsilon: float
     context: int
@@ -140,6 +148,8 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
         heads=heads,
         head=head,
         local_head=local_head,
+        streams=_read_streams(metadata) if kind.has_streams else None,
+        sparsity=_read_sparsity(metadata, kind, layers),
         layer_size=metadata.count("embedding_length_per_layer_input", 0, 0),
         own_keys=layers - metadata.count("attention.shared_kv_layers", 0, 0) if kind.shares_keys else layers,
         mixture=mixture,
@@ -213,6 +223,23 @@ def _check_head(head: Head, heads: int) -> None:
         raise GgufError(f"has {heads} query and {head.kv_heads} key heads of {head.size}")
     if head.rotated % 2 or head.rotated > head.size:
         raise GgufError(f"rotates {head.rotated} numbers of each head of {head.size} by its position")
+
+
+def _read_streams(metadata: Metadata) -> tuple[int, int]:
+    count, active = metadata.count("altup.num_inputs", STREAMS), metadata.count("altup.active_idx", 0, 0)
+    if active >= count:
+        raise GgufError(f"computes stream {active} of {count}")
+    return count, active
+
+
+def _read_sparsity(metadata: Metadata, kind: Architecture, layers: int) -> tuple[float, ...]:
+    """Files have -inf for layers whose gates all count."""
+    said = metadata.array(f"{metadata.architecture}.activation_sparsity_scale") if kind.has_streams else None
+    if said is None:
+        return (0.0,) * layers
+    if len(said) < layers or np.isnan(said).any() or np.isposinf(said).any():
+        raise GgufError("has no activation_sparsity_scale for each layer")
+    return tuple(max(float(number), 0.0) for number in said[:layers])
 
 
 def _read_feeds(metadata: Metadata, kind: Architecture, layers: int) -> tuple[bool, ...]:

@@ -97,7 +97,18 @@ class FeedForward:
             rows //= 2
             both = self._linears.linear(read, up, 2 * rows, width)
             gated, linear = self._writer.split(both, rows, rows)
+        gated = self._sparse(at, gated) if any(self._facts.sparsity) else gated
         return self._op("Mul", self._activated(gated), linear), rows
+
+    def _sparse(self, at: str, gate: ir.Value) -> ir.Value:
+        """How far each number lies above the mean of all plus some deviations; else 0."""
+        op, deviations = self._op, self._facts.sparsity[int(at.split(".")[1])]
+        if not deviations:
+            return gate
+        apart = op("Sub", gate, op("ReduceMean", gate, self._writer.ints(-1), keepdims=1))
+        square = op("ReduceMean", op("Mul", apart, apart), self._writer.ints(-1), keepdims=1)
+        least = op("Mul", op("Sqrt", square), self._writer.number(deviations))
+        return op("Relu", op("Sub", apart, least))
 
     def _activated(self, gate: ir.Value) -> ir.Value:
         if self._facts.kind.activation == "gelu":

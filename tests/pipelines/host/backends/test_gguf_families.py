@@ -246,6 +246,36 @@ FAMILIES = {
         lambda: hf.OlmoeConfig(**EXPERT_SIZES, num_experts=EXPERTS, norm_topk_prob=False),
         {"more": MIXED, "rearranged": stacked_experts},
     ),
+    "gemma3n": (
+        lambda: hf.Gemma3nTextConfig(
+            **SIZES | {"tie_word_embeddings": True, "num_hidden_layers": 6, "intermediate_size": [INNER] * 6},
+            layer_types=["sliding_attention", "full_attention"] * 3,
+            sliding_window=WINDOW,
+            rope_local_base_freq=5000.0,
+            num_kv_shared_layers=2,
+            hidden_size_per_layer_input=32,
+            vocab_size_per_layer_input=SIZES["vocab_size"],
+            activation_sparsity_pattern=[0.95, 0.9, 0.0, 0.0, 0.0, 0.0],
+            laurel_rank=32,
+            altup_num_inputs=3,
+            final_logit_softcapping=30.0,
+        ),
+        {
+            "more": WINDOWED
+            | {
+                "{arch}.feed_forward_length": [INNER] * 6,
+                "{arch}.attention.sliding_window_pattern": [True, False] * 3,
+                "{arch}.attention.shared_kv_layers": 2,
+                "{arch}.rope.freq_base_swa": 5000.0,
+                "{arch}.embedding_length_per_layer_input": 32,
+                "{arch}.altup.num_inputs": 3,
+                "{arch}.altup.active_idx": 0,
+                "{arch}.activation_sparsity_scale": [1.6448536, 1.2815516] + [-math.inf] * 4,
+                "{arch}.final_logit_softcapping": 30.0,
+            },
+            "rearranged": gguf_layouts.gemma3n,
+        },
+    ),
     "gemma4": (
         lambda: gemma4(2 * LAYERS, hidden_size_per_layer_input=32, num_kv_shared_layers=4),
         {"more": gemma4_of_file(2 * LAYERS, 32, 4), "rearranged": gguf_layouts.gemma4, "others": GEMMA4_ROPE},
@@ -329,6 +359,7 @@ ALWAYS = [
     ("apertus", "openvino"),
     ("gpt-oss", "openvino"),
     ("deepseek2", "openvino"),
+    ("gemma3n", "onnxruntime"),
 ]
 CASES = ALWAYS + [
     (family, engine) for family in FAMILIES for engine in ENGINES if (family, engine) not in ALWAYS
