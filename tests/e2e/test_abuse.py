@@ -284,6 +284,13 @@ HARD: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+KINDS = [
+    *("regex ambiguous", "schema deep", "schema enum", "schema chain", "schema length", "grammar ambiguous"),
+    *("grammar nested", "many stops", "bias", "long chat", "tools", "loop template", "growing template"),
+]
+"""What `make test` sends; `make breadth` sends all of `HARD`."""
+
+
 async def watched(client, gaps: list[float], stop: asyncio.Event) -> None:
     """Note the gaps between the tokens of streams on the same model."""
     while not stop.is_set():
@@ -319,7 +326,7 @@ async def beside_a_stream(
     return answers, max(gaps)
 
 
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", after(len(KINDS), KINDS + [name for name in HARD if name not in KINDS]))
 def test_an_expensive_request_does_not_stall_other_streams(name, server):
     (answer,), gap_s = asyncio.run(beside_a_stream(server, [HARD[name]]))
     assert answer.status_code < 500, answer.text

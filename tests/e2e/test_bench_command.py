@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from breadth import after
 from paced_model import write_model
 from server_process import ServerProcess
 from terminal_program import run_piped
@@ -27,7 +28,7 @@ def bench(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize("api", after(1, ["chat", "completions"]))
 def test_lengths_are_exact_and_everything_is_counted(demo, bench, api, tmp_path):
     picture = tmp_path / "plot.svg"
     options = (
@@ -55,6 +56,7 @@ def test_lengths_are_exact_and_everything_is_counted(demo, bench, api, tmp_path)
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
+@pytest.mark.breadth
 def test_requests_at_a_rate(demo, bench):
     done, whole = bench(demo.url, "--rate", "50", "--requests", "10", "--output", "4", "--warmup", "0")
     assert done.returncode == 0, done.stderr

@@ -115,6 +115,7 @@ def test_reload_loses_no_request(models_dir):
         server.ready()
 
 
+@pytest.mark.breadth
 def test_a_connection_made_before_a_reload_may_still_send_its_request(models_dir):
     """In one of a few reloads: a leaving worker waits for a second, in which this process must have its turn."""
     with ServerProcess(models_dir, HEADER_TIMEOUT_S=str(PATIENCE_S)) as server:
@@ -182,6 +183,7 @@ def test_sigterm_ends_long_streams_with_an_error(models_dir):
         assert server.process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.breadth
 def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir):
     async def scene(server):
         streams = await start_streams(server.url, 4000, 8)
@@ -229,6 +231,7 @@ def test_in_process_server_serves_and_drains(models_dir):
         assert server.process.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.breadth
 def test_unready_server_answers_503(models_dir):
     write_model(models_dir / "broken", graph="version: 1\ntask: chat\nnodes: {}\n")
     (models_dir / "fake").rename(models_dir.parent / "away")

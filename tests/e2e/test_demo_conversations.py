@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from breadth import after
 from openai import OpenAI
 
 REFUSED = "make demo-chat"
@@ -143,7 +144,7 @@ def ask(demo):
     return chat
 
 
-@pytest.mark.parametrize(("question", "expected"), CONVERSATIONS)
+@pytest.mark.parametrize(("question", "expected"), after(12, CONVERSATIONS))
 def test_a_first_question_gets_an_answer_or_an_honest_refusal(ask, question, expected):
     reply = ask(question)
     assert re.search(expected, reply.message.content), reply.message.content
@@ -155,7 +156,7 @@ def test_a_second_question_may_be_short(ask):
     assert "Rome" in ask("What is the capital of Spain?", answer, "And of Italy?").message.content
 
 
-@pytest.mark.parametrize(("tools", "question", "name", "arguments"), CALLS)
+@pytest.mark.parametrize(("tools", "question", "name", "arguments"), after(3, CALLS))
 def test_a_tool_of_any_dialect_is_called(ask, tools, question, name, arguments):
     (call,) = ask(question, tools=tools).message.tool_calls
     assert (call.function.name, json.loads(call.function.arguments)) == (name, arguments)
@@ -169,7 +170,7 @@ def in_order(tool, keys):
     )
 
 
-@pytest.mark.parametrize("keys", KEY_ORDERS)
+@pytest.mark.parametrize("keys", after(1, KEY_ORDERS))
 def test_the_tool_that_a_question_needs_is_called(ask, keys):
     tools = [in_order(tool, keys) for tool in (weather(), TIMER, STOCK)]
     (call,) = ask("What is the price of AAPL?", tools=tools).message.tool_calls
@@ -179,7 +180,7 @@ def test_the_tool_that_a_question_needs_is_called(ask, keys):
     )
 
 
-@pytest.mark.parametrize("keys", KEY_ORDERS)
+@pytest.mark.parametrize("keys", after(1, KEY_ORDERS))
 def test_a_tool_is_called_again_for_each_question(ask, keys):
     """Four questions in one conversation; all earlier messages are sent again."""
     tools = [in_order(weather(), keys)]
@@ -195,7 +196,7 @@ def test_a_tool_is_called_again_for_each_question(ask, keys):
         assert str(temperature) in messages[-1].content
 
 
-@pytest.mark.parametrize(("result", "expected"), RESULTS)
+@pytest.mark.parametrize(("result", "expected"), after(3, RESULTS))
 def test_a_tool_may_answer_in_any_form(ask, result, expected):
     call = {
         "id": "1",

@@ -219,6 +219,7 @@ def test_a_reload_under_streams_has_no_gap(served):
     assert served.log()[before:].partition(LEAVING)[0].count(STARTED) == served.num_workers
 
 
+@pytest.mark.breadth
 def test_the_openai_client_works_through_a_reload(served):
     ended, texts = threading.Event(), []
 

@@ -10,6 +10,7 @@ import signal
 import httpx
 import openai
 import pytest
+from breadth import after
 from paced_model import write_model
 from patience import PATIENCE_S
 from peft_adapters import write_adapted_model, write_adapter
@@ -147,6 +148,7 @@ def test_what_administers_models_reaches_both(server):
 
 
 @pytest.mark.breadth
+@pytest.mark.breadth
 def test_a_reload_reaches_both_and_loses_no_request(models_dir):
     async def scene(server):
         streams = await session_streams(server, 300)
@@ -240,7 +242,7 @@ def cached_in_turns(server, mark, num_turns=3):
 
 
 @pytest.mark.breadth
-@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("mark", after(1, MARKS))
 def test_later_turns_find_the_prefix_as_with_one_engine(demos, mark):
     one, two = (cached_in_turns(server, mark) for server in demos)
     assert [turns[1:] for turns in two.values()] == [turns[1:] for turns in one.values()]

@@ -95,6 +95,7 @@ def test_a_killed_engine_is_down_and_back_in_one_stream(server):
     assert recent <= {one["id"] for one in seen[-1]["recent"]}  # workers have sent them again
 
 
+@pytest.mark.breadth
 def test_a_server_that_drains_ends_the_stream(tmp_path):
     write_model(tmp_path / "fake")
     with ServerProcess(tmp_path, WORKERS="1") as running:

@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import httpx
 import pytest
+from breadth import after
 
 WEATHER = {
     "type": "object",
@@ -154,6 +155,26 @@ MESSAGES = {
 }
 
 
+FEW = (
+    *("plain", "packed", "several", "stop that stays", "cut in thinking", "auto with thinking", "two calls"),
+    *(
+        "required with thinking",
+        "schema with thinking",
+        "echo",
+        "several prompts",
+        "thinking and a call",
+        "schema",
+    ),
+)
+"""Names of what `make test` asks; `make breadth` asks the rest."""
+
+
+def few(cases):
+    """The names of cases, of which those outside `FEW` run in `make breadth` only."""
+    chosen = [name for name in cases if name in FEW]
+    return after(len(chosen), chosen + [name for name in cases if name not in FEW])
+
+
 @pytest.fixture(scope="module")
 def both(demo):
     """(the whole reply, the events of its stream) of a body."""
@@ -205,7 +226,7 @@ def chat_texts(choice):
     return {**{name: part.get(name) for name in names}, "tokens": tokens, **calls}
 
 
-@pytest.mark.parametrize("name", CHATS)
+@pytest.mark.parametrize("name", few(CHATS))
 def test_chat(both, name):
     options = {"stream_options": {"include_usage": True}}
     whole, events = both("/v1/chat/completions", {"max_tokens": 100, **CHATS[name]}, **options)
@@ -230,7 +251,7 @@ def completion_texts(choice):
     return {"text": choice["text"], **{name: text and text + ", " for name, text in lists.items()}}
 
 
-@pytest.mark.parametrize("name", COMPLETIONS)
+@pytest.mark.parametrize("name", few(COMPLETIONS))
 def test_completions(both, name):
     options = {"stream_options": {"include_usage": True}}
     whole, events = both("/v1/completions", {"max_tokens": 12, **COMPLETIONS[name]}, **options)
@@ -259,7 +280,7 @@ def item_said(item):
     return item["type"], item["status"], item.get("name"), item.get("arguments"), parts
 
 
-@pytest.mark.parametrize("name", RESPONSES)
+@pytest.mark.parametrize("name", few(RESPONSES))
 def test_responses(both, name):
     whole, events = both("/v1/responses", RESPONSES[name])
     last = events[-1]["response"]
@@ -289,7 +310,7 @@ def block_said(block):
     return block["type"], block.get("name"), text
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.parametrize("name", few(MESSAGES))
 def test_messages(both, name):
     whole, events = both("/v1/messages", {"max_tokens": 100, **MESSAGES[name]})
     assert blocks_of(events) == [block_said(block) for block in whole["content"]]

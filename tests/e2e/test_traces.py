@@ -244,6 +244,7 @@ def test_the_last_spans_are_sent_when_the_server_ends(received, tmp_path):
     }
 
 
+@pytest.mark.breadth
 def test_a_collector_that_is_not_there_disturbs_no_request(tmp_path):
     write_model(tmp_path / "models" / "fake")
     with (
