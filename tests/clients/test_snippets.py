@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from breadth import after
 from documents import ROOT, Block, all_blocks
 from running import Outcome, run_together
 from sound_files import sound_file, tone
@@ -97,7 +98,7 @@ def answered(block: Block, url: str) -> None:
     assert {"model", "model_name"} & json.loads(run.stdout).keys()
 
 
-@pytest.mark.parametrize("block", HEARD, ids=str)
+@pytest.mark.parametrize("block", after(2, HEARD), ids=str)
 def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> None:
     """The text of a model with random weights may be empty."""
     (tmp_path / RECORDING).write_bytes(sound_file(tone(0.8), "mp3", "libmp3lame"))
@@ -108,7 +109,7 @@ def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> N
     assert run.returncode == 0, run.stderr[-3000:]
 
 
-@pytest.mark.parametrize("block", SPOKEN, ids=str)
+@pytest.mark.parametrize("block", after(1, SPOKEN), ids=str)
 def test_a_text_is_spoken(block: Block, speech: str, tmp_path: Path) -> None:
     text = block.text.replace(SHOWN_URL, speech)
     shell = ["bash", "-c", text.replace("curl ", "curl -sSf ")]

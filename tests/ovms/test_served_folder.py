@@ -173,6 +173,7 @@ def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(ser
     file.write_text(whole)
 
 
+@pytest.mark.breadth
 def test_one_model_by_its_flags_leaves_when_idle_comes_back_and_is_polled(tmp_path, monkeypatch):
     folder, temporary = tmp_path / "dummy", tmp_path / "temporary"
     temporary.mkdir()

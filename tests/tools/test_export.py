@@ -234,6 +234,7 @@ def assert_defaults(made: Path) -> None:
     assert json.loads((made / "generation_config.json").read_text())["temperature"] == 0.6
 
 
+@pytest.mark.breadth
 @needs_export
 @pytest.mark.slow
 def test_rotary_positions_of_transformers_5_are_read_by_the_trace_and_refused_for_optimum_intel(

@@ -18,7 +18,7 @@ from ops.random import uniforms
 
 F = np.float32
 EVERY_TIME = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 exponential = ctypes.CDLL("libm.so.6").expf
@@ -114,7 +114,7 @@ def test_small_rows_of_any_kind_choose_what_the_plain_reference_chooses(one_devi
     expect_plain(choose(one_device, *batch), *batch)
 
 
-@pytest.mark.parametrize("vocab", [1, 50, 1000, 8192, 8193, 20_000])
+@pytest.mark.parametrize("vocab", after(3, [1, 50, 8193, 1000, 8192, 20_000]))
 def test_rows_of_all_lengths_in_all_orders_of_threads(device, vocab):
     random, num = np.random.default_rng(vocab), 9
     logits = (random.standard_normal((num, vocab)) * random.choice([0, 0.5, 3, 12], (num, 1))).astype(F)
@@ -124,7 +124,7 @@ def test_rows_of_all_lengths_in_all_orders_of_threads(device, vocab):
     expect_plain(choose(device, *batch), *batch)
 
 
-@pytest.mark.parametrize(("vocab", "num"), after(1, [(257, 300), (50, 400), (2000, 300)]))
+@pytest.mark.parametrize(("vocab", "num"), after(1, [(257, 100), (257, 300), (50, 400), (2000, 300)]))
 def test_hundreds_of_rows_draw_what_numpy_draws(one_device, vocab, num):
     """Where numpy's exponential or its sums round otherwise near a border, one in thousands may differ."""
     random = np.random.default_rng(vocab)
@@ -172,11 +172,12 @@ extern "C" __global__ void compare_masses(const u32* bits, int count, int low_bi
 """
 
 
-def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights():
+@pytest.mark.parametrize("exponents", after(1, [range(0, 128, 9), range(128)]), ids=["some", "every one"])
+def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights(exponents):
     """For every exponent, whatever is lost to the right, up to the fullest bins."""
     device = HostDevice(text=source() + MASSES)
     random, masses = np.random.default_rng(0), device.zeros(2, np.uint64)
-    for exponent in range(128):
+    for exponent in exponents:
         for low_bits, count in [(19, 8192), (9, 8192), (0, 7), (19, 1)]:
             spread = random.integers(0, 2**low_bits, count)
             first = exponent << 23 | random.integers(0, 2**23) >> low_bits << low_bits
@@ -188,7 +189,7 @@ def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights():
             assert int(masses[0]) == sum(mass(weight) for weight in bits.view(F))
 
 
-@pytest.mark.parametrize("heat", [0.3, 1.0, 40.0])
+@pytest.mark.parametrize("heat", after(1, [1.0, 0.3, 40.0]))
 @pytest.mark.parametrize("shape", ["coarse", "nearly equal", "large and nearly equal", "equal"])
 def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, heat):
     """Weights may be equal where logits are not: neither bounds nor bins may part them."""

@@ -80,6 +80,7 @@ def test_each_token_of_the_model_is_a_word(tmp_path):
     assert {len(tokenizer.decode([word])) for word in range(NUM_WORDS)} == {3}
 
 
+@pytest.mark.breadth
 def test_a_whole_server_is_asked(tmp_path):
     server = Server(tmp_path, workers=1, step_s=0, max_sequences=4)
     try:

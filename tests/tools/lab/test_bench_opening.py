@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 from click.testing import CliRunner
 
 from tools.lab.bench.opening import main
 from tools.lab.bench.random_gguf import SHAPES, write
 
 
+@pytest.mark.breadth
 def test_each_opening_has_its_figures(tmp_path, monkeypatch):
     monkeypatch.setenv("BRAID_KERNELS", "off")
     file = tmp_path / "small.gguf"

@@ -176,6 +176,7 @@ def test_the_end_to_end_check_names_what_is_wrong(on_host, monkeypatch):
     assert "pipelines/host/backends/onnxruntime/cuda/decoder_session.py" in said
 
 
+@pytest.mark.breadth
 def test_the_benchmark_runs_with_graphs_and_without(on_host, monkeypatch, capsys):
     sizes = {"CONTEXT": 20, "NEW_TOKENS": 12, "COUNTED_STEPS": 8, "LONG_PROMPT": 100, "LONG_STEP": 64}
     others = {"BATCHES": (1, 3, 4), "PROFILED": (1,), "WITHOUT_GRAPHS": (1,)}

@@ -59,6 +59,7 @@ def test_a_u8_cache_moves_the_demos_logits_less_than_this():
     assert len(list(table([(name, found)]))) == 3
 
 
+@pytest.mark.breadth
 def test_what_is_left_out_of_a_context_changes_logits_after_it():
     ids = Tokenizer.from_file(str(DEMO / "tokenizer.json")).encode(_conversation()).ids[: 3 * 512 + 17]
     all_kept, most = RetainedContext(64, 2048), RetainedContext(0, 32)

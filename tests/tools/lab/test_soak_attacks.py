@@ -74,6 +74,7 @@ def test_a_server_that_is_gone_is_an_answer_too():
     assert asyncio.run(answer_to(RawRequest("/"), ("127.0.0.1", 1), "k")) == ("closed", b"")
 
 
+@pytest.mark.breadth
 def test_attacks_take_turns_beside_a_neighbour_of_another_key():
     keys, times = Counter(), iter([False, True])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from adapter_batches import NUM_TOKENS, Case, allocated, engine_of, generate
+from breadth import after
 from host_runtime import open_with_adapters
 from small_adapters import ALL, LAST, RANKS, made_for, write
 from small_onnx_decoders import VOCABULARY
@@ -35,12 +36,12 @@ def cuda(path: Path, targets: frozenset[str] | None = None) -> DecoderSession:
 MIXTURE = {"experts": 5, "used": 2}
 
 
-@pytest.mark.parametrize("opened", [openvino, onnxruntime])
+@pytest.mark.parametrize("opened", after(1, [onnxruntime, openvino]))
 def test_a_mixed_batch_on_a_mixture_says_what_merged_models_say_alone(tmp_path, opened):
     says_what_merged_models_say(tmp_path, opened, MIXTURE)
 
 
-@pytest.mark.parametrize("opened", [openvino, onnxruntime, cuda])
+@pytest.mark.parametrize("opened", after(2, [openvino, cuda, onnxruntime]))
 def test_a_mixed_batch_says_what_merged_models_say_alone(tmp_path, opened):
     says_what_merged_models_say(tmp_path, opened, mixture=None)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from breadth import after
 from encoder_models import write_encoder_model
 from tiny_batches import batch_of
 
@@ -27,7 +28,7 @@ def run(encoder, texts, width=None):
 
 
 @pytest.mark.parametrize(("name", "settings"), WAYS, ids=lambda one: getattr(one, "engine", one))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", after(2, FAMILIES))
 def test_rows_are_transformers_own_alone_and_beside_others(encoders, family, name, settings):
     from tiny_encoders import make_model, rows_alone, texts
 

@@ -351,10 +351,7 @@ FAMILIES = {
 ALWAYS = [
     ("glm4", "onnxruntime"),
     ("granite", "openvino"),
-    ("mistral3", "onnxruntime"),
-    ("hunyuan-dense", "onnxruntime"),
     ("exaone4", "openvino"),
-    ("cohere2", "openvino"),
     ("olmo2, windows", "onnxruntime"),
     ("apertus", "openvino"),
     ("gpt-oss", "openvino"),

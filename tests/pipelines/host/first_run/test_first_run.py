@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from breadth import after
 from fake_decoder import write_engine_model, write_fake_model
 from tensor_models import write_one
 
@@ -98,6 +99,7 @@ def test_what_is_wrong_with_a_model_is_said_as_without_a_first_run(tmp_path, pas
         build(tmp_path / "models", passed)
 
 
+@pytest.mark.breadth
 def test_a_model_whose_outputs_have_not_the_rows_of_joined_requests_is_refused(tmp_path, passed):
     model = write_one(tmp_path / "models" / "first", text=FIRST_ROW)
     graph = model / "graph.yaml"
@@ -117,7 +119,7 @@ def test_a_graph_with_problems_starts_no_process(tmp_path, passed, no_process):
         build(tmp_path / "models", passed)
 
 
-@pytest.mark.parametrize("name", ["file", 300 * "x"], ids=["written to", "looked into"])
+@pytest.mark.parametrize("name", after(1, ["file", 300 * "x"]), ids=["written to", "looked into"])
 def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog, name):
     """In a cache that is no folder, or one whose entries the system refuses to look up."""
     write_engine_model(tmp_path / "models" / "fine")
@@ -146,6 +148,7 @@ def test_a_template_that_never_ends_is_given_up(tmp_path, passed):
         build(tmp_path / "models", passed, open_s=3)
 
 
+@pytest.mark.breadth
 def test_a_graph_without_an_engine_is_opened_too(tmp_path, passed):
     """Once: it is noted as any other."""
     write_fake_model(tmp_path / "models" / "fake")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from breadth import after
 from guide_rig import TOKENIZER
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,7 +165,7 @@ def ends(drawn, number, depth=8):
 
 
 @given(st.lists(bodies, min_size=6, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_schema_has_a_word_where_its_references_end(drawn):
     found = schema({"$ref": "#/$defs/d0", "$defs": {f"d{i}": body(each) for i, each in enumerate(drawn)}})
     written = json.dumps({"grammars": [{"json_schema": found["json_schema"]}]})
@@ -220,7 +221,7 @@ def trials(monkeypatch):
     made.close()
 
 
-@pytest.mark.parametrize("name", COSTLY)
+@pytest.mark.parametrize("name", after(2, COSTLY))
 def test_what_costs_too_much_is_refused(name, trials):
     with pytest.raises(RequestError, match="the grammar costs too much|Grammar error"):
         grammar_of_format(COSTLY[name], "f", tokenizer=TOKENIZER)

@@ -17,7 +17,7 @@ from random_schemas import SchemaMaker
 from pipelines.wire.sampling_params import GuideSpec
 
 NUM_SCHEMAS = int(os.environ.get("BRAID_SCHEMAS", "10000"))
-BATCH = 500
+BATCH = 250
 CLOSING = tuple('"]},:')
 
 
@@ -34,7 +34,7 @@ def node():
     made.close()
 
 
-@pytest.mark.parametrize("first", after(2, range(0, NUM_SCHEMAS, BATCH)))
+@pytest.mark.parametrize("first", after(1, range(0, NUM_SCHEMAS, BATCH)))
 def test_completed_outputs_validate(node, first):
     rig = GuidedRig(node, max_sequences=32, max_step_tokens=512, num_blocks=3000)
     schemas, bias = {}, closers()

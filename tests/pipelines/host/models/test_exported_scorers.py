@@ -106,7 +106,7 @@ def test_the_share_of_yes_in_a_decoder_s_answer(name, form, answers, references)
     np.testing.assert_allclose(answers.values, expected, **CLOSE)
 
 
-@forms(("bert-classes", "openvino"), ("qwen3-classes", "openvino"))
+@forms(("bert-classes", "openvino"), ("qwen3-classes", "openvino"), few=0)
 def test_probabilities_of_classes(name, form, answers, references):
     logits = np.array([references[name](text).logits[0].numpy() for text in TEXTS])
     np.testing.assert_allclose(answers.values, softmax(logits), **CLOSE)

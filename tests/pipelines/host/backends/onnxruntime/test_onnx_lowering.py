@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import least_cpu_s
@@ -155,7 +156,7 @@ layers = st.builds(
 sequences = st.lists(st.tuples(st.integers(1, 7), st.integers(0, 9)), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(layers, sequences, st.integers(0, 99))
 def test_attention_is_its_formula(layer, sequences, seed):
     scene = Scene(layer, [new for new, _ in sequences], [past for _, past in sequences], seed)
@@ -178,6 +179,7 @@ def test_a_token_of_slot_minus_one_falls_into_the_last_block():
     assert changed == {len(before) - 1, *(scene.slots[[1, 3]] // BLOCK_TOKENS).tolist()}
 
 
+@pytest.mark.breadth
 def test_a_large_cache_does_not_slow_a_step():
     """A copy of the large one alone would take some 50 ms; a step in place takes well under one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from breadth import after
 
 from pipelines.base.bounded_processes import BoundedProcesses
 from pipelines.base.errors import RequestError
@@ -167,14 +168,15 @@ BOMBS = {
     "messages": "{% for i in range(999999) %}{% for m in messages %}{{ m.content * 1000 }}{% endfor %}{% endfor %}",
 }
 FATAL = (
-    *("loops", "joined twice", "%d", "%d by a filter", "center", "ljust", "zfill", "format"),
-    *("replaced", "json indent", "power of powers", "range sum", "deep", "from_json"),
+    *("loops", "%d", "power of powers", "deep", "from_json"),
+    *("joined twice", "%d by a filter", "center", "ljust", "zfill", "format"),
+    *("replaced", "json indent", "range sum"),
 )
 """Those that can only end in an error."""
 OTHERS = [pytest.param(name, marks=pytest.mark.breadth) for name in BOMBS if name not in FATAL]
 
 
-@pytest.mark.parametrize("name", FATAL)
+@pytest.mark.parametrize("name", after(5, FATAL))
 def test_a_bomb_ends_in_an_error(name, processes):
     with pytest.raises(RequestError) as error:
         render(BOMBS[name])
