@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
@@ -159,7 +160,7 @@ def imported(path, at_run_time):
 @cache
 def import_statements(path):
     """(import, whether it stands under `if TYPE_CHECKING`) of a file, read once."""
-    found, open_ends = [], [(ast.parse(path.read_text()), False)]
+    found, open_ends = [], [(tree_of(path), False)]
     while open_ends:
         node, for_types = open_ends.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("graphs", "ops", "pipelines", "server")
@@ -20,7 +21,7 @@ SHARED_NAMES = {"append", "get", "next", "pop", "put", "run", "translate"}
 def trees_of(room):
     """(path, syntax tree) of each file of a room."""
     files = sorted((ROOT / room).rglob("*.py"))
-    return [(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())) for path in files]
+    return [(path.relative_to(ROOT).as_posix(), tree_of(path)) for path in files]
 
 
 def trees(*rooms):

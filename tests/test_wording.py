@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from source_trees import tree_of
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("graphs", "ops", "pipelines", "server", "tools", "docs")
@@ -61,7 +62,7 @@ def texts():
 @cache
 def trees():
     """Name → syntax tree of each Python file."""
-    return {name: ast.parse(text) for name, text in texts().items() if name.endswith(".py")}
+    return {name: tree_of(ROOT / name) for name in texts() if name.endswith(".py")}
 
 
 @pytest.mark.parametrize("pattern", SAY)
