@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from patience import PATIENCE_S
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 REQUESTS = [
@@ -26,7 +27,7 @@ REQUESTS = [
 def test_a_request_is_served(request_: dict[str, Any], demo: str) -> None:
     body, expected = request_["body"], request_["expect"]
     method = request_.get("method", "POST")
-    reply = httpx.request(method, demo + request_["path"], json=body, timeout=60)
+    reply = httpx.request(method, demo + request_["path"], json=body, timeout=PATIENCE_S)
     assert reply.status_code == 200, reply.text
     if "vectors" in expected:
         vectors = reply.json()

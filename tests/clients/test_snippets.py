@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from breadth import after
 from documents import ROOT, Block, all_blocks
+from patience import PATIENCE_S
 from running import Outcome, run_together
 from sound_files import sound_file, tone
 
@@ -92,7 +93,7 @@ def answered(block: Block, url: str) -> None:
         ["bash", "-c", f"set -e; {command.replace('curl ', 'curl -sSf ')}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert run.returncode == 0, run.stderr
     assert {"model", "model_name"} & json.loads(run.stdout).keys()
@@ -105,7 +106,7 @@ def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> N
     text = block.text.replace(SHOWN_URL, speech)
     shell = ["bash", "-c", text.replace("curl ", "curl -sSf ")]
     command = [sys.executable, "-c", text] if block.language == "python" else shell
-    run = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
 
 
@@ -114,7 +115,7 @@ def test_a_text_is_spoken(block: Block, speech: str, tmp_path: Path) -> None:
     text = block.text.replace(SHOWN_URL, speech)
     shell = ["bash", "-c", text.replace("curl ", "curl -sSf ")]
     command = [sys.executable, "-c", text] if block.language == "python" else shell
-    run = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
     (file,) = tmp_path.glob("hello.*")
     assert len(decode_audio(file.read_bytes())) > 1000

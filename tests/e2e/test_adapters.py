@@ -8,6 +8,7 @@ import signal
 import httpx
 import openai
 import pytest
+from patience import PATIENCE_S
 from peft_adapters import write_adapted_model, write_adapter
 from server_process import ServerProcess
 
@@ -38,7 +39,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture
 def client(served):
-    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0, timeout=60) as client:
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -49,11 +50,14 @@ def chat(client, model, **more):
 
 
 def post(served, path, **body):
-    return httpx.post(f"{served.url}{path}", json=body, timeout=60)
+    return httpx.post(f"{served.url}{path}", json=body, timeout=PATIENCE_S)
 
 
 def listed(served):
-    return {model["id"]: model for model in httpx.get(f"{served.url}/v1/models", timeout=20).json()["data"]}
+    return {
+        model["id"]: model
+        for model in httpx.get(f"{served.url}/v1/models", timeout=PATIENCE_S).json()["data"]
+    }
 
 
 def test_adapters_are_listed_after_their_base(served, client):
@@ -71,7 +75,7 @@ def test_an_unknown_model_is_told_of_models_and_adapters_on_every_path(served, c
     assert said.startswith("The model `zzzz` does not exist; models: base, ")
     assert {"named", "pirate", "poet"} <= {*said.partition("models: ")[2].split(", ")}
     for path in ("models/zzzz", "models/zzzz/graph", "models/zzzz/profile", "status?model=zzzz"):
-        reply = httpx.get(f"{served.url}/v1/{path}", timeout=20)
+        reply = httpx.get(f"{served.url}/v1/{path}", timeout=PATIENCE_S)
         assert (reply.status_code, reply.json()["error"]["message"]) == (404, said)
 
 
@@ -134,7 +138,7 @@ def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
 
 def test_a_reload_finds_new_folders(served):
     write_adapter(served.model / "adapters" / "after", 12)
-    assert httpx.post(f"{served.url}/v1/config/reload", timeout=60).status_code == 201
+    assert httpx.post(f"{served.url}/v1/config/reload", timeout=PATIENCE_S).status_code == 201
     assert "after" in listed(served)
     write_adapter(served.model / "adapters" / "hung-up", 13)
     served.process.send_signal(signal.SIGHUP)
@@ -143,13 +147,13 @@ def test_a_reload_finds_new_folders(served):
 
 def test_metrics_name_the_adapters(served):
     async def scene():
-        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="-", timeout=60) as client:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="-", timeout=PATIENCE_S) as client:
             await asyncio.gather(*[chat(client, name) for name in ("poet", "pirate", "base")])
 
     asyncio.run(scene())
 
     def metrics():
-        return httpx.get(f"{served.url}/metrics", timeout=20).text.splitlines()
+        return httpx.get(f"{served.url}/metrics", timeout=PATIENCE_S).text.splitlines()
 
     served.wait_for(lambda: any(line.startswith("vllm:lora_requests_info{") for line in metrics()))
     infos = [line for line in metrics() if line.startswith("vllm:lora_requests_info{")]
@@ -162,7 +166,7 @@ def test_metrics_name_the_adapters(served):
 def test_requests_tokens_and_cache_hits_are_counted_by_the_name_of_the_adapter(served, client):
     def counted(name):
         """Requests, tokens of prompts, those of them that were computed, and generated tokens."""
-        text = httpx.get(f"{served.url}/metrics", timeout=20).text
+        text = httpx.get(f"{served.url}/metrics", timeout=PATIENCE_S).text
         of_name = [line for line in text.splitlines() if f'model_name="{name}"' in line]
         return [sum(float(line.split()[-1]) for line in of_name if line.startswith(one)) for one in COUNTED]
 

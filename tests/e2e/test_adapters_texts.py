@@ -11,6 +11,7 @@ import numpy as np
 import openai
 import pytest
 from adapted_encoder import CLASSES, SCORES, SIZE, VOCABULARY, vector_of, write_adapted_encoder
+from patience import PATIENCE_S
 from peft_adapters import write_adapter
 from safetensors.numpy import save_file
 from server_process import ServerProcess
@@ -49,7 +50,7 @@ def write_end(folder: Path) -> None:
 
 
 def post(served, path, **body):
-    return httpx.post(f"{served.url}{path}", json=body, timeout=60)
+    return httpx.post(f"{served.url}{path}", json=body, timeout=PATIENCE_S)
 
 
 def given(served, path, **body):
@@ -59,7 +60,9 @@ def given(served, path, **body):
 
 
 def test_adapters_are_models_with_a_parent(served):
-    listed = {one["id"]: one for one in httpx.get(f"{served.url}/v1/models", timeout=20).json()["data"]}
+    listed = {
+        one["id"]: one for one in httpx.get(f"{served.url}/v1/models", timeout=PATIENCE_S).json()["data"]
+    }
     assert {name: one["parent"] for name, one in listed.items()} == {
         **dict.fromkeys(["vectors", "ranks", "moods", "plain"]),
         "outside": "vectors",
@@ -72,7 +75,7 @@ def test_adapters_are_models_with_a_parent(served):
 
 
 def test_vectors_of_openais_client_are_those_of_merged_models(served):
-    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0, timeout=60) as client:
+    with openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0, timeout=PATIENCE_S) as client:
 
         def one(name):
             reply = client.embeddings.create(model=name, input=TEXTS, encoding_format="float")

@@ -6,6 +6,7 @@ import json
 
 import httpx
 import pytest
+from patience import PATIENCE_S
 from terminal_program import TerminalProgram, run_piped
 
 QUESTION = "What is the capital of France?"
@@ -36,7 +37,7 @@ def tools_file(tmp_path):
 def answer(demo, question, **fields):
     """What the server itself replies."""
     body = {"model": "braid-demo", "messages": [{"role": "user", "content": question}], **fields}
-    reply = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=30)
+    reply = httpx.post(f"{demo.url}/v1/chat/completions", json=body, timeout=PATIENCE_S)
     return reply.json()["choices"][0]["message"]["content"]
 
 

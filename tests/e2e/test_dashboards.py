@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from patience import PATIENCE_S
 from prometheus_client.parser import text_string_to_metric_families
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "docs/grafana/braid.json").read_text())
@@ -59,7 +60,7 @@ CHAT = {
 @pytest.fixture(scope="module")
 def series(demo):
     """Name → the label sets that it has after some traffic."""
-    with httpx.Client(base_url=demo.url, timeout=60) as client:
+    with httpx.Client(base_url=demo.url, timeout=PATIENCE_S) as client:
         for body in (CHAT, {**CHAT, "stream": True, "n": 2, "temperature": 1}):
             client.post("/v1/chat/completions", json=body).raise_for_status()
         client.post("/v1/embeddings", json={"model": "braid-embed", "input": ["a", "b"]}).raise_for_status()

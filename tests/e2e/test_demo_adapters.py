@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
+from patience import PATIENCE_S
 
 NAMES = ("braid-demo", "pirate", "french")
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
@@ -29,7 +30,7 @@ TOOL = {
 
 @pytest.fixture
 def ask(demo):
-    with openai.OpenAI(base_url=f"{demo.url}/v1", api_key="-", max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=f"{demo.url}/v1", api_key="-", max_retries=0, timeout=PATIENCE_S) as client:
 
         def ask(model, **more):
             settings = {"messages": QUESTION, "max_tokens": 40, "temperature": 0} | more

@@ -18,6 +18,7 @@ import onnx
 import pytest
 from breadth import after
 from onnx import numpy_helper
+from patience import PATIENCE_S
 from server_process import ROOT
 
 HELD_OUT: dict[str, list[dict[str, Any]]] = json.loads(
@@ -32,7 +33,7 @@ Post = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def post(demo) -> Iterator[Post]:
-    with httpx.Client(base_url=demo.url, timeout=120) as client:
+    with httpx.Client(base_url=demo.url, timeout=PATIENCE_S) as client:
 
         def post(path: str, **body: Any) -> Any:
             return client.post(f"/v1/{path}", json=body).raise_for_status().json()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from breadth import after
 from exact_models import CHECKPOINT, END, ENGINES, VOCABULARY, Reference, export, write_model
+from patience import PATIENCE_S
 from server_process import ServerProcess
 from tokenizers import Tokenizer
 
@@ -67,7 +68,7 @@ def ask(server, bodies, path="/v1/completions", together=True) -> list[dict[str,
 
     async def scene():
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, limits=limits) as client:
             if together:
                 return await asyncio.gather(*(post(client, path, body) for body in bodies))
             return [await post(client, path, body) for body in bodies]
@@ -76,7 +77,7 @@ def ask(server, bodies, path="/v1/completions", together=True) -> list[dict[str,
 
 
 def events(server, body, path="/v1/completions") -> list[dict[str, Any]]:
-    with httpx.stream("POST", server.url + path, json={**body, "stream": True}, timeout=60) as answer:
+    with httpx.stream("POST", server.url + path, json={**body, "stream": True}, timeout=PATIENCE_S) as answer:
         lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
     assert lines.pop() == "[DONE]"
     return [json.loads(line) for line in lines]

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 from openai import OpenAI
+from patience import PATIENCE_S
 
 MODEL = "braid-demo"
 ASKED = [{"role": "user", "content": "What is the weather in Oslo?"}]
@@ -63,7 +64,7 @@ def ask(client, given, **more):
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_costs_too_much_is_refused_while_others_are_answered(demo, streams):
-    client = OpenAI(base_url=demo.url + "/v1", api_key="none", max_retries=0, timeout=60)
+    client = OpenAI(base_url=demo.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
 
     def refused(name):
         given, field = REFUSED[name]

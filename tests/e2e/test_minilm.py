@@ -68,7 +68,7 @@ def vectors(server, bodies, together=True):
 
     async def scene():
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, limits=limits) as client:
             if together:
                 return await asyncio.gather(*(requested(client, each) for each in bodies))
             return [await requested(client, each) for each in bodies]
@@ -113,7 +113,9 @@ def test_openai_s_client_reads_numbers_and_base64_alike(server, texts, expected)
 
 
 def test_a_text_that_is_too_long_is_refused_unless_it_may_be_cut(server):
-    answer = httpx.post(f"{server.url}/v1/embeddings", json={"model": "exact", "input": LONG[0]}, timeout=20)
+    answer = httpx.post(
+        f"{server.url}/v1/embeddings", json={"model": "exact", "input": LONG[0]}, timeout=PATIENCE_S
+    )
     assert answer.status_code == 400
     assert f"maximum context length is {MAX_TOKENS} tokens" in answer.text
 
@@ -160,7 +162,7 @@ def test_a_disconnected_client_removes_a_thousand_waiting_texts(server):
     before = settled(server, "exact")
 
     async def scene():
-        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S) as client:
             leaving = asyncio.create_task(client.post("/v1/embeddings", json=body("exact", texts)))
             await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 100)
             leaving.cancel()

@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 from paced_model import GRAPH, write_model
+from patience import PATIENCE_S
 from server_process import ServerProcess
 
 NAMES = ("a", "b", "c", "d")
@@ -31,12 +32,12 @@ def served(tmp_path_factory):
 
 
 def states(server):
-    listed = httpx.get(f"{server.url}/models", timeout=20).json()["data"]
+    listed = httpx.get(f"{server.url}/models", timeout=PATIENCE_S).json()["data"]
     return {model["id"]: model["status"]["value"] for model in listed}
 
 
 def admin(server, path, **body):
-    return httpx.post(f"{server.url}{path}", headers=ADMIN, json=body, timeout=60)
+    return httpx.post(f"{server.url}{path}", headers=ADMIN, json=body, timeout=PATIENCE_S)
 
 
 def test_clients_of_four_models_are_all_answered(served):
@@ -50,7 +51,7 @@ def test_clients_of_four_models_are_all_answered(served):
 
     async def scene():
         async with openai.AsyncOpenAI(
-            base_url=f"{served.url}/v1", api_key="-", timeout=90, max_retries=0
+            base_url=f"{served.url}/v1", api_key="-", timeout=PATIENCE_S, max_retries=0
         ) as client:
             return await asyncio.gather(*[ask(client, NAMES[i % 4], i % 3 == 0) for i in range(24)])
 
@@ -65,10 +66,12 @@ def test_clients_with_the_admin_key_load_and_unload(served):
     assert admin(served, "/models/unload", model="c").status_code == 200
     assert admin(served, "/v2/repository/models/c/unload").status_code == 200
     refused = httpx.post(
-        f"{served.url}/v1/completions", json={"model": "c", "prompt": "a", "max_tokens": 1}, timeout=20
+        f"{served.url}/v1/completions",
+        json={"model": "c", "prompt": "a", "max_tokens": 1},
+        timeout=PATIENCE_S,
     )
     assert (refused.status_code, refused.json()["error"]["param"]) == (404, "model")
-    assert httpx.post(f"{served.url}/models/load", json={"model": "c"}, timeout=20).status_code == 401
+    assert httpx.post(f"{served.url}/models/load", json={"model": "c"}, timeout=PATIENCE_S).status_code == 401
     assert admin(served, "/models/load", model="c").status_code == 200
     index = admin(served, "/v2/repository/index", ready=True).json()
     assert [entry["name"] for entry in index] == ["a", "c"]
@@ -77,13 +80,13 @@ def test_clients_with_the_admin_key_load_and_unload(served):
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "keep_alive")
     assert admin(served, "/models/load", model="c", keep_alive=0).status_code == 200
     served.wait_for(lambda: states(served)["c"] == "unloaded")
-    config = httpx.get(f"{served.url}/v1/config", timeout=20).json()
+    config = httpx.get(f"{served.url}/v1/config", timeout=PATIENCE_S).json()
     assert config["b"]["model_version_status"][0]["state"] == "AVAILABLE"
 
 
 def test_waiting_requests_are_answered_when_the_engine_host_dies(served):
     async def scene():
-        async with httpx.AsyncClient(timeout=60) as client:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
             body = {"model": "d", "prompt": "a", "max_tokens": 2}
             asks = [client.post(f"{served.url}/v1/completions", json=body) for _ in range(8)]
             waiting = asyncio.gather(*asks)
@@ -95,6 +98,8 @@ def test_waiting_requests_are_answered_when_the_engine_host_dies(served):
     assert set(asyncio.run(scene())) <= {200, 500, 503}
     served.ready("a")
     reply = httpx.post(
-        f"{served.url}/v1/completions", json={"model": "d", "prompt": "a", "max_tokens": 2}, timeout=60
+        f"{served.url}/v1/completions",
+        json={"model": "d", "prompt": "a", "max_tokens": 2},
+        timeout=PATIENCE_S,
     )
     assert reply.status_code == 200

@@ -60,7 +60,9 @@ def speaking(tmp_path_factory):
 def test_what_is_spoken_is_heard_from_the_microphone(speaking, tmp_path):
     body = {"model": "joe", "voice": "alloy", "input": TEXT, "response_format": "wav"}
     spoken = tmp_path / "spoken.wav"
-    spoken.write_bytes(httpx.post(f"{speaking}/v1/audio/speech", json=body, verify=False, timeout=60).content)
+    spoken.write_bytes(
+        httpx.post(f"{speaking}/v1/audio/speech", json=body, verify=False, timeout=PATIENCE_S).content
+    )
     arguments = (each.format(spoken) for each in MICROPHONE)
     with open_chromium(*arguments) as browser, open_page(browser, f"{speaking}/status#/playground") as page:
         choose(page, "whisper")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from openai import OpenAI
 from paced_model import write_model
+from patience import PATIENCE_S
 from server_process import ServerProcess
 
 pytestmark = pytest.mark.breadth
@@ -33,7 +34,7 @@ def server(tmp_path_factory):
 def watched(server) -> Iterator[list[dict[str, Any]]]:
     """The snapshots that come while inside."""
     seen: list[dict[str, Any]] = []
-    with httpx.stream("GET", f"{server.url}/v1/status?stream=1", timeout=60) as reply:
+    with httpx.stream("GET", f"{server.url}/v1/status?stream=1", timeout=PATIENCE_S) as reply:
 
         def read() -> None:
             try:
@@ -100,10 +101,10 @@ def test_a_server_that_drains_ends_the_stream(tmp_path):
     write_model(tmp_path / "fake")
     with ServerProcess(tmp_path, WORKERS="1") as running:
         running.ready()
-        with httpx.stream("GET", f"{running.url}/v1/status?stream=1", timeout=60) as reply:
+        with httpx.stream("GET", f"{running.url}/v1/status?stream=1", timeout=PATIENCE_S) as reply:
             lines = reply.iter_lines()
             assert next(lines).startswith("data: ")
             running.process.terminate()
             for _ in lines:
                 pass  # ends, without an error of the connection
-        assert running.process.wait(60) == 0
+        assert running.process.wait(PATIENCE_S) == 0

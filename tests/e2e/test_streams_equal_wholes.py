@@ -11,6 +11,7 @@ from collections import defaultdict
 import httpx
 import pytest
 from breadth import after
+from patience import PATIENCE_S
 
 WEATHER = {
     "type": "object",
@@ -178,7 +179,7 @@ def few(cases):
 @pytest.fixture(scope="module")
 def both(demo):
     """(the whole reply, the events of its stream) of a body."""
-    with httpx.Client(base_url=demo.url, timeout=30) as client:
+    with httpx.Client(base_url=demo.url, timeout=PATIENCE_S) as client:
 
         def ask(path, fields, **streaming):
             body = {"model": "braid-demo", "temperature": 0, **fields}

@@ -10,6 +10,7 @@ import sys
 import httpx
 import pytest
 from paced_model import write_model
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess, chat, free_port
 
 pytest.importorskip(
@@ -66,7 +67,7 @@ def send(traced, received):
     """Sends a request, and returns its reply and the root of its trace."""
 
     def post(path, body, **headers):
-        reply = httpx.post(f"{traced.url}{path}", json=body, headers=headers, timeout=30)
+        reply = httpx.post(f"{traced.url}{path}", json=body, headers=headers, timeout=PATIENCE_S)
         return reply, root_of(traced, received, reply.headers["x-request-id"])
 
     return post

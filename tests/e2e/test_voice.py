@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 
 from pipelines.nodes.audio.decoding import decode_audio
@@ -52,7 +53,9 @@ def test_it_speaks_slower_and_faster(served):
 
 @pytest.mark.skipif(not WHISPER.exists(), reason=f"{WHISPER} is missing: `make demo-speech` fetches it")
 def test_what_it_says_is_understood(served):
-    sound = httpx.post(f"{served}/v3/audio/speech", json={"model": "joe", "input": TEXT}, timeout=120).content
+    sound = httpx.post(
+        f"{served}/v3/audio/speech", json={"model": "joe", "input": TEXT}, timeout=PATIENCE_S
+    ).content
     client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
     heard = client.audio.transcriptions.create(model="whisper", file=("a.wav", sound)).text
     assert _words(heard) == _words(TEXT)

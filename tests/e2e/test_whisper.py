@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from frame_requests import Case, engine_over, generated, run_together
 from later import Later
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 from tiny_whisper import frames_of
 from whisper_decoders import write_tiny_whisper
@@ -93,7 +94,7 @@ def test_its_text_is_that_of_transformers(served, tmp_path, number, form):
     begin, end = (round(each * RATE) for each in CUTS[number])
     write_wav(tmp_path / "cut.wav", decode_audio(RECORDING.read_bytes())[begin:end])
     fields, sound = {"model": "whisper", "response_format": form}, (tmp_path / "cut.wav").read_bytes()
-    reply = httpx.post(served, data=fields, files={"file": ("cut.wav", sound)}, timeout=120)
+    reply = httpx.post(served, data=fields, files={"file": ("cut.wav", sound)}, timeout=PATIENCE_S)
     assert reply.json()["text"].lower() == TEXTS[form][number].lower()
 
 

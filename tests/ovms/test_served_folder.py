@@ -14,6 +14,7 @@ import httpx
 import openai
 import pytest
 from graph_texts import EMBEDDINGS, LLM, RERANK, node
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 from tensor_models import write_ir
 
@@ -39,7 +40,6 @@ DUMMY = """dummy (float[1, 10] b) => (float[1, 10] a) {
   one = Constant <value = float {NUMBER}> ()
   a = Add (b, one)
 }"""
-PATIENCE_S = 120
 
 
 class ModelServer(ServerProcess):
@@ -133,14 +133,16 @@ def test_embeddings_and_ranks(server, client):
     assert [round(sum(x * x for x in each.embedding), 3) for each in found.data] == [1, 1]
     body = {"model": "braid-rerank", "query": "How far away is the moon?",
             "documents": ["Yeast makes dough rise.", "The moon is 384,000 kilometres away."]}  # fmt: skip
-    ranked = httpx.post(f"{server.url}/v3/rerank", json=body, timeout=60).json()
+    ranked = httpx.post(f"{server.url}/v3/rerank", json=body, timeout=PATIENCE_S).json()
     assert ranked["results"][0]["index"] == 1
 
 
 def test_tensors_have_the_names_of_streams_and_each_version_is_asked(server):
     def infer(path, tensor):
         inputs = [{"name": tensor, "shape": [1, 10], "datatype": "FP32", "data": [0.0] * 10}]
-        reply = httpx.post(f"{server.url}/v2/models/{path}/infer", json={"inputs": inputs}, timeout=60).json()
+        reply = httpx.post(
+            f"{server.url}/v2/models/{path}/infer", json={"inputs": inputs}, timeout=PATIENCE_S
+        ).json()
         return reply["outputs"][0]["name"], reply["outputs"][0]["data"][0]
 
     described = httpx.get(f"{server.url}/v2/models/pipe").json()
@@ -189,7 +191,7 @@ def test_one_model_by_its_flags_leaves_when_idle_comes_back_and_is_polled(tmp_pa
     def infer() -> float:
         inputs = [{"name": "b", "shape": [1, 10], "datatype": "FP32", "data": [0.0] * 10}]
         url = f"{server.url}/v2/models/dummy/infer"
-        reply = httpx.post(url, json={"inputs": inputs}, timeout=60).raise_for_status().json()
+        reply = httpx.post(url, json={"inputs": inputs}, timeout=PATIENCE_S).raise_for_status().json()
         return reply["outputs"][0]["data"][0]
 
     def is_loaded() -> bool:

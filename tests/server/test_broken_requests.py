@@ -15,6 +15,7 @@ from breadth import after
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
+from patience import PATIENCE_S
 from schemathesis.config import SchemathesisConfig
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
@@ -28,7 +29,6 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
     "allowed: {type: grammar, from: logits, tokenizer: tokenizer.json}\n"
     "      next: {type: sampler, from: allowed}",
 )
-WAIT_S = 30
 NUM_EXAMPLES, NUM_MORE_EXAMPLES, NUM_ALIAS_EXAMPLES = 4, 8, 2
 """Of an operation; `make breadth` draws more."""
 SAME_AT_ROOT = ROOT_ROUTES.keys() & ROUTES.keys()
@@ -87,7 +87,7 @@ def url(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(url):
-    with httpx.Client(base_url=url, timeout=WAIT_S) as client:
+    with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -115,7 +115,7 @@ def test_requests_of_the_document_are_answered(name, mode, num_examples, url):
     def ask(case):
         if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
             case.body["model"] = "fake"  # so that more than the model is looked at
-        answer = case.call(base_url=url, timeout=WAIT_S)
+        answer = case.call(base_url=url, timeout=PATIENCE_S)
         check(answer.status_code, answer.text, case.as_curl_command() if answer.status_code >= 500 else name)
 
     ask()

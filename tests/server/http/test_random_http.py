@@ -24,7 +24,7 @@ TIMEOUT_S = 1.0
 """For the head and the body of a request; what a case leaves unfinished ends with it."""
 QUIET_S = 0.1
 """After a response, a client that hears nothing for so long leaves."""
-STALL_S = 20.0
+STALL_S = 60.0
 """The longest time until a neighbour's health check is answered, on a machine that does much else."""
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from tools.lab.gpu_check import __main__ as command
 from tools.lab.gpu_check.base.setting import Setting
@@ -27,7 +28,11 @@ NO_GPU = any(one.startswith("no GPU") for one in missing())
 @pytest.mark.skipif(not NO_GPU, reason="there is a GPU here")
 def test_without_a_gpu_it_says_what_is_missing():
     done = subprocess.run(
-        [sys.executable, "-m", "tools.lab.gpu_check"], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "tools.lab.gpu_check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == command.LACKING
     assert "Nothing can be checked here" in done.stdout

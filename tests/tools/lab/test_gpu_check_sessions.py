@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import onnx_ir as ir
 import pytest
 from host_device import HostDevice
+from patience import PATIENCE_S
 from traced_shapes import traced
 
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -279,7 +280,7 @@ def test_packs_are_read_and_missed_on_a_bare_machine(packed, tmp_path):
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     given, *missing = done.stdout.strip().splitlines()

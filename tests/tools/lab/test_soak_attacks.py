@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from click.testing import CliRunner
+from patience import PATIENCE_S
 
 from tools.lab.soak import __main__ as command
 from tools.lab.soak.attack_kinds import ATTACKS
@@ -86,7 +87,7 @@ def test_attacks_take_turns_beside_a_neighbour_of_another_key():
         async with server_of(answer) as address:
             attacks = Attacks(address, most=1, seed=0)
             running = asyncio.create_task(attacks.run(lambda: next(times)))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while attacks.neighbour.phase != AFTER:
                     await asyncio.sleep(0.01)
             await ended(running)

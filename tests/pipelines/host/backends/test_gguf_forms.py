@@ -11,6 +11,7 @@ import pytest
 from gguf import GGMLQuantizationType as Type
 from gguf_files import EXPERT_INNER, EXPERTS, EXPERTS_USED, WIDTH, Mixture, write_llama_like
 from lone_steps import step
+from patience import PATIENCE_S
 
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.gguf.converted_files import converted
@@ -115,7 +116,7 @@ def test_the_log_says_how_far_weights_are_packed(source, tmp_path, kernels, capl
     model = converted(source, tmp_path / "cache") / "model.onnx"
     with caplog.at_level(logging.INFO, packing_news.__name__), packing_news.packing_news(model, kernels(2)):
         open_decoder(model, DecoderSettings()).close()
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + PATIENCE_S
         while not caplog.messages and time.monotonic() < deadline_s:
             time.sleep(0.01)
     shares = [int(each.split()[1]) for each in caplog.messages if each.startswith("packed ")]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from asgi_client import AsgiClient
 from fake_decoder import write_fake_model
+from patience import PATIENCE_S
 
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource
@@ -77,7 +78,7 @@ def answers(tmp_path_factory):
         client = InProcessClient(ModelSource(folder))
         settings = Settings()
         services = make_services(settings, client)
-        async with asyncio.timeout(90), AsgiClient(create_app(services)) as asgi:
+        async with asyncio.timeout(PATIENCE_S), AsgiClient(create_app(services)) as asgi:
             while len([card for card in services.catalogue.cards() if card.state == "ready"]) < len(NAMES):
                 await asyncio.sleep(0.02)
             answers = {

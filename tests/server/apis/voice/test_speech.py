@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import av
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from scripted import ScriptedPipeline
 from voice_models import voice_config
 
@@ -212,10 +213,10 @@ def test_a_client_that_hangs_up_ends_the_call(make_rig):
     async def scenario(client):
         body = b'{"model": "tiny", "input": "Hello.", "response_format": "pcm"}'
         request = client.begin("POST", SPEECH, body, {"content-type": "application/json"})
-        await asyncio.wait_for(request.answer.wrote.wait(), 30)
+        await asyncio.wait_for(request.answer.wrote.wait(), PATIENCE_S)
         request.hang_up()
-        await asyncio.wait_for(pipeline.calls[0].closed.wait(), 30)
-        await asyncio.wait_for(request.task, 30)
+        await asyncio.wait_for(pipeline.calls[0].closed.wait(), PATIENCE_S)
+        await asyncio.wait_for(request.task, PATIENCE_S)
 
     rig.run(scenario)
 
