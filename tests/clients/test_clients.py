@@ -46,7 +46,7 @@ def test_a_program_runs(
 ) -> None:
     if not program.installed():
         assert not request.config.getoption("--every-client", default=False), "it was not installed"
-        pytest.skip("the clients are not installed: `make test` installs them")
+        pytest.skip("it is not installed: `make test` and `make clients` install clients")
     outcome = ended(program, request.getfixturevalue(program.served))
     results = CASE.findall(outcome.output)
     cases = (results.count("passed"), results.count("failed"))

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import client_programs
 import pytest
 from breadth import after
-from documents import ROOT, Block, all_blocks
+from client_programs import COMMON, LIBRARIES
+from documents import Block, all_blocks
 from patience import PATIENCE_S
 from running import Outcome, run_together
 from sound_files import sound_file, tone
 
 from pipelines.nodes.audio.decoding import decode_audio
 
-CLIENTS = Path(os.environ.get("CLIENTS_PYTHON", ROOT / ".venv-clients" / "bin" / "python"))
 SHOWN_URL = "http://127.0.0.1:8000"
 REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
 """The chat model of `make demo-chat`, which is fetched, and the one that takes its place here."""
-OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b", re.MULTILINE)
+OTHER_CLIENTS = {
+    re.compile(r"^(import|from) cohere\b", re.MULTILINE): COMMON,
+    re.compile(r"^(import|from) (litellm|langchain_openai)\b", re.MULTILINE): LIBRARIES,
+}
+"""What a snippet imports that the tests' own environment has not → the environment with it."""
 
 
 RECORDING, LISTENER, VOICE, TRANSLATOR = "speech.mp3", '"whisper"', '"joe"', '"flan-t5"'
@@ -46,7 +50,9 @@ TRANSLATED = [block for block in all_blocks() if TRANSLATOR in block.text and SH
 
 
 def python_of(block: Block) -> Path:
-    return CLIENTS if OTHER_CLIENTS.search(block.text) else Path(sys.executable)
+    others = (name for imported, name in OTHER_CLIENTS.items() if imported.search(block.text))
+    environment = next(others, None)
+    return Path(sys.executable) if environment is None else client_programs.python_of(environment)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +76,7 @@ def ended(demo: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Bloc
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
 def test_a_python_snippet_runs(block: Block, ended: Callable[[Block], Outcome]) -> None:
     if not python_of(block).exists():
-        pytest.skip("the clients are not installed: `make test` installs them")
+        pytest.skip("its client is not installed: `make test` and `make clients` install clients")
     outcome = ended(block)
     assert outcome.passed, outcome.errors
     assert outcome.output.strip()
