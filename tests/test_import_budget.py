@@ -47,6 +47,7 @@ def imported_by(code):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("purpose", "code"), STEPS, ids=BUDGETS)
 def test_a_purpose_imports_no_more_than_its_budget(purpose, code):
     """`pytest -s` prints the counts by folder."""
@@ -56,6 +57,7 @@ def test_a_purpose_imports_no_more_than_its_budget(purpose, code):
     assert len(modules) <= BUDGETS[purpose], folders
 
 
+@pytest.mark.slow
 def test_the_endpoint_of_chats_knows_no_other_family_and_no_engine():
     modules = imported_by(CHAT)
     others = ("audio", "pooling", "speech", "tensors", "voice")

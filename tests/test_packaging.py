@@ -46,6 +46,7 @@ def test_the_license_is_the_one_that_is_named():
     assert re.search(r"Apache License\s+Version 2\.0", (ROOT / "LICENSE").read_text())
 
 
+@pytest.mark.slow
 def test_a_wheel_has_every_file_but_those_of_the_lab(tmp_path):
     """It has what runs and what users of `braid` call: benchmarks and checks of Braid itself stay out."""
     source = tmp_path / "source"

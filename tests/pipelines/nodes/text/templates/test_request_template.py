@@ -176,6 +176,7 @@ FATAL = (
 OTHERS = [pytest.param(name, marks=pytest.mark.breadth) for name in BOMBS if name not in FATAL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", after(5, FATAL))
 def test_a_bomb_ends_in_an_error(name, processes):
     with pytest.raises(RequestError) as error:
@@ -190,6 +191,7 @@ def test_a_bomb_ends(name, processes):
         assert len(render(BOMBS[name])) < MAX_PROMPT_CHARS
 
 
+@pytest.mark.slow
 def test_after_a_bomb_the_next_template_renders(processes):
     with pytest.raises(RequestError, match="took longer than 0.5 s"):
         render(BOMBS["loops"])
