@@ -13,6 +13,7 @@ from typing import Any
 from server.apis.batches import api as batches
 from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
 from server.apis.decisions import api as decisions
+from server.apis.gemini import api as gemini
 from server.apis.generation import api as generation
 from server.apis.kserve import api as kserve
 from server.apis.llamacpp import api as llamacpp
@@ -39,6 +40,7 @@ from server.services.services import Services
 APIS: tuple[Api, ...] = (
     batches.API,
     decisions.API,
+    gemini.API,
     generation.API,
     kserve.API,
     llamacpp.API,

@@ -6,6 +6,7 @@ API_NAMES = {
     "openai": "OpenAI's and vLLM's chat completions and completions",
     "responses": "OpenAI's Responses",
     "anthropic": "Anthropic's Messages",
+    "gemini": "Gemini's generateContent and countTokens",
     "batches": "OpenAI's files and batches",
     "decisions": "OpenAI's decisions, System One, and vLLM's generative_scoring",
     "moderations": "OpenAI's moderations",

@@ -51,8 +51,8 @@ class Keys:
     def tenant(
         self, authorization: str | None, api_key: str | None = None, subprotocols: str | None = None
     ) -> str | None:
-        """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>` or one of the subprotocols
-        of a WebSocket is; None for no such key.
+        """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>` (Google: `x-goog-api-key`) or
+        one of the subprotocols of a WebSocket is; None for no such key.
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """
@@ -123,7 +123,7 @@ class Guard:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
         subprotocols = header("sec-websocket-protocol") if is_socket else None
-        sent = header("authorization"), header("x-api-key"), subprotocols
+        sent = header("authorization"), header("x-api-key") or header("x-goog-api-key"), subprotocols
         tenant = keys.tenant(*sent)
         if tenant is None and path.endswith(STATUS_ENDING):
             tenant = self._admin_keys.tenant(*sent)

@@ -29,6 +29,7 @@ from server.apis.tei.replies import (
     Vectors,
 )
 from server.openapi.llama_operations import LLAMA_OPERATIONS
+from server.openapi.gemini_operations import GEMINI_OPERATIONS
 from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
     CHAT,
@@ -86,6 +87,7 @@ PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(Pre
 PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
+    **GEMINI_OPERATIONS,
     **OLLAMA_OPERATIONS,
     **LLAMA_OPERATIONS,
     "/tokenize": {"POST": TOKENIZE_POST},

@@ -1,0 +1,1 @@
+"""Gemini's generateContent: requests are converted to chat requests, replies to candidates."""

@@ -1,0 +1,153 @@
+"""Contents and their parts, and their conversion to chat messages.  Does not depend on tools or HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import StrictStr
+
+from pipelines.base.errors import RequestError
+from pipelines.requests.fields.field_types import Items
+from server.apis.gemini.fields import GeminiObject
+
+Message = dict[str, Any]
+OUTPUTS = ("output", "result", "error")
+"""The keys under which clients give what a function returned as text."""
+
+
+class InlineData(GeminiObject):
+    """A file in base64."""
+
+    mime_type: StrictStr
+    data: StrictStr
+
+    @property
+    def url(self) -> str:
+        standard = self.data.replace("-", "+").replace("_", "/")
+        return f"data:{self.mime_type};base64,{standard}"
+
+
+class FunctionCall(GeminiObject):
+    """A call that the model made."""
+
+    id: StrictStr | None = None
+    name: StrictStr
+    args: dict[str, Any] | None = None
+
+
+class FunctionResponse(GeminiObject):
+    """What a call returned."""
+
+    id: StrictStr | None = None
+    name: StrictStr
+    response: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The response as text: the only output, or JSON."""
+        response = self.response or {}
+        only = next(iter(response), None) if len(response) == 1 else None
+        if only in OUTPUTS and isinstance(response[only], str):
+            return str(response[only])
+        return json.dumps(response, ensure_ascii=False)
+
+
+class Part(GeminiObject):
+    """One part of a content: text, a thought, an image, a call or what it returned."""
+
+    text: StrictStr | None = None
+    thought: bool | None = None
+    inline_data: InlineData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+
+    def check(self, where: str) -> None:
+        """Raise RequestError, with its place, for a part of which nothing is read."""
+        read = (self.text, self.inline_data, self.function_call, self.function_response)
+        if all(each is None for each in read):
+            names = ", ".join(self.model_extra or {}) or "nothing"
+            raise RequestError(
+                f"`{where}` has {names}; allowed: text, inlineData, functionCall, functionResponse", where
+            )
+
+
+class Content(GeminiObject):
+    """One turn of a conversation."""
+
+    role: Literal["user", "model", "function", "system"] | None = None
+    parts: Items[Part] = []
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if part.text and not part.thought)
+
+
+class CallNames:
+    """The ids of calls: the clients', or made by their order, so that a response without one is its call's."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[str, str]] = []
+        self._count = 0
+
+    def called(self, call: FunctionCall) -> str:
+        self._count += 1
+        name = call.id or f"call_{self._count}"
+        self._waiting.append((name, call.name))
+        return name
+
+    def returned(self, response: FunctionResponse) -> str:
+        """The id of the call that a response belongs to: by its id, else by its name, in their order."""
+        fits = [each for each in self._waiting if response.id in (None, each[0]) and each[1] == response.name]
+        if not fits:
+            return response.id or response.name
+        self._waiting.remove(fits[0])
+        return fits[0][0]
+
+
+def chat_messages(contents: list[Content], system: Content | None) -> list[Message]:
+    """The conversation as chat messages.  Raises RequestError."""
+    for i, content in enumerate(contents):
+        for k, part in enumerate(content.parts):
+            part.check(f"contents.{i}.parts.{k}")
+    names = CallNames()
+    messages = [{"role": "system", "content": system.text}] if system and system.text else []
+    for content in contents:
+        messages += [_model(content, names)] if content.role == "model" else _user(content, names)
+    return messages
+
+
+def _model(content: Content, names: CallNames) -> Message:
+    message: Message = {"role": "assistant", "content": content.text}
+    thoughts = [part.text for part in content.parts if part.text and part.thought]
+    if thoughts:
+        message["reasoning"] = "\n".join(thoughts)
+    calls = [part.function_call for part in content.parts if part.function_call is not None]
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": names.called(call),
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.args or {}},
+            }
+            for call in calls
+        ]
+    return message
+
+
+def _user(content: Content, names: CallNames) -> Iterator[Message]:
+    """The responses of a turn, and what it shows and says."""
+    shown: list[dict[str, Any]] = []
+    for part in content.parts:
+        if part.function_response is not None:
+            response = part.function_response
+            name = names.returned(response)
+            yield {"role": "tool", "tool_call_id": name, "name": response.name, "content": response.text}
+        elif part.inline_data is not None:
+            shown.append({"type": "image_url", "image_url": {"url": part.inline_data.url}})
+        elif part.text:
+            shown.append({"type": "text", "text": part.text})
+    if shown:
+        is_text = len(shown) == 1 and shown[0]["type"] == "text"
+        yield {"role": content.role or "user", "content": shown[0]["text"] if is_text else shown}
