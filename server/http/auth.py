@@ -51,8 +51,8 @@ class Keys:
     def tenant(
         self, authorization: str | None, api_key: str | None = None, subprotocols: str | None = None
     ) -> str | None:
-        """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>` (Google: `x-goog-api-key`) or
-        one of the subprotocols of a WebSocket is; None for no such key.
+        """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>`, Google's `x-goog-api-key`
+        or one of the subprotocols of a WebSocket is; None for no such key.
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """

@@ -15,11 +15,13 @@ from pipelines.requests.fields import known_fields as generation
 from pipelines.requests.fields.known_fields import NONE, Refused
 from pipelines.requests.pooling.embedding import MAX_IN_HEADER
 from pipelines.requests.pooling.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
+from server.apis.gemini import unsupported_fields as gemini
 from server.apis.generation.requests.batch import ONE_ONLY
 from server.apis.kserve import parameters as kserve
 from server.apis.messages import unsupported_fields as messages
 from server.apis.ollama import options as ollama
 from server.apis.responses import unsupported_fields as responses
+from server.openapi.gemini_operations import GENERATE as GEMINI
 from server.openapi.llama_operations import COMPLETION as LLAMA_COMPLETION
 from server.openapi.llama_operations import INFILL as LLAMA_INFILL
 from server.openapi.ollama_operations import CHAT as OLLAMA_CHAT
@@ -170,6 +172,11 @@ PAGES = (
             Inside("a tool", messages.REFUSED_IN_TOOLS, messages.IGNORED_IN_TOOLS),
         ),
         "`POST messages/count_tokens` takes " + ", ".join(f"`{name}`" for name in COUNT.fields) + ".",
+    ),
+    Page(
+        "POST v1beta/models/M:generateContent",
+        GEMINI,
+        (Inside("`generationConfig`", gemini.REFUSED_IN_CONFIG, gemini.IGNORED_IN_CONFIG),),
     ),
     Page(
         "POST api/chat",

@@ -10,22 +10,30 @@ from server.openapi.schemas import BodySchema
 
 GENERATE = BodySchema(GeminiRequest, gemini.IGNORED, gemini.REFUSED)
 COUNT = BodySchema(CountRequest)
+METHODS = {
+    "generateContent": Operation(
+        "The next message of a conversation, in Gemini's format",
+        "text",
+        (GENERATE,),
+        (GenerateContentReply,),
+    ),
+    "streamGenerateContent": Operation(
+        "The same in pieces, by `alt=sse` as events", "text", (GENERATE,), streams=True
+    ),
+    "countTokens": Operation("Count the tokens of such a prompt", "text", (COUNT,), (TokenCount,)),
+}
 GEMINI_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v1beta/models": {
-        "GET": Operation("All models that chat, in Gemini's format", "models", reply=(GeminiModels,), errors=GETS)
+        "GET": Operation(
+            "Models that chat, for Gemini's clients", "models", reply=(GeminiModels,), errors=GETS
+        )
     },
     "/v1beta/models/{name:path}": {
         "GET": Operation("One model, in Gemini's format", "models", reply=(GeminiModel,), errors=GETS)
     },
-    "/v1beta/models/{name:path}:generateContent": {
-        "POST": Operation(
-            "The next message of a conversation, in Gemini's format", "text", (GENERATE,), (GenerateContentReply,)
-        )
-    },
-    "/v1beta/models/{name:path}:streamGenerateContent": {
-        "POST": Operation("The same in pieces, by `alt=sse` as events", "text", (GENERATE,), streams=True)
-    },
-    "/v1beta/models/{name:path}:countTokens": {
-        "POST": Operation("Count the tokens of such a prompt", "text", (COUNT,), (TokenCount,))
+    **{
+        f"/{version}/models/{{name:path}}:{method}": {"POST": operation}
+        for version in ("v1", "v1beta")
+        for method, operation in METHODS.items()
     },
 }

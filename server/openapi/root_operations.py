@@ -28,8 +28,8 @@ from server.apis.tei.replies import (
     TokenVectors,
     Vectors,
 )
-from server.openapi.llama_operations import LLAMA_OPERATIONS
 from server.openapi.gemini_operations import GEMINI_OPERATIONS
+from server.openapi.llama_operations import LLAMA_OPERATIONS
 from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
     CHAT,

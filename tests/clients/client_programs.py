@@ -103,6 +103,7 @@ PROGRAMS = [
     Program("haystack_agent.py", "haystack-ai", "frameworks"),
     Program("llama_index_agent.py", "llama-index-core", "frameworks"),
     Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
+    Program("google_genai_chat.py", "google-genai", "google_genai"),
     Program("lm_eval_tasks.py", "lm-eval", "lm_eval"),
     Program("nemo_gym_rollouts.py", "nemo-gym", "nemo_gym"),
     Program("nemo_gym_images.py", "nemo-gym", "nemo_gym", VISION),

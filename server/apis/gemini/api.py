@@ -12,15 +12,22 @@ from server.apis.gemini.models_endpoint import GeminiModelEndpoint, GeminiModels
 from server.dialects import Dialect
 from server.services.api import Api
 
+METHODS = {
+    "generateContent": GenerateContentEndpoint,
+    "streamGenerateContent": StreamGenerateContentEndpoint,
+    "countTokens": GeminiCountEndpoint,
+}
 API = Api(
     "gemini",
     root={
         "/v1beta/models": GeminiModelsEndpoint,
         "/v1beta/models/{name:path}": GeminiModelEndpoint,
-        "/v1beta/models/{name:path}:generateContent": GenerateContentEndpoint,
-        "/v1beta/models/{name:path}:streamGenerateContent": StreamGenerateContentEndpoint,
-        "/v1beta/models/{name:path}:countTokens": GeminiCountEndpoint,
+        **{
+            f"/{version}/models/{{name:path}}:{method}": endpoint
+            for version in ("v1", "v1beta")  # google-genai asks for one, gemini-cli for the other
+            for method, endpoint in METHODS.items()
+        },
     },
     dialect=Dialect("gemini", gemini_error),
-    speaks=r"/v1beta(?:/.*)?",
+    speaks=rf"/v1beta(?:/.*)?|/v1/models/.+:(?:{'|'.join(METHODS)})",
 )

@@ -85,7 +85,7 @@ class Content(GeminiObject):
 
 
 class CallNames:
-    """The ids of calls: the clients', or made by their order, so that a response without one is its call's."""
+    """The ids of calls: the client's, else by their order; a response without one is of the call it fits."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""POST models/{name}:generateContent, :streamGenerateContent and :countTokens: Gemini's API over chat graphs."""
+"""POST models/{name}:generateContent, :streamGenerateContent, :countTokens: Gemini's API over chat graphs."""
 
 from __future__ import annotations
 

@@ -29,6 +29,4 @@ class GeminiErrorReply(Reply):
 
 def gemini_error(error: BraidError) -> GeminiErrorReply:
     word = STATUSES.get(error.status, "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT")
-    return GeminiErrorReply(
-        error=GeminiErrorDetail(code=error.status, message=error.message, status=word)
-    )
+    return GeminiErrorReply(error=GeminiErrorDetail(code=error.status, message=error.message, status=word))

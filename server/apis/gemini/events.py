@@ -6,10 +6,10 @@ from typing import Any
 
 from pipelines.base.errors import BraidError
 from pipelines.values.reply_values import ReplyUpdate
+from server.apis.gemini.errors import gemini_error
 from server.apis.gemini.parts import PartsBuilder, reply
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
-from server.apis.gemini.errors import gemini_error
 from server.schema.reply_models import Reply
 
 

@@ -50,7 +50,7 @@ class Candidate(GeminiReply):
 
 
 class UsageMetadata(GeminiReply):
-    """`prompt_token_count` counts the prompt with what was found again; thoughts are no candidates' tokens."""
+    """`prompt_token_count` has the tokens that were reused too; candidates' tokens are without thoughts."""
 
     prompt_token_count: int
     cached_content_token_count: int

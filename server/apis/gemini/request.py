@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import PrivateAttr, StrictStr, ValidationError
+from pydantic import PrivateAttr, ValidationError
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items
@@ -40,7 +40,9 @@ class ThinkingConfig(GeminiObject):
 
     include_thoughts: bool | None = None
     thinking_budget: int | None = None
-    thinking_level: Literal["minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"] | None = None
+    thinking_level: Literal["minimal", "low", "medium", "high", "MINIMAL", "LOW", "MEDIUM", "HIGH"] | None = (
+        None
+    )
 
     def chat_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
@@ -143,6 +145,7 @@ class GeminiChat(ChatRequest):
     """A body of generateContent as a chat request."""
 
     _source: GeminiRequest = PrivateAttr()
+
     @property
     def source(self) -> GeminiRequest:
         return self._source

@@ -1,4 +1,4 @@
-"""Fields of Gemini's requests without effect here: refused where they would change the reply, else ignored."""
+"""Fields of Gemini's requests without effect here: refused if they would change the reply, else ignored."""
 
 from __future__ import annotations
 

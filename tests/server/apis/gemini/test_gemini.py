@@ -1,0 +1,190 @@
+"""Gemini's generateContent: what its bodies become, and the shapes of its replies, streams and errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scripted import ScriptedPipeline, said
+
+from pipelines.base.errors import RequestError
+from pipelines.values.reply_values import ToolCallPiece
+from server.apis.gemini.request import GeminiRequest
+from server.apis.gemini.schemas import json_schema
+
+MODEL = "/v1beta/models/tiny"
+WEATHER = {
+    "name": "get_weather",
+    "description": "Weather",
+    "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING", "nullable": True}}},
+}
+
+
+def content(*parts, role="user"):
+    return {"role": role, "parts": [{"text": part} if isinstance(part, str) else part for part in parts]}
+
+
+def asked(*contents, **more):
+    body = {"contents": [*contents] or [content("hi")], **more}
+    return GeminiRequest.model_validate(body).chat("tiny").generation(512)
+
+
+def refusal(*contents, **more):
+    with pytest.raises(RequestError) as caught:
+        asked(*contents, **more)
+    return caught.value
+
+
+def test_a_conversation_with_calls():
+    call = {"functionCall": {"name": "get_weather", "args": {"city": "Oslo"}}, "thoughtSignature": "x"}
+    result = {"functionResponse": {"name": "get_weather", "response": {"output": "4 degrees"}}}
+    generation = asked(
+        content("Weather?"),
+        content({"text": "Hm", "thought": True}, "Look", call, call, role="model"),
+        content(result, {"functionResponse": {"name": "get_weather", "response": {"a": 1}}}, "and?"),
+        systemInstruction=content("Be brief.", role="user"),
+    )
+    system, _, model, first, second, user = generation.messages
+    assert (system["role"], system["content"]) == ("system", "Be brief.")
+    assert (model["content"], model["reasoning"]) == ("Look", "Hm")
+    assert [each["id"] for each in model["tool_calls"]] == ["call_1", "call_2"]
+    assert (first["tool_call_id"], first["content"]) == ("call_1", "4 degrees")
+    assert (second["tool_call_id"], second["content"]) == ("call_2", '{"a": 1}')
+    assert user["content"] == "and?"
+
+
+def test_settings_have_their_meaning():
+    config = {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "top_k": 7,
+        "maxOutputTokens": 9,
+        "stopSequences": ["END"],
+        "responseMimeType": "application/json",
+        "responseSchema": {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}},
+    }
+    generation = asked(generationConfig=config)
+    assert {name: generation.sampling[name] for name in ("temperature", "top_p", "top_k", "max_tokens")} == {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 7,
+        "max_tokens": 9,
+    }
+    assert generation.stop == ["END"]
+    assert generation.constraint.value["properties"] == {"a": {"type": "integer"}}
+
+
+def test_an_image_is_shown():
+    part = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    (image,) = asked(content("a", part)).images
+    assert image.url == "data:image/png;base64,AAAA"
+
+
+@pytest.mark.parametrize(
+    ("config", "forced", "parses"),
+    [
+        (None, None, True),
+        ({"mode": "AUTO"}, None, True),
+        ({"mode": "ANY"}, "required", True),
+        ({"mode": "ANY", "allowedFunctionNames": ["get_weather"]}, "get_weather", True),
+        ({"mode": "NONE"}, None, False),
+    ],
+)
+def test_functions_are_called_as_the_client_says(config, forced, parses):
+    tools = [{"googleSearch": {}}, {"functionDeclarations": [WEATHER]}]
+    generation = asked(tools=tools, toolConfig={"functionCallingConfig": config})
+    assert (generation.tool_choice, generation.parse_tools) == (forced, parses)
+    (tool,) = generation.tools
+    assert tool["function"]["parameters"] == json_schema(WEATHER["parameters"])
+
+
+def test_schemas():
+    given = {"type": "ARRAY", "items": {"anyOf": [{"type": "STRING", "format": "enum", "enum": ["a"]}]}}
+    assert json_schema(given) == {"type": "array", "items": {"anyOf": [{"type": "string", "enum": ["a"]}]}}
+    assert json_schema({"type": "STRING", "nullable": True}) == {
+        "anyOf": [{"type": "string"}, {"type": "null"}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"tools": [{"googleSearch": {}}]}, "tools"),
+        ({"cachedContent": "cachedContents/1"}, "cachedContent"),
+        ({"generationConfig": {"response_modalities": ["AUDIO"]}}, "generationConfig.responseModalities"),
+    ],
+)
+def test_what_is_not_served_is_refused_by_name(fields, field):
+    assert refusal(**fields).field == field
+
+
+def test_a_part_of_which_nothing_is_read_is_refused():
+    assert refusal(content("a", {"fileData": {"fileUri": "x"}})).field == "contents.0.parts.1"
+    assert asked(safetySettings=[], labels={}).messages == [{"role": "user", "content": "hi"}]
+
+
+CALLED = [
+    [(0, said(reasoning="Hm"))],
+    [(0, said("Look."))],
+    [(0, said(tool_calls=[ToolCallPiece(0, id="c1", name="get_weather")]))],
+    [(0, said(tool_calls=[ToolCallPiece(0, '{"city": "Os')]))],
+    [(0, said(tool_calls=[ToolCallPiece(0, 'lo"}')]))],
+    [(0, said("", "tool_calls"))],
+]
+PARTS = [
+    {"text": "Look."},
+    {"functionCall": {"id": "c1", "name": "get_weather", "args": {"city": "Oslo"}}},
+]
+
+
+@pytest.fixture
+def post(make_rig):
+    pipeline = ScriptedPipeline()
+    pipeline.batches = CALLED
+    rig = make_rig(pipeline)
+    return lambda path, body: rig.post(path, body)
+
+
+def test_the_whole_reply(post):
+    reply = post(f"{MODEL}:generateContent", {"contents": [content("hi")]}).json
+    (candidate,) = reply["candidates"]
+    assert candidate == {"index": 0, "content": {"role": "model", "parts": PARTS}, "finishReason": "STOP"}
+    assert reply["modelVersion"] == "tiny"
+    assert reply["usageMetadata"]["promptTokenCount"] == 3
+
+
+def test_thoughts_are_sent_where_they_are_wanted(post):
+    config = {"thinkingConfig": {"includeThoughts": True}}
+    reply = post(f"{MODEL}:generateContent", {"contents": [content("hi")], "generationConfig": config}).json
+    assert reply["candidates"][0]["content"]["parts"][0] == {"text": "Hm", "thought": True}
+
+
+@pytest.mark.parametrize("alt", ["?alt=sse", ""], ids=["events", "array"])
+def test_a_stream_is_events_or_an_array(post, alt):
+    answer = post(f"{MODEL}:streamGenerateContent{alt}", {"contents": [content("hi")]})
+    chunks = answer.events if alt else answer.json
+    assert answer.headers["content-type"].startswith("text/event-stream" if alt else "application/json")
+    shown = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
+    assert shown == PARTS
+    assert [chunk["candidates"][0].get("finishReason") for chunk in chunks][-1] == "STOP"
+
+
+def test_errors_have_googles_shape(post):
+    answer = post(f"{MODEL}:generateContent", {"contents": []})
+    assert (answer.status, answer.error["code"], answer.error["status"]) == (400, 400, "INVALID_ARGUMENT")
+    answer = post("/v1beta/models/gone:generateContent", {"contents": [content("hi")]})
+    assert (answer.status, answer.error["status"]) == (404, "NOT_FOUND")
+
+
+def test_models(rig):
+    listed = rig.get("/v1beta/models").json["models"]
+    assert [model["name"] for model in listed] == ["models/tiny"]
+    assert rig.get("/v1beta/models/tiny").json == listed[0]
+
+
+def test_a_key_may_be_in_googles_header(make_rig):
+    rig = make_rig(api_keys=("secret",))
+    body = json.dumps({"contents": [content("hi")]}).encode()
+    path, kind = f"{MODEL}:generateContent", {"content-type": "application/json"}
+    assert rig.ask("POST", path, body=body, headers=kind).status == 401
+    assert rig.ask("POST", path, body=body, headers={**kind, "x-goog-api-key": "secret"}).status == 200
