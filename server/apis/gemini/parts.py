@@ -97,15 +97,15 @@ class PartsBuilder:
 
 def usage(counter: TokenCounter) -> UsageMetadata:
     thoughts = counter.num_reasoning
-    found = UsageMetadata(
+    tokens = UsageMetadata(
         prompt_token_count=counter.num_prompt,
         cached_content_token_count=counter.num_cached,
         candidates_token_count=counter.num_output - (thoughts or 0),
         total_token_count=counter.num_prompt + counter.num_output,
     )
     if thoughts is not None:
-        found.thoughts_token_count = thoughts
-    return found
+        tokens.thoughts_token_count = thoughts
+    return tokens
 
 
 def reply(

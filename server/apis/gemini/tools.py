@@ -52,7 +52,7 @@ def chat_tools(tools: list[GeminiTool], config: ToolConfig | None) -> dict[str, 
 
     Raises RequestError where there are only such.
     """
-    declared = [each.chat_tool() for tool in tools for each in tool.function_declarations or []]
+    declared = [function.chat_tool() for tool in tools for function in tool.function_declarations or []]
     if tools and not declared:
         named = ", ".join(name for tool in tools for name in tool.model_extra or {}) or "none"
         raise RequestError(
