@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from server.apis.gemini import unsupported_fields as gemini
-from server.apis.gemini.reply_models import GeminiModel, GeminiModels, GenerateContentReply, TokenCount
-from server.apis.gemini.request import CountRequest, GeminiRequest
+from server.apis.gemini.reply_models import GeminiModel, GeminiModels, GeminiTokenCount, GenerateContentReply
+from server.apis.gemini.request import GeminiCountRequest, GeminiRequest
 from server.openapi.operation import GETS, Operation
 from server.openapi.schemas import BodySchema
 
 GENERATE = BodySchema(GeminiRequest, gemini.IGNORED, gemini.REFUSED)
-COUNT = BodySchema(CountRequest)
+COUNT = BodySchema(GeminiCountRequest)
 METHODS = {
     "generateContent": Operation(
         "The next message of a conversation, in Gemini's format",
@@ -20,7 +20,7 @@ METHODS = {
     "streamGenerateContent": Operation(
         "The same in pieces, by `alt=sse` as events", "text", (GENERATE,), streams=True
     ),
-    "countTokens": Operation("Count the tokens of such a prompt", "text", (COUNT,), (TokenCount,)),
+    "countTokens": Operation("Count the tokens of such a prompt", "text", (COUNT,), (GeminiTokenCount,)),
 }
 GEMINI_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v1beta/models": {

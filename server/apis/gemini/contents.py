@@ -29,7 +29,7 @@ class InlineData(GeminiObject):
         return f"data:{self.mime_type};base64,{standard}"
 
 
-class FunctionCall(GeminiObject):
+class GeminiCall(GeminiObject):
     """A call that the model made."""
 
     id: StrictStr | None = None
@@ -54,13 +54,13 @@ class FunctionResponse(GeminiObject):
         return json.dumps(response, ensure_ascii=False)
 
 
-class Part(GeminiObject):
+class GeminiPart(GeminiObject):
     """One part of a content: text, a thought, an image, a call or what it returned."""
 
     text: StrictStr | None = None
     thought: bool | None = None
     inline_data: InlineData | None = None
-    function_call: FunctionCall | None = None
+    function_call: GeminiCall | None = None
     function_response: FunctionResponse | None = None
 
     def check(self, where: str) -> None:
@@ -77,7 +77,7 @@ class Content(GeminiObject):
     """One turn of a conversation."""
 
     role: Literal["user", "model", "function", "system"] | None = None
-    parts: Items[Part] = []
+    parts: Items[GeminiPart] = []
 
     @property
     def text(self) -> str:
@@ -91,7 +91,7 @@ class CallNames:
         self._waiting: list[tuple[str, str]] = []
         self._count = 0
 
-    def called(self, call: FunctionCall) -> str:
+    def called(self, call: GeminiCall) -> str:
         self._count += 1
         name = call.id or f"call_{self._count}"
         self._waiting.append((name, call.name))

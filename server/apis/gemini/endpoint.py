@@ -14,8 +14,8 @@ from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import check_chat
 from server.apis.gemini.events import GeminiArray, GeminiEvents
 from server.apis.gemini.parts import PartsBuilder, reply
-from server.apis.gemini.reply_models import GenerateContentReply, TokenCount
-from server.apis.gemini.request import CountRequest, GeminiChat, GeminiRequest
+from server.apis.gemini.reply_models import GeminiTokenCount, GenerateContentReply
+from server.apis.gemini.request import GeminiChat, GeminiCountRequest, GeminiRequest
 from server.apis.generation.generation_endpoint import GenerationEndpoint
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -108,7 +108,7 @@ class GeminiCountEndpoint:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
-        chat = await exchange.off_loop(lambda: parse(CountRequest, raw).chat(name), len(raw))
+        chat = await exchange.off_loop(lambda: parse(GeminiCountRequest, raw).chat(name), len(raw))
         pipeline = await find_pipeline(services, exchange, chat.model, TEXT)
         check_chat(pipeline, chat.calls_tools)
         files = await fetch_images(services, services.route(exchange), pipeline, exchange, chat, len(raw))
@@ -118,4 +118,4 @@ class GeminiCountEndpoint:
 
         number = await exchange.off_loop(count, work_bytes(chat, len(raw)) + size_of(files))
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = TokenCount(total_tokens=number).to_json()
+        resp.data = GeminiTokenCount(total_tokens=number).to_json()

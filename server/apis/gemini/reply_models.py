@@ -66,7 +66,7 @@ class GenerateContentReply(GeminiReply):
     response_id: str
 
 
-class TokenCount(GeminiReply):
+class GeminiTokenCount(GeminiReply):
     total_tokens: int
 
 

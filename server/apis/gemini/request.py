@@ -130,7 +130,7 @@ class GeminiRequest(GeminiObject):
         return chat
 
 
-class CountRequest(GeminiObject):
+class GeminiCountRequest(GeminiObject):
     """The body of countTokens: contents alone, or a whole request."""
 
     contents: Items[Content] | None = None
