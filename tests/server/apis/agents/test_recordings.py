@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import anthropic.types.beta as anthropic_types
 import pytest
 from agent_recordings import Recorded, names, recording
+from later import Later
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 from scripted_model import serving, write_scripted_model
 
 RESPONSE_EVENT = TypeAdapter(ResponseStreamEvent)
-MESSAGE_EVENT = TypeAdapter(anthropic_types.BetaRawMessageStreamEvent)
+anthropic_types = Later("anthropic.types.beta")
 QUICK = ("claude_code_tool_search", "opencode_chat")
 """Recordings that are replayed in every run; the others are breadth."""
 REPAIRS = {"Could not process image": "image", "Could not process PDF": "document"}
@@ -104,7 +104,8 @@ def usage_of(recorded: Recorded, answer: Any) -> tuple[int, int]:
 def _usage_of_messages(answer: Any, streams: bool) -> tuple[int, int]:
     if streams:
         shown = [event for event in events(answer) if event["type"] != "ping"]  # which the client skips
-        found = [MESSAGE_EVENT.validate_python(event) for event in shown]
+        adapter = TypeAdapter(anthropic_types.BetaRawMessageStreamEvent)
+        found = [adapter.validate_python(event) for event in shown]
         assert found[-1].type == "message_stop"
         (usage,) = [event.usage for event in found if event.type == "message_delta"]
     else:
