@@ -188,6 +188,7 @@ def test_a_session_is_served_and_its_prompts_are_reused(ask, name):
         num_removed, earlier[beginning(recorded)] = len(session.removed), prompt
 
 
+@pytest.mark.breadth
 def test_claude_code_s_images_and_files_are_refused_in_its_words(ask):
     session = Session(ask)
     for recorded in recording("claude_code_36_reads"):
