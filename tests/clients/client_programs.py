@@ -118,4 +118,5 @@ PROGRAMS = [
     Program("ollama_npm.cjs", "ollama", NODE),
     Program("codex_sessions.cjs", "@openai/codex", NODE, AGENTS),
     Program("openai_npm.cjs", "openai", NODE),
+    Program("pi_sessions.cjs", "@mariozechner/pi-coding-agent", NODE, AGENTS),
 ]
