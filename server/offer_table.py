@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.hub.base.errors import NameFault
 from pipelines.hub.base.remote_files import Listing
-from pipelines.hub.offers.offer import Offer
+from pipelines.hub.offers.offer import SAFETENSORS, Offer
 from pipelines.hub.offers.repository import Choice, all_offers, choose, left_out
 from pipelines.hub.pull import WantedModel
 from server.pull_progress import shown_bytes
@@ -41,6 +41,8 @@ def _choice(wanted: WantedModel, listing: Listing) -> tuple[Choice | None, str]:
         choice = choose(listing.paths, wanted.name.tag, wanted.device, wanted.export is not None)
     except NameFault as error:
         return None, str(error)
+    if choice.offer.kind == SAFETENSORS and wanted.export is None:
+        return None, "safetensors are exported first: --export int8 (or int4)"
     return choice, choice.reason
 
 

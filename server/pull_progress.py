@@ -85,7 +85,7 @@ class Bar:
 
     def __call__(self, event: PullEvent) -> None:
         what = WORDS.get(event.status, "")
-        detail = event.file.rpartition("/")[2] or (event.message if event.status == CONVERTING else "")
+        detail = event.message if event.status == CONVERTING else ""
         text = " ".join(filter(None, (self._name, what, detail[:60])))
         if event.total:
             self._progress.update(self._task, description=text, completed=event.completed, total=event.total)

@@ -14,9 +14,12 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.remote_files import is_safe_path
@@ -29,6 +32,8 @@ DATA = re.compile(r"\.onnx[._]data(_\d+)?$")
 SMALL_BYTES = 16 << 20
 GGUF = ".gguf"
 MAX_NAME_PARTS = 3
+LEFT_S = 6 * 3600.0
+"""Seconds after which an unfinished folder of a process that is gone is removed."""
 _NAME = re.compile(r"[\w.+:@-]+")
 
 
@@ -91,10 +96,20 @@ def fill(folder: Path, snapshot: Path, links: Mapping[str, str]) -> None:
 
 def new_folder(folder: Path) -> Path:
     """An empty folder beside the place of a model, which a scan passes by.  Raises OSError."""
+    _remove_left(folder.parent)
     new = folder.with_name(f"{NEW}{os.getpid()}-{folder.name}")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     return new
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove what processes that were killed left behind, hours ago."""
+    for path in parent.glob(f"{NEW}*"):
+        owner = path.name.removeprefix(NEW).partition("-")[0]
+        is_old = path.lstat().st_mtime < time.time() - LEFT_S
+        if is_old and owner.isdecimal() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def put_in_place(new: Path, folder: Path, note: Mapping[str, Any]) -> None:

@@ -122,7 +122,8 @@ class Puller:
         if not is_current(folder, note):
             snapshot = self._fetch(wish, chosen, repository)
             self._install(wish, chosen, snapshot, folder, note)
-        message = f"{chosen.choice.offer.tag}: {chosen.choice.reason}"
+        from_cache = f"; from the cache, since {chosen.note}" if chosen.note else ""
+        message = f"{chosen.choice.offer.tag}: {chosen.choice.reason}{from_cache}"
         size = chosen.listing.size_of(chosen.choice.offer.paths)
         self._report(PullEvent(SUCCESS, model=wish.served_as, completed=size, total=size, message=message))
         return folder

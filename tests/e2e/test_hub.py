@@ -59,7 +59,7 @@ def is_ready(port):
 
 
 def until(condition, process, log):
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + 5 * PATIENCE_S  # a model may be converted first
     while not condition():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
@@ -98,7 +98,7 @@ def test_a_model_is_served_by_its_name_and_another_one_is_added(tmp_path):
 def test_a_real_gguf_file_by_its_name(tmp_path):
     name = "bartowski/SmolLM2-135M-Instruct-GGUF:Q4_1"
     repos = {name.partition(":")[0]: {"SmolLM2-135M-Instruct-Q4_1.gguf": SMOLLM2}}
-    with FakeHub(repos) as hub, serving(hub, tmp_path, name) as url:
+    with FakeHub(repos) as hub, serving(hub, tmp_path, name, "--workers", "1") as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
         messages = [{"role": "user", "content": "What is the capital of France?"}]
         reply = client.chat.completions.create(model=name, messages=messages, temperature=0, max_tokens=20)
@@ -109,7 +109,7 @@ def test_a_real_gguf_file_by_its_name(tmp_path):
 @pytest.mark.skipif(not WHISPER.exists(), reason=f"{WHISPER} is missing: `make demo-speech` fetches it")
 def test_a_whisper_of_ctranslate2s_form_is_converted_and_served(tmp_path):
     name = "Systran/faster-whisper-tiny.en"
-    with FakeHub({name: files_of(WHISPER)}) as hub, serving(hub, tmp_path, name) as url:
+    with FakeHub({name: files_of(WHISPER)}) as hub, serving(hub, tmp_path, name, "--workers", "1") as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
         reply = client.audio.transcriptions.create(model=name, file=("tone.wav", tone()))
         assert isinstance(reply.text, str)

@@ -102,6 +102,8 @@ def test_the_offers_of_a_repository(braid, hub):
         "with it: mmproj-F16.gguf (9 B)",
         "not taken: tiny-imatrix.gguf (imatrix, 5 B)",
     ]
+    plain = braid("pull", "--list", "acme/plain").output
+    assert "nothing would be taken: safetensors are exported first: --export int8" in plain
     assert "nothing would be taken" in braid("pull", "--list", "acme/tiny:Q2_K").output
 
 

@@ -207,6 +207,7 @@ def test_offline(rig):
     assert len(rig.hub.log) == num_requests
     rig.change(is_offline=False, endpoint="http://127.0.0.1:9")
     assert rig.pull(local="again").is_dir()
+    assert "from the cache, since http://127.0.0.1:9/acme/tiny cannot be reached" in rig.events[-1].message
     with pytest.raises(NotCached, match="cannot be reached"):
         rig.pull("acme/other")
 

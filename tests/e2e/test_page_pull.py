@@ -1,0 +1,47 @@
+"""The status page adds a model: its progress, a cancel, and the model in the list."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+
+import pytest
+from browser import open_page
+from fake_hub import FakeHub
+from patience import PATIENCE_S
+from server_process import ROOT, ServerProcess
+
+MODEL = ROOT / "model_repo" / "braid-embed" / "model"
+
+
+@pytest.mark.breadth
+def test_a_model_is_added_and_the_fetch_of_another_one_cancelled(chromium, tmp_path, monkeypatch):
+    files = {path.relative_to(MODEL).as_posix(): path for path in MODEL.rglob("*") if path.is_file()}
+    (tmp_path / "models").mkdir()
+    shutil.copytree(ROOT / "model_repo" / "braid-rerank", tmp_path / "models" / "braid-rerank")
+    with FakeHub({"braid/embed": files, "braid/slow": {"slow-Q8_0.gguf": bytes(1_000_000)}}) as hub:
+        for name, value in hub.environment(tmp_path, HF_HUB_DOWNLOAD_TIMEOUT="60").items():
+            monkeypatch.setenv(name, value)
+        server = ServerProcess(tmp_path / "models", PULL="braid/*", CACHE=str(tmp_path / "braid"))
+        with server, ExitStack() as opened:
+            server.all_ready()
+            page = opened.enter_context(open_page(chromium, f"{server.url}/"))
+            page.set_default_timeout(PATIENCE_S * 1000)
+            hub.goes_on.clear()
+            add(page, "braid/slow")
+            row = page.get_by_role("list", name="Models that are fetched").get_by_role("listitem")
+            row.get_by_text("0 B of 1 MB").or_(row.get_by_text("looking it up")).first.wait_for()
+            row.get_by_role("button", name="Cancel braid/slow").click()
+            page.get_by_text("braid/slow is not fetched: cancelled").wait_for()
+            hub.goes_on.set()
+            add(page, "braid/embed")
+            page.get_by_text("braid/embed is fetched.").wait_for()
+            page.get_by_role("link", name="braid/embed").wait_for()
+            add(page, "other/model")
+            page.get_by_text("BRAID_PULL does not allow other/model").wait_for()
+
+
+def add(page, name):
+    page.get_by_role("button", name="Add a model").click()
+    page.get_by_label("Name on a hub").fill(name)
+    page.get_by_role("button", name="Fetch").click()
