@@ -25,6 +25,7 @@ from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS,
 from server.apis.pooling.api import COHERE_EMBED, POOLING
 from server.apis.realtime import api as realtime
 from server.apis.responses import api as responses
+from server.apis.scale_out import api as scale_out
 from server.apis.speech import api as speech
 from server.apis.tei import api as tei
 from server.apis.tokenizing import api as tokenizing
@@ -50,6 +51,7 @@ APIS: tuple[Api, ...] = (
     moderations.API,
     realtime.API,
     responses.API,
+    scale_out.API,
     speech.API,
     tokenizing.API,
     voice.API,

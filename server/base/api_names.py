@@ -17,6 +17,7 @@ API_NAMES = {
     "speech": "transcriptions and translations of sound",
     "voice": "speech of text",
     "realtime": "live speech over WebSockets",
+    "scale_out": "vLLM's render and generate: token ids in, token ids out",
     "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",
     "ollama": "Ollama's chat, generate, embed and lists of models",
     "llamacpp": "llama.cpp's own paths, and texts with a gap (infill)",

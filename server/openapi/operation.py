@@ -34,6 +34,8 @@ from server.apis.operations.loading import IndexRequest, ModelName, NamedLoad
 from server.apis.operations.lora_adapters import LoadLoraRequest, UnloadLoraRequest
 from server.apis.responses import unsupported_fields as responses
 from server.apis.responses.request import CompactRequest, CountInputTokensRequest, ResponseRequest
+from server.apis.scale_out.render_request import RenderChatRequest, RenderCompletionRequest
+from server.apis.scale_out.tokens_request import AbortRequest, TokensRequest
 from server.apis.tei.requests import (
     DecodeRequest,
     EmbedRequest,
@@ -125,6 +127,10 @@ UPLOAD = BodySchema(UploadRequest)
 DECISION = BodySchema(DecisionRequest, DecisionRequest.ignored)
 SYSTEM_ONE = BodySchema(SystemOneRequest, SystemOneRequest.ignored)
 MODERATION = BodySchema(ModerationRequest, ModerationRequest.ignored)
+RENDER_CHAT = BodySchema(RenderChatRequest, generation.IGNORED, RenderChatRequest.refused)
+RENDER_COMPLETION = BodySchema(RenderCompletionRequest, generation.IGNORED, RenderCompletionRequest.refused)
+TOKENS_IN = BodySchema(TokensRequest, TokensRequest.ignored, TokensRequest.refused)
+ABORT = BodySchema(AbortRequest)
 SCORING = BodySchema(GenerativeScoringRequest)
 TEI_EMBED, TEI_PREDICT, TEI_SIMILARITY, TEI_RANK = (
     BodySchema(body) for body in (EmbedRequest, LabelRequest, SimilarityRequest, RankRequest)

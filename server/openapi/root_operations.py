@@ -18,6 +18,8 @@ from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.apis.scale_out.render_endpoint import RenderedPrompt, RenderedPrompts
+from server.apis.scale_out.tokens_reply import TokensChunk, TokensReply
 from server.apis.tei.other_endpoints import Info
 from server.apis.tei.replies import (
     DecodedTexts,
@@ -32,6 +34,7 @@ from server.openapi.gemini_operations import GEMINI_OPERATIONS
 from server.openapi.llama_operations import LLAMA_OPERATIONS
 from server.openapi.ollama_operations import OLLAMA_OPERATIONS
 from server.openapi.operation import (
+    ABORT,
     CHAT,
     CLASSIFICATION,
     COHERE_EMBED,
@@ -48,6 +51,8 @@ from server.openapi.operation import (
     MODEL_NAME,
     NAMED_LOAD,
     POOLING,
+    RENDER_CHAT,
+    RENDER_COMPLETION,
     RERANK,
     SCORE,
     SCORING,
@@ -58,6 +63,7 @@ from server.openapi.operation import (
     TEI_RANK,
     TEI_SIMILARITY,
     TEXT,
+    TOKENS_IN,
     Operation,
 )
 from server.openapi.operations import (
@@ -160,6 +166,18 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             (GenerativeScores,),
         )
     },
+    "/v1/chat/completions/render": {
+        "POST": Operation(
+            "The prompt of a conversation in token ids", "text", (RENDER_CHAT,), (RenderedPrompt,)
+        )
+    },
+    "/v1/completions/render": {
+        "POST": Operation("Prompts in token ids", "text", (RENDER_COMPLETION,), (RenderedPrompts,))
+    },
+    "/inference/v1/generate": {
+        "POST": Operation("Token ids after token ids", "text", (TOKENS_IN,), (TokensReply,), TokensChunk)
+    },
+    "/inference/v1/abort_requests": {"POST": Operation("End requests in flight", "text", (ABORT,))},
     "/invocations": {
         "POST": Operation(
             "Chat, completion, embeddings, classes, scores or ranking, depending on the model and the body",

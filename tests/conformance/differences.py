@@ -406,9 +406,21 @@ ENDPOINTS = (
     Difference("a key is asked for on every path but those of health", ("gen2__008*",), STATUS),
     Difference("health may be asked with HEAD, as load balancers do", ("gen__016*",), STATUS),
     Difference(
-        "prompts are not rendered for, nor tokens taken from, other servers",
-        ("gen__163*", "chat__104*", "chat__105*", "chat__109*", "gen2__034*", "gen2__035*", "resp__049*"),
+        "tokens are not turned into replies of chats, nor Responses rendered",
+        ("chat__105*", "resp__049*"),
         STATUS,
+    ),
+    Difference("rendering, and tokens in and out, are always there", ("gen2__034*", "gen2__035*"), STATUS),
+    Difference(
+        "a rendered prompt has no parameters of vLLM's own handling",
+        ("gen__163*", "chat__104*"),
+        (
+            *(
+                f"*sampling_params.{name}"
+                for name in ("output_kind", "skip_clone", "skip_reading_prefix_cache")
+            ),
+        ),
+        "missing",
     ),
     Difference("conversations are not kept: a response names the one before it", ("resp__042*",), STATUS),
     Difference(

@@ -26,7 +26,7 @@ class Refused(NamedTuple):
     neutral: tuple[Any, ...] = ()
 
 
-NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt, which this server does not offer"
+NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt; use completions/render"
 TEXT_ONLY = "this server answers with text only"
 NO_MEDIA = "settings for images, audio and video; refused beside images, which the model's own scale"
 NO_VERBOSITY = "models have no such setting; ask for it in the prompt"
