@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import falcon
 import falcon.asgi
-from pydantic import RootModel
+from pydantic import BaseModel, RootModel
 
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.values.node_values import Prompt
@@ -134,7 +134,7 @@ class _Rendering:
     def read(self, raw: bytes) -> Any:
         raise NotImplementedError
 
-    def reply(self, request: Any, name: str, pipeline: Pipeline) -> Any:
+    def reply(self, request: Any, name: str, pipeline: Pipeline) -> BaseModel:
         """The reply; may run in a thread.  Raises RequestError."""
         raise NotImplementedError
 
