@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from documents import ROOT, Block, blocks
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -67,12 +68,8 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("examples")
     for name in COPIED:
         source = ROOT / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(
-            source,
-            root / name,
-            **({"ignore": shutil.ignore_patterns("__pycache__")} if source.is_dir() else {}),
-        )
+        copy = shutil.copytree if source.is_dir() else shutil.copy2
+        copy(source, root / name)  # with what Python compiled
     (root / "model_repo").symlink_to(ROOT / "model_repo")
     for example in EXAMPLES:
         apply(example, root)
@@ -82,8 +79,10 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", *arguments]
-    environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+    environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=2 * PATIENCE_S
+    )
 
 
 def test_the_tests_of_the_examples_pass(changed: Path) -> None:
