@@ -17,7 +17,8 @@ class Architecture:
     `activation`: of the gate.  `scaled_embedding`: embeddings are multiplied by √width.
     `nope_every`: every n-th layer has no positions (NoPE); `nope_outside`: layers without a window have none
     where others have one; `may_have_no_positions`: the file says it.  `windowed`: layers attend to
-    `attention.sliding_window` tokens, but every n-th by `global_every` to all; `may_have_window`: the
+    `attention.sliding_window` tokens, but every n-th by `global_every` to all, the first one too where
+    `global_first`; `may_have_window`: the
     file may leave it out.  `is_locally_plain`: positions of layers with a window are not scaled, and have
     the rotary base `local_base` where it is given.  `rounds_yarn`: the ramp of yarn's shares begins and ends
     at whole pairs.
@@ -26,6 +27,7 @@ class Architecture:
     values of others.  `may_lack_values`: keys are values where a layer has no weights for them.
     `has_streams`: a state is several streams, of which the layers compute one.  `norms_values`: values are
     normed, without weight.
+    `norms_embeddings`: they are normed, so that the first layer may have no norm before it.
     `routing` of experts; None where mixtures are not served.  `norm_of_feed`: the norm before the
     feed-forward part; None: there are norms only after the parts.  `is_parallel`: both parts read the same
     norm.  `norm`: what kind it is.  `head_norms`: where queries and keys are normed.  `scales`: what the file
@@ -38,13 +40,14 @@ class Architecture:
     """
 
     interleaved: bool = False
-    activation: Literal["silu", "gelu", "xielu", "clamped", "relu2"] = "silu"
+    activation: Literal["silu", "gelu", "xielu", "clamped", "relu2", "gelu by erf"] = "silu"
     scaled_embedding: bool = False
     nope_every: int = 0
     nope_outside: bool = False
     may_have_no_positions: bool = False
     windowed: bool = False
     global_every: int = 0
+    global_first: bool = False
     may_have_window: bool = False
     is_locally_plain: bool = False
     rounds_yarn: bool = True
@@ -67,6 +70,7 @@ class Architecture:
     has_one_part: bool = False
     shares_keys: bool = False
     has_streams: bool = False
+    norms_embeddings: bool = False
     may_lack_values: bool = False
     norms_values: bool = False
 
@@ -168,6 +172,18 @@ ARCHITECTURES = {
     "gemma3": _GEMMA3,
     "gemma3n": replace(_SHARING, global_every=5, has_streams=True),
     "gemma4": replace(_SHARING, global_every=6, routing=Routing(), may_lack_values=True),
+    "modern-bert": Architecture(
+        activation="gelu by erf",
+        norm="layer",
+        norms_embeddings=True,
+        windowed=True,
+        may_have_window=True,
+        global_every=3,
+        global_first=True,
+        is_locally_plain=True,
+        local_base=10000.0,
+        is_causal=False,
+    ),
     "gemma-embedding": replace(_GEMMA3, is_causal=False),
 }
 """`general.architecture` → what it means.  Files of Mistral and Mixtral say llama."""

@@ -29,6 +29,7 @@ from pipelines.onnx_format.decoder_format import (
 )
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
+NORM_OF_EMBEDDINGS = "token_embd_norm.weight"
 LAYER_SCALE = "layer_output_scale.weight"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
@@ -76,6 +77,8 @@ class Decoder:
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
         state = self._scaled(state, "embeddings")
+        if facts.kind.norms_embeddings:
+            state = self._norms.write(state, NORM_OF_EMBEDDINGS, facts.width)
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
         rotary = read_rotary(self._metadata, facts, self._linears)
         cos_sin = local = self._cos_sin(positions, rotary, "rope.pace")
@@ -154,7 +157,7 @@ class Decoder:
 
     def _layer(self, layer: int, state: ir.Value, cos_sin: CosSin) -> ir.Value:
         at, width, kind = f"blk.{layer}.", self._facts.width, self._facts.kind
-        read = self._norms.write(state, f"{at}attn_norm.weight", width) if kind.norm_of_feed else state
+        read = self._norm_before(layer, state) if kind.norm_of_feed else state
         if self._facts.feeds[layer]:
             return self._op("Add", state, self._feed_forward.write(at, read))
         if self._facts.is_recurrent(layer):
@@ -174,6 +177,13 @@ class Decoder:
             read = self._norms.write(state, f"{at}{before}.weight", width) if before else state
         fed = self._norms.where_given(self._feed_forward.write(at, read), f"{at}{AFTER_FEED}.weight")
         return self._op("Add", state, self._scaled(fed, "residuals"))
+
+    def _norm_before(self, layer: int, state: ir.Value) -> ir.Value:
+        """The norm before attention; the first layer may have none behind that of the embeddings."""
+        name = f"blk.{layer}.attn_norm.weight"
+        if self._facts.kind.norms_embeddings and not layer:
+            return self._norms.where_given(state, name)
+        return self._norms.write(state, name, self._facts.width)
 
     def _attention(self, layer: int, read: ir.Value, cos_sin: CosSin | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."

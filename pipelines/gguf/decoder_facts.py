@@ -123,6 +123,8 @@ def read_facts(metadata: Metadata) -> DecoderFacts:
             "others from their Hugging Face folders with `braid export`"
         )
     kind = ARCHITECTURES[name]
+    if metadata.flag(f"{name}.attention.causal") not in (None, kind.is_causal):
+        raise GgufError(f"says that its attention is {'not ' * kind.is_causal}causal, unlike that of {name}")
     latent = read_latent(metadata) if kind.is_latent else None
     mixture = read_mixture(metadata, _routing(metadata, kind))
     width, heads = metadata.count("embedding_length"), metadata.count("attention.head_count")
@@ -269,7 +271,8 @@ def _read_windows(metadata: Metadata, kind: Architecture, layers: int, window: i
     if said is not None and len(set(said)) > 1:
         return tuple(bool(is_windowed) for is_windowed in said)
     every = int(said[0]) if said else kind.global_every
-    return tuple(not every or (layer + 1) % every != 0 for layer in range(layers))
+    ahead = 0 if kind.global_first else 1
+    return tuple(not every or (layer + ahead) % every != 0 for layer in range(layers))
 
 
 def _read_scales(metadata: Metadata, kind: Architecture) -> dict[str, float]:

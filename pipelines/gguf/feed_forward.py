@@ -111,6 +111,8 @@ class FeedForward:
         return op("Relu", op("Sub", apart, least))
 
     def _activated(self, gate: ir.Value) -> ir.Value:
+        if self._facts.kind.activation == "gelu by erf":
+            return self._op("Gelu", gate)
         if self._facts.kind.activation == "gelu":
             return self._op("Gelu", gate, approximate="tanh")
         return self._op("Mul", gate, self._op("Sigmoid", gate))

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, quantized, vocabulary
+from gguf import PoolingType
+from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, WIDTH, GgufModel, quantized, vocabulary
 from gguf_of_hf import randomized, write_model
 from later import Later
 
@@ -98,6 +99,76 @@ def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path):
         with torch.no_grad():
             ids = torch.tensor(tokenizer.encode(text).ids)[None]
             wanted = model.model(ids).last_hidden_state[0].mean(0).numpy()
+        assert vector @ (wanted / np.linalg.norm(wanted)) == pytest.approx(1, abs=1e-6)
+
+
+MODERN = {
+    "attn.Wqkv": "attn_qkv",
+    "attn.Wo": "attn_output",
+    "attn_norm": "attn_norm",
+    "mlp_norm": "ffn_norm",
+    "mlp.Wi": "ffn_up",
+    "mlp.Wo": "ffn_down",
+}
+"""Modules of a layer of ModernBERT → their names in a file."""
+MODERN_LAYERS = 5
+
+
+def write_modern(path, model):
+    config, written = model.config, GgufModel(path, "modern-bert")
+    written.text()
+    writer = written.writer
+    writer.add_block_count(MODERN_LAYERS)
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_eps(config.norm_eps)
+    writer.add_causal_attention(False)
+    writer.add_pooling_type(PoolingType.MEAN)
+    writer.add_rope_freq_base(config.global_rope_theta)
+    writer.add_float32("modern-bert.rope.freq_base_swa", config.local_rope_theta)
+    writer.add_sliding_window(config.local_attention)
+    writer.add_uint32("modern-bert.attention.sliding_window_pattern", config.global_attn_every_n_layers)
+    state = {name: values.numpy() for name, values in model.state_dict().items()}
+    writer.add_tensor("token_embd.weight", state["embeddings.tok_embeddings.weight"])
+    writer.add_tensor("token_embd_norm.weight", state["embeddings.norm.weight"])
+    writer.add_tensor("output_norm.weight", state["final_norm.weight"])
+    for layer in range(MODERN_LAYERS):
+        for theirs, name in MODERN.items():
+            if (values := state.get(f"layers.{layer}.{theirs}.weight")) is not None:
+                writer.add_tensor(f"blk.{layer}.{name}.weight", values)
+    written.write()
+
+
+@pytest.mark.breadth
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_vectors_of_modern_bert_are_those_of_transformers(tmp_path):
+    from tokenizers import Tokenizer
+
+    config = hf.ModernBertConfig(
+        vocab_size=len(vocabulary()[0]),
+        hidden_size=WIDTH,
+        intermediate_size=INNER,
+        num_hidden_layers=MODERN_LAYERS,
+        num_attention_heads=HEADS,
+        max_position_embeddings=CONTEXT,
+        local_attention=8,
+        pad_token_id=0,
+        attn_implementation="eager",
+        reference_compile=False,
+    )
+    model = randomized(hf.ModernBertModel(config))
+    write_modern(tmp_path / "modern.gguf", model)
+    convert(tmp_path / "modern.gguf", tmp_path / "converted")
+    tokenizer = Tokenizer.from_file(str(tmp_path / "converted" / "tokenizer.json"))
+    with Local(tmp_path / "modern.gguf", cache=tmp_path / "cache") as braid:
+        vectors = braid.embed(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        with torch.no_grad():
+            ids = torch.tensor(tokenizer.encode(text).ids)[None]
+            wanted = model(ids).last_hidden_state[0].mean(0).numpy()
         assert vector @ (wanted / np.linalg.norm(wanted)) == pytest.approx(1, abs=1e-6)
 
 
