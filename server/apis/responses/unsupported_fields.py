@@ -108,6 +108,7 @@ REFUSED_TOOL: dict[str, Refused] = {
 IGNORED: dict[str, str] = {
     "max_tool_calls": "counts calls of tools that the server runs itself, and this server runs no tools",
     "user": "a name for the operator's own statistics; it does not change the answer",
+    "client_metadata": "a note of the client for itself",
     "safety_identifier": "a name for the operator's own statistics; it does not change the answer",
     "prompt_cache_key": "a performance hint; shared prompt prefixes are found without it",
     "prompt_cache_retention": "a performance hint; the cache retains as many prefixes as fit",

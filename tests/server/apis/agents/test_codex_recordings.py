@@ -40,7 +40,7 @@ def ask(tmp_path_factory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("models")
     write_scripted_model(folder / "scripted", [("", "Done.")], max_context=131072)
     runner = asyncio.Runner()
-    context = serving(folder)
+    context = serving(folder, strict_fields=True)  # a field that is not known is a 400
     client = runner.run(context.__aenter__())
 
     async def post(recorded: Recorded) -> tuple[int, list[dict[str, Any]]]:
