@@ -12,7 +12,7 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.known_fields import Refused, check_fields
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.completion import CompletionRequest
-from pipelines.requests.generation.prompts import gap_prompt
+from pipelines.requests.generation.prompts import gap_prompt, token_ids
 from pipelines.values.node_values import Gap, Prompt
 
 FIELDS = {
@@ -235,11 +235,11 @@ def _prompt(wanted: Any) -> Prompt:
     """A text, ids, or an object with a text.  Raises RequestError."""
     if isinstance(wanted, dict) and not wanted.get("multimodal_data"):
         wanted = wanted.get("prompt_string")
-    if isinstance(wanted, str):
+    if isinstance(wanted, str) and wanted:
         return Prompt(text=wanted, add_special_tokens=True)
-    if isinstance(wanted, list) and wanted and all(type(token) is int and token >= 0 for token in wanted):
-        return Prompt(ids=wanted)
-    raise RequestError("prompt: a text, a list of token ids, or a list of these", field="prompt")
+    if isinstance(wanted, list) and wanted and all(type(token) is int for token in wanted):
+        return Prompt(ids=token_ids(wanted, "prompt"))
+    raise RequestError("prompt: a text that is not empty, token ids, or a list of these", field="prompt")
 
 
 class ExtraText(BaseModel):
