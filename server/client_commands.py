@@ -10,6 +10,7 @@ import click
 RUN_MODULE = (sys.executable, "-P", "-m")
 """How a module of ours is run.  `-P`: a folder `tools` where the user is must not shadow ours."""
 PROGRAMS = {
+    "agent": ("tools.agents", "Print the configuration of a coding agent for a running server."),
     "bench": ("tools.load_test", "Measure how fast a server answers many requests."),
     "chat": ("tools.chat", "Talk to a served model from the terminal."),
     "top": ("tools.top", "Show what a running server does, in a terminal."),

@@ -116,6 +116,7 @@ PROGRAMS = [
     Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("ollama_npm.cjs", "ollama", NODE),
+    Program("claude_sessions.cjs", "@anthropic-ai/claude-code", NODE, AGENTS),
     Program("codex_sessions.cjs", "@openai/codex", NODE, AGENTS),
     Program("openai_npm.cjs", "openai", NODE),
     Program("pi_sessions.cjs", "@mariozechner/pi-coding-agent", NODE, AGENTS),

@@ -1,0 +1,1 @@
+"""`braid agent NAME`: the configuration with which a coding agent uses a running server."""
