@@ -34,6 +34,7 @@ class GenerateContentEndpoint(GenerationEndpoint[GeminiChat, TextReplyContext, P
 
     body = GeminiChat
     id_prefix = ""
+    keep_alive = b"\n"  # gemini-cli reads no comments, and an array has none
     streams: ClassVar[bool] = False
 
     async def on_post(  # type: ignore[override]
@@ -81,7 +82,6 @@ class ArrayEndpoint(GenerateContentEndpoint):
 
     streams = True
     media_type = falcon.MEDIA_JSON
-    keep_alive = b"\n"
 
     def chunks(self, context: TextReplyContext, counter: TokenCounter) -> GeminiArray:
         return GeminiArray(context, counter)

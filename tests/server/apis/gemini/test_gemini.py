@@ -9,6 +9,7 @@ from scripted import ScriptedPipeline, said
 
 from pipelines.base.errors import RequestError
 from pipelines.values.reply_values import ToolCallPiece
+from server.apis.gemini.endpoint import ArrayEndpoint, EventsEndpoint
 from server.apis.gemini.request import GeminiRequest
 from server.apis.gemini.schemas import json_schema
 
@@ -167,6 +168,11 @@ def test_a_stream_is_events_or_an_array(post, alt):
     shown = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
     assert shown == PARTS
     assert [chunk["candidates"][0].get("finishReason") for chunk in chunks][-1] == "STOP"
+
+
+def test_a_slow_stream_has_no_comments():
+    """gemini-cli fails on a comment: it looks for `data:` behind blank space alone."""
+    assert EventsEndpoint.keep_alive == ArrayEndpoint.keep_alive == b"\n"
 
 
 def test_errors_have_googles_shape(post):
