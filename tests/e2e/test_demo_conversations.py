@@ -113,9 +113,9 @@ RESULTS = [
     ('{"error": "timeout"}', "timeout"),
 ]
 KEY_ORDERS = [
-    ("type", "properties", "required"),
-    ("properties", "required", "type"),
-    ("additionalProperties", "properties", "required", "type"),
+    ["type", "properties", "required"],
+    ["properties", "required", "type"],
+    ["additionalProperties", "properties", "required", "type"],
 ]
 """Of a schema, as people, langchain and pydantic-ai write them."""
 WEATHER = {"Oslo": (7, "rain"), "Paris": (21, "sun"), "Rome": (30, "sun"), "Lima": (18, "fog")}
