@@ -136,7 +136,9 @@ def test_stages_stand_in_the_order_in_which_they_apply():
         "logit_bias",
         "repetition_penalty",
         "presence_and_frequency_penalty",
+        "dry",
         "timestamps",
+        "llama_samplers",
     ]
 
 
