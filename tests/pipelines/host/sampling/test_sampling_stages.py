@@ -137,8 +137,8 @@ def test_stages_stand_in_the_order_in_which_they_apply():
         "repetition_penalty",
         "presence_and_frequency_penalty",
         "dry",
-        "timestamps",
         "llama_samplers",
+        "timestamps",
     ]
 
 
