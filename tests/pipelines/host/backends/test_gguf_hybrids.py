@@ -264,5 +264,5 @@ def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
     """Also where one continues another's state."""
     config, write = FAMILIES[family]
-    model = peer(config(), write(tmp_path / "tiny.gguf", kind=Type.Q4_1))
+    model = peer(config_of(config), write(tmp_path / "tiny.gguf", kind=Type.Q4_1))
     check_texts(model, session_of(tmp_path / "tiny.gguf", tmp_path / "model"), SIZES["vocab_size"])
