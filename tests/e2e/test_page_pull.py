@@ -11,6 +11,7 @@ from fake_hub import FakeHub
 from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 
+REFUSED = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
 MODEL = ROOT / "model_repo" / "braid-embed" / "model"
 
 
@@ -25,7 +26,7 @@ def test_a_model_is_added_and_the_fetch_of_another_one_cancelled(chromium, tmp_p
         server = ServerProcess(tmp_path / "models", PULL="braid/*", CACHE=str(tmp_path / "braid"))
         with server, ExitStack() as opened:
             server.all_ready()
-            page = opened.enter_context(open_page(chromium, f"{server.url}/"))
+            page = opened.enter_context(open_page(chromium, f"{server.url}/", console=[REFUSED]))
             page.set_default_timeout(PATIENCE_S * 1000)
             hub.goes_on.clear()
             add(page, "braid/slow")
