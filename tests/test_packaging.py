@@ -24,7 +24,15 @@ PINS = [
 ]
 ROOMS = ("graphs", "ops", "pipelines", "server", "tools")
 OF_USERS = {"chat", "client", "export", "load_test", "retrieval", "top"}
-OF_USERS |= {"__init__.py", "logit_distance.py", "paged_steps.py", "read_text.py", "run_check.py"}
+OF_USERS |= {
+    "__init__.py",
+    "agents",
+    "kernel_layers.py",
+    "logit_distance.py",
+    "paged_steps.py",
+    "read_text.py",
+    "run_check.py",
+}
 """What of `tools` is in the wheel."""
 PINNED = {canonicalize_name(each.name): each.specifier for each in PINS}
 

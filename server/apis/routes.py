@@ -43,7 +43,6 @@ APIS: tuple[Api, ...] = (
     decisions.API,
     gemini.API,
     generation.API,
-    kserve.API,
     llamacpp.API,
     messages.API,
     mistral.API,
@@ -63,6 +62,7 @@ APIS: tuple[Api, ...] = (
     COHERE_EMBED,
     POOLING,
     tei.API,
+    kserve.API,  # it speaks for all of /v2, but for what is spoken above
 )
 
 DOCUMENT = "/openapi.json"

@@ -114,6 +114,8 @@ PROGRAMS = [
     Program("langchain_ollama_chat.py", "langchain-ollama", "ollama"),
     Program("llama_index_ollama.py", "llama-index-llms-ollama", "ollama"),
     Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
+    Program("tei_haystack.py", "huggingface-api-haystack", "tei"),
+    Program("tei_llama_index.py", "llama-index-embeddings-text-embeddings-inference", "tei"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("ollama_npm.cjs", "ollama", NODE),
     Program("claude_sessions.cjs", "@anthropic-ai/claude-code", NODE, AGENTS),

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictStr
 
+from pipelines.requests.fields.field_types import Items
 from server.apis.ollama.images import image_parts
 
 
@@ -30,8 +31,8 @@ class GivenMessage(BaseModel):
     role: StrictStr
     content: StrictStr | None = None
     thinking: StrictStr | None = None
-    images: list[StrictStr] | None = None
-    tool_calls: list[GivenCall] | None = None
+    images: Items[StrictStr] | None = None
+    tool_calls: Items[GivenCall] | None = None
     tool_name: StrictStr | None = None
     name: StrictStr | None = None
     tool_call_id: StrictStr | None = None

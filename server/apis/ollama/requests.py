@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pydantic import PrivateAttr, StrictBool, StrictStr
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.field_types import Items
 from pipelines.requests.fields.known_fields import Refused
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.completion import CompletionRequest
@@ -65,8 +66,8 @@ OllamaRequest = OllamaChat | OllamaCompletion
 class ChatBody(TextBody):
     """The body of chat."""
 
-    messages: list[GivenMessage] | None = None
-    tools: list[dict[str, Any]] | None = None
+    messages: Items[GivenMessage] | None = None
+    tools: Items[dict[str, Any]] | None = None
 
     @property
     def loads_only(self) -> bool:
@@ -95,7 +96,7 @@ class GenerateBody(TextBody):
     suffix: StrictStr | None = None
     system: StrictStr | None = None
     raw: StrictBool | None = None
-    images: list[StrictStr] | None = None
+    images: Items[StrictStr] | None = None
 
     @property
     def loads_only(self) -> bool:

@@ -46,8 +46,9 @@ class AnyTaskEndpoint(FrontEndpoint):
         }
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if self._services.settings.status:
-            await super().on_get(req, resp)
+        if not self._services.settings.status:
+            raise falcon.HTTPRouteNotFound
+        await super().on_get(req, resp)
 
     on_head = on_get
 

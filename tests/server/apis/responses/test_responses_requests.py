@@ -238,6 +238,7 @@ IGNORED = {
     "prompt_cache_retention": "24h",
     "prompt_cache_options": {"mode": "implicit"},
     "service_tier": "flex",
+    "client_metadata": {"session": "s"},
 }
 
 
