@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import PrivateAttr, StrictBool, StrictStr
+from pydantic import BaseModel, PrivateAttr, StrictBool, StrictStr
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items
@@ -20,8 +20,11 @@ from server.apis.ollama.messages import GivenMessage, chat_messages
 OWN_TEMPLATE = "prompts are written by the template of the model; send `raw` with a prompt of your own"
 
 
-class OllamaChat(ChatRequest):
-    """A conversation as a chat request.  A reply is at most as long as the context allows."""
+class OllamaSource(BaseModel):
+    """What a request keeps of the body that it was made from.
+
+    A reply is at most as long as the context allows.
+    """
 
     _source: TextBody = PrivateAttr()
     _started_s: float = PrivateAttr(default_factory=time.monotonic)
@@ -36,28 +39,16 @@ class OllamaChat(ChatRequest):
         return self._started_s
 
     @property
-    def default_max_tokens(self) -> int | None:  # type: ignore[override]
+    def default_max_tokens(self) -> int | None:
         return self._source.most_tokens
 
 
-class OllamaCompletion(CompletionRequest):
+class OllamaChat(OllamaSource, ChatRequest):  # type: ignore[override]
+    """A conversation as a chat request."""
+
+
+class OllamaCompletion(OllamaSource, CompletionRequest):  # type: ignore[override]
     """A raw prompt as a completion."""
-
-    _source: TextBody = PrivateAttr()
-    _started_s: float = PrivateAttr(default_factory=time.monotonic)
-
-    @property
-    def source(self) -> TextBody:
-        return self._source
-
-    @property
-    def started_s(self) -> float:
-        """When the body was read, by a monotonic clock."""
-        return self._started_s
-
-    @property
-    def default_max_tokens(self) -> int | None:  # type: ignore[override]
-        return self._source.most_tokens
 
 
 OllamaRequest = OllamaChat | OllamaCompletion
