@@ -75,10 +75,10 @@ def fetch(text: str, repository: Path, options: PullOptions, local: str | None =
         raise click.ClickException(str(error)) from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{text}: {where}{error.strerror or error}") from error
+        raise click.ClickException(f"{wanted.name}: {where}{error.strerror or error}") from error
     except KeyboardInterrupt:
         stop.set()
-        _end(f"{text}: stopped; the same command goes on from here")
+        _end(f"{wanted.name}: stopped; the same command goes on from here")
     if last and last[0].status == SUCCESS:
         event = last[0]
         click.echo(f"{wanted.served_as}: {event.message}; {shown_bytes(event.total)} in {folder}", err=True)

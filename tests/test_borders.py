@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "pipelines.values": {"graphs", "pipelines.values", "pipelines.wire"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.gguf": {"pipelines.base", "pipelines.gguf", "pipelines.onnx_format"},
-    "pipelines.hub": {"pipelines.base", "pipelines.hub"},
+    "pipelines.hub": {"pipelines.base", "pipelines.hub", "pipelines.repository.model_folders"},
     "pipelines.repository": {"graphs", "pipelines.base", "pipelines.gguf", "pipelines.repository"},
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{

@@ -16,6 +16,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import psutil
 
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.remote_files import is_safe_path
+from pipelines.repository.model_folders import find_model, versions
 
 NOTE = ".braid-hub.json"
 NEW = ".pulling-"
@@ -31,7 +33,8 @@ DATA = re.compile(r"\.onnx[._]data(_\d+)?$")
 """Weights beside an ONNX file: the libraries that read them refuse links of each kind, so they are copied."""
 SMALL_BYTES = 16 << 20
 GGUF = ".gguf"
-MAX_NAME_PARTS = 3
+MAX_NAME_PARTS, MAX_PART_BYTES = 3, 200
+"""The most parts of a name here, and the most bytes of a part: an unfinished folder has a longer name."""
 LEFT_S = 6 * 3600.0
 """Seconds after which an unfinished folder of a process that is gone is removed."""
 _NAME = re.compile(r"[\w.+:@-]+")
@@ -41,6 +44,7 @@ def check_local_name(name: str) -> None:
     """Raise HubError for what is no name of a model in a repository."""
     parts = name.split("/")
     is_good = all(_NAME.fullmatch(part) and not part.startswith((".", "_")) for part in parts)
+    is_good = is_good and all(len(part.encode()) <= MAX_PART_BYTES for part in parts)
     if not is_good or len(parts) > MAX_NAME_PARTS or not is_safe_path(name.replace(":", "-")):
         raise HubError(
             f"{name!r} is no name of a model here: expected letters, digits and any of . _ - + : in at most "
@@ -64,6 +68,14 @@ def check_place(folder: Path) -> None:
     above = next((parent for parent in folder.parents if parent.exists()), folder)
     if not above.is_dir():
         raise HubError(f"{above} is no folder")
+
+
+def check_above(folder: Path, repository: Path) -> None:
+    """Raise HubError where a folder above is a model itself: what is put there would be a version of it."""
+    above = [parent for parent in folder.parents if repository in parent.parents and parent.is_dir()]
+    for parent in above:
+        if read_note(parent) is not None or find_model(parent) or versions(parent):
+            raise HubError(f"{parent} is the folder of a model; --as gives the model another name")
 
 
 def is_current(folder: Path, note: Mapping[str, Any]) -> bool:
@@ -107,9 +119,10 @@ def _remove_left(parent: Path) -> None:
     """Remove what processes that were killed left behind, hours ago."""
     for path in parent.glob(f"{NEW}*"):
         owner = path.name.removeprefix(NEW).partition("-")[0]
-        is_old = path.lstat().st_mtime < time.time() - LEFT_S
-        if is_old and owner.isdecimal() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):  # its own process may remove it now
+            is_old = path.lstat().st_mtime < time.time() - LEFT_S
+            if is_old and owner.isdecimal() and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def put_in_place(new: Path, folder: Path, note: Mapping[str, Any]) -> None:
@@ -124,15 +137,16 @@ def put_in_place(new: Path, folder: Path, note: Mapping[str, Any]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def fetched_bytes(repository: Path) -> int:
-    """Bytes of all models of a repository that were fetched, as their notes say."""
+def fetched_bytes(repository: Path, without: Path | None = None) -> int:
+    """Bytes of all models of a repository that were fetched, as their notes say, but those of one folder."""
     notes = (
         read_note(file.parent)
         for depth in range(1, MAX_NAME_PARTS + 1)
         for file in repository.glob("/".join(["*"] * depth + [NOTE]))
+        if file.parent != without
     )
     sizes = (note.get("num_bytes") for note in notes if note)
-    return sum(size for size in sizes if isinstance(size, int))
+    return sum(size for size in sizes if isinstance(size, int) and size > 0)
 
 
 def copied_bytes(links: Mapping[str, str], sizes: Mapping[str, int], cache: Path, repository: Path) -> int:

@@ -20,6 +20,7 @@ from pipelines.hub.clients.modelscope import ModelScope
 from pipelines.hub.clients.plain_address import PlainAddress
 from pipelines.hub.clients.transport import Transport
 from pipelines.hub.model_folder import (
+    check_above,
     check_local_name,
     check_place,
     copied_bytes,
@@ -116,6 +117,7 @@ class Puller:
         check_local_name(wish.served_as)
         folder = repository.absolute() / wish.served_as
         check_place(folder)
+        check_above(folder, repository.absolute())
         chosen = self.find(wish)
         self._check_form(wish, chosen)
         note = _note(wish, chosen)
@@ -208,7 +210,8 @@ class Puller:
         copies = copied_bytes(chosen.choice.offer.all_links, sizes, cache.folder, repository)
         _check_disk(repository, copies, str(wish.name))
         if wish.max_bytes is not None:
-            whole = chosen.listing.size_of(chosen.choice.offer.paths) + fetched_bytes(repository)
+            others = fetched_bytes(repository, without=repository / wish.served_as)
+            whole = chosen.listing.size_of(chosen.choice.offer.paths) + others
             if whole > wish.max_bytes:
                 raise NoRoom(
                     f"{wish.name}: fetched models would take {_gb(whole)}, of the {_gb(wish.max_bytes)} that "

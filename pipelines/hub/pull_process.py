@@ -69,7 +69,9 @@ def _pull(order: PullOrder, events: EventFile, stop: Stop) -> PullEvent | None:
     except HubError as error:
         return PullEvent(FAILED, error=str(error))
     except OSError as error:
-        return PullEvent(FAILED, error=f"{error.filename or order.name}: {error.strerror or error}")
+        return PullEvent(
+            FAILED, error=f"{error.filename or order.name.partition('?')[0]}: {error.strerror or error}"
+        )
     return None
 
 

@@ -139,9 +139,9 @@ class Settings(BaseModel):
     pull: ValueList = Field(
         default=(),
         description="models that clients may have fetched from hubs into the model repository (`POST "
-        "/models/pull`): patterns of names, as `Qwen/*,ggml-org/*`, and of addresses, as "
-        "`https://example.com/*.gguf`; `*`: all of hubs; `off`; default: all where there are `admin_keys`, "
-        "else off",
+        "/models/pull`): patterns of names, as `Qwen/*,ggml-org/*,modelscope:Qwen/*`, "
+        "whose main revision is fetched, and of addresses, as `https://example.com/*.gguf`; `*`: all of hubs;"
+        " `off`; default: all where there are `admin_keys`, else off",
     )
     pull_gb: float = Field(
         default=100,

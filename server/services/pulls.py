@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from pipelines.base.digests import digest
 from pipelines.base.errors import NotFound, Overloaded, RequestError
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import ENDS, FAILED, RESOLVING, SUCCESS, PullEvent
-from pipelines.hub.base.names import URL, HubName, parse_name
+from pipelines.hub.base.names import HUGGING_FACE, PREFIXES, URL, HubName, parse_name
 from pipelines.hub.model_folder import check_local_name
 from pipelines.hub.order import CANCEL, PullOrder
 from server.base.settings import Settings
@@ -35,6 +36,7 @@ LOOK_S = 0.1
 SERVED_S = 30.0
 """The longest that a pull waits until the server has seen its model."""
 MAX_RUNNING = 4
+_ID = re.compile(r"[0-9a-f]{1,64}")
 OFF, ALL = "off", "*"
 EVENTS, LOCK = ".events", ".lock"
 DIED = PullEvent(FAILED, error="the process that fetched it ended")
@@ -83,7 +85,7 @@ class Pulls:
         patterns = self._settings.pull or ((ALL,) if self._settings.admin_keys else (OFF,))
         if OFF in patterns:
             raise NotFound(
-                "Not FoundFiles: this server fetches no models; it does with BRAID_ADMIN_KEYS, or where "
+                "Not Found: this server fetches no models; it does with BRAID_ADMIN_KEYS, or where "
                 "BRAID_PULL lists names"
             )
         if not self._settings.models.is_dir():
@@ -212,16 +214,32 @@ class Pulls:
 
     def _path(self, pull_id: str) -> Path:
         path = self._folder() / f"{pull_id}{EVENTS}"
-        if not pull_id.isalnum() or not path.is_file():
+        if not _ID.fullmatch(pull_id) or not path.is_file():
             raise NotFound(f"no model is fetched under the id {pull_id[:64]}")
         return path
 
 
 def _allows(pattern: str, name: HubName) -> bool:
-    """Whether a pattern is one of a name; addresses need patterns of addresses."""
+    """Whether a pattern is one of a name: `*` of all on hubs; others of one hub, at its main revision.
+
+    Addresses need patterns of addresses.  No `*` reaches from the host into the path, or from ORG/NAME into
+    the tag.
+    """
     if name.hub == URL:
-        return pattern.startswith("http") and fnmatchcase(str(name), pattern)
-    return fnmatchcase(name.repo, pattern) or fnmatchcase(str(name), pattern)
+        return pattern.startswith("http") and _matches(str(name), pattern, "/", num_splits=3)
+    if pattern == ALL:
+        return True
+    hub = next((PREFIXES[prefix] for prefix in PREFIXES if pattern.startswith(prefix)), HUGGING_FACE)
+    if hub != name.hub or name.revision not in (None, "main", "master"):
+        return False
+    plain = next((pattern.removeprefix(prefix) for prefix in PREFIXES if pattern.startswith(prefix)), pattern)
+    return _matches(str(name) if ":" in plain else name.repo, plain, ":", num_splits=1)
+
+
+def _matches(text: str, pattern: str, separator: str, num_splits: int) -> bool:
+    """Whether each part of a text matches that of a pattern; the last part may hold more separators."""
+    parts, patterns = text.split(separator, num_splits), pattern.split(separator, num_splits)
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 def _state(path: Path) -> PullState:

@@ -114,13 +114,17 @@ def _parse(text: str, hub: str | None) -> HubName:
 
 def _of_address(text: str, rest: str, hub: str | None) -> HubName:
     """A page of a hub, or a file anywhere."""
-    parts = urlsplit(text)
-    host = (parts.hostname or "").lower()
+    where = rest.partition("?")[0].rpartition("@")[2]
+    try:
+        parts = urlsplit(text)
+        host, _ = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        raise NameFault(f"{where!r} is no address of a file") from None
     if host in HOSTS:
         path = unquote(parts.path).strip("/").removeprefix("models/")
         return _of_path(path, hub or HOSTS[host])
     if not host or parts.username is not None or not text.isascii() or not text.isprintable() or " " in text:
-        raise NameFault(f"{rest.partition('?')[0]!r} is no address of a file")
+        raise NameFault(f"{where!r} is no address of a file")
     name = HubName(text, hub=URL)
     if not name.file.lower().endswith(".gguf") or not _TAG.fullmatch(name.file):
         raise NameFault(f"{name}: only the address of a GGUF file is fetched; {FORM}")

@@ -57,11 +57,15 @@ class HuggingFace:
 
     def _next(self, url: str, headers: Mapping[str, str]) -> str | None:
         """Where the next page is, None after the last one.  Raises Corrupt for what is no page of the web."""
-        found = NEXT.search(headers.get("link", ""))
-        if found is None:
+        link = NEXT.search(headers.get("link", ""))
+        if link is None:
             return None
-        place = str(urljoin(url, found[1]))
-        if origin(place)[0] != origin(url)[0]:
+        try:
+            place = str(urljoin(url, link[1]))
+            is_same_scheme = origin(place)[0] == origin(url)[0]
+        except ValueError:
+            is_same_scheme = False
+        if not is_same_scheme:
             raise Corrupt(f"{self.page}: the hub's list of files goes on at no address")
         return place
 
@@ -101,5 +105,5 @@ def _file(entry: Mapping[str, Any]) -> RemoteFile:
         if isinstance(lfs, dict):
             return RemoteFile(str(entry["path"]), int(lfs["size"]), str(lfs.get("oid") or lfs["sha256"]))
         return RemoteFile(str(entry["path"]), int(entry["size"]), str(entry["oid"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise Corrupt(f"the hub's list has an entry that is no file: {str(entry)[:120]}") from error

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from pipelines.hub.base.errors import Corrupt, NotThere
 from pipelines.hub.base.events import Stop
 from pipelines.hub.base.names import HubName
-from pipelines.hub.base.remote_files import Listing, RemoteFile, checked
+from pipelines.hub.base.remote_files import MAX_FILES, MAX_PATH_BYTES, Listing, RemoteFile, checked
 from pipelines.hub.clients.requests import check_status, repeated
-from pipelines.hub.clients.transport import HubReply, Transport
+from pipelines.hub.clients.transport import HubReply, Transport, printable
 
 MASTER = "master"
 CUT = 3000
@@ -36,7 +37,7 @@ class ModelScope:
     def listing(self) -> Listing:
         entries = self._entries("", recursive=True)
         if len(entries) >= CUT:
-            entries = list(self._by_folder())
+            entries = list(islice(self._by_folder(), MAX_FILES + 1))
         files = [_file(entry) for entry in entries if entry.get("Type") == "blob"]
         return checked(_commit(files), files)
 
@@ -48,7 +49,7 @@ class ModelScope:
                 raise Corrupt(f"{self.page}: more than {MAX_FOLDERS} folders")
             for entry in self._entries(folders.pop(), recursive=False):
                 if entry.get("Type") == "tree":
-                    folders.append(str(entry.get("Path")))
+                    folders.append(printable(str(entry.get("Path")), MAX_PATH_BYTES))
                 yield entry
 
     def _entries(self, root: str, recursive: bool) -> list[Mapping[str, Any]]:
@@ -63,7 +64,7 @@ class ModelScope:
         content = repeated(ask, self._stop)
         try:
             if content.get("Success") is False:
-                raise NotThere(f"{self._repo}: {str(content.get('Message'))[:200]}")
+                raise NotThere(f"{self._repo}: {printable(str(content.get('Message')))}")
             listed = content["Data"]["Files"]
             return [entry for entry in listed if isinstance(entry, dict)]
         except (AttributeError, KeyError, TypeError) as error:
@@ -83,7 +84,7 @@ def _file(entry: Mapping[str, Any]) -> RemoteFile:
         return RemoteFile(
             str(entry["Path"]), int(entry["Size"]), digest or str(entry["Revision"]), is_hashed=bool(digest)
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise Corrupt(f"the hub's list has an entry that is no file: {str(entry)[:120]}") from error
 
 

@@ -66,7 +66,7 @@ class HubReply:
                 text = str(content.get("error") or content.get("Message") or "")
             except (Broken, ValueError, AttributeError, RecursionError):
                 text = ""
-        return "".join(character for character in text if character.isprintable())[:200]
+        return printable(text)
 
 
 class _AsItIs(urllib.request.HTTPErrorProcessor):
@@ -136,6 +136,11 @@ class Transport:
             raise HubError(f"{shown(url)} is no address") from error
         assert isinstance(reply, http.client.HTTPResponse)
         return reply
+
+
+def printable(text: str, length: int = 200) -> str:
+    """The begin of a text of a hub, without characters that a terminal acts on or no encoding has."""
+    return "".join(character for character in text if character.isprintable())[:length]
 
 
 def origin(url: str) -> tuple[str, str, int | None]:

@@ -28,10 +28,11 @@ DEFAULTS = ("Q4_K_M", "Q8_0")
 def gguf_offers(paths: Sequence[str]) -> list[Offer]:
     """One offer for each model file, in the order of the listing; parts are one."""
     models = [path for path in paths if path.lower().endswith(".gguf") and not extra(path)]
-    groups: dict[str, list[str]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in models:
-        groups[_without_part(path)].append(path)
-    whole = [(stem, parts) for stem, parts in groups.items() if not missing_parts(parts)]
+        found = PART.fullmatch(_stem(path))
+        groups[_without_part(path), found["count"] if found else ""].append(path)
+    whole = [(stem, parts) for (stem, _), parts in groups.items() if not missing_parts(parts)]
     projectors = [path for path in paths if extra(path) == "projector"]
     return [_offer(stem, sorted(parts), projectors) for stem, parts in whole]
 
@@ -70,7 +71,8 @@ def quant_of(path: str) -> str:
 def default_offer(offers: Sequence[Offer]) -> tuple[Offer, str]:
     """What is taken without a tag, and why."""
     for tag in DEFAULTS:
-        if found := next((offer for offer in offers if offer.answers(tag)), None):
+        exact = [offer for offer in offers if offer.tag.lower() == tag.lower()]
+        if found := next((offer for offer in (*exact, *offers) if offer.answers(tag)), None):
             return found, f"{tag} is the default"
     return offers[0], f"there is neither {' nor '.join(DEFAULTS)}; it is the first"
 

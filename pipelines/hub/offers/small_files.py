@@ -41,9 +41,9 @@ TEMPLATES = "additional_chat_templates/"
 
 
 def is_never_fetched(path: str) -> bool:
-    """Whether a file is code, may run code when it is read, or is of git."""
-    name = path.rpartition("/")[2].lower()
-    return name.endswith(NEVER) or bool(PYTORCH.search(path)) or name.startswith(".git")
+    """Whether a file is code, may run code when it is read, or is hidden, as git's and Braid's notes."""
+    *_, name = parts = path.lower().split("/")
+    return name.endswith(NEVER) or bool(PYTORCH.search(path)) or any(part.startswith(".") for part in parts)
 
 
 def settings_of_folder(paths: Iterable[str], folder: str = "") -> list[str]:

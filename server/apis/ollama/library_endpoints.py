@@ -14,7 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.base.errors import RequestError
 from pipelines.hub.base.errors import HubError
-from pipelines.hub.model_folder import check_local_name, check_place, new_folder, put_in_place, read_note
+from pipelines.hub.model_folder import (
+    check_above,
+    check_local_name,
+    check_place,
+    new_folder,
+    put_in_place,
+    read_note,
+)
 from server.apis.ollama.models_endpoint import NamedModel
 from server.apis.ollama.names import served_name
 from server.apis.ollama.replies import line
@@ -112,6 +119,12 @@ def _write_alias(repository: Path, destination: str, source: str, task: str) -> 
     try:
         check_local_name(destination.removesuffix(LATEST))
         check_place(folder)
+        check_above(folder, repository)
+        note = read_note(folder)
+        if destination.removesuffix(LATEST) == source or (note is not None and "alias_of" not in note):
+            raise HubError(
+                f"{folder.name} is a model that was fetched: delete it first, or take another name"
+            )
         new = new_folder(folder)
         (new / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
         put_in_place(new, folder, {"alias_of": source, "files": []})

@@ -102,3 +102,16 @@ def test_clients_change_nothing_unless_they_may(rig, make_rig):
     )
     reply = make_rig().post("/api/copy", {"source": "tiny", "destination": "x"})
     assert (reply.status, "changes no models" in reply.json["error"]) == (400, True)
+
+
+def test_a_copy_takes_the_place_of_no_fetched_model(rig):
+    fetched = rig.folder / "fetched"
+    fetched.mkdir()
+    (fetched / ".braid-hub.json").write_text('{"name": "acme/x", "num_bytes": 1}')
+    rig.services.catalogue.models += [SimpleNamespace(name="fetched", adapters=(), task="chat")]
+    for source in ("tiny", "fetched"):
+        reply = rig.post("/api/copy", {"source": source, "destination": "fetched"}, **ADMIN)
+        assert (reply.status, "fetched" in reply.json["error"]) == (400, True)
+    assert rig.post("/api/copy", {"source": "tiny", "destination": "mine"}, **ADMIN).status == 200
+    assert rig.post("/api/copy", {"source": "mine", "destination": "mine"}, **ADMIN).status == 400
+    assert "graph: tiny" in (rig.folder / "mine" / "graph.yaml").read_text()

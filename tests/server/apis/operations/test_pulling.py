@@ -7,6 +7,9 @@ import pytest
 from fake_hub import FakeHub, Fault
 from patience import PATIENCE_S
 
+from pipelines.base.errors import RequestError
+from server.services.pulls import PullRequest
+
 FILES = {"tiny-Q4_K_M.gguf": b"GGUF" + bytes(300_000), "tiny-Q8_0.gguf": b"GGUF" + bytes(9)}
 ADMIN = {"authorization": "Bearer admin"}
 
@@ -109,3 +112,36 @@ def test_the_bound_of_a_disk(pulling):
     answer = rig.post("/models/pull", {"model": "acme/tiny", "stream": False}, **ADMIN)
     assert answer.status == 422
     assert "BRAID_PULL_GB" in answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "body", "is_allowed"),
+    [
+        (("acme/*",), {"model": "acme/x", "hub": "modelscope"}, False),
+        (("acme/*",), {"model": "modelscope.cn/acme/x"}, False),
+        (("modelscope:acme/*",), {"model": "modelscope:acme/x"}, True),
+        (("modelscope:acme/*",), {"model": "acme/x"}, False),
+        (("acme/*",), {"model": "acme/x", "revision": "refs/pr/1"}, False),
+        (("acme/*",), {"model": "acme/x", "revision": "0123abcd"}, False),
+        (("*",), {"model": "acme/x", "revision": "refs/pr/1", "hub": "modelscope"}, True),
+        (("*/tiny",), {"model": "evil/x:a/tiny"}, False),
+        (("acme/x:q8*",), {"model": "acme/x:q8_0"}, True),
+        (("https://*.acme.org/*.gguf",), {"model": "https://evil.org/.acme.org/x.gguf"}, False),
+        (("https://*.acme.org/*.gguf",), {"model": "https://evil.org?.acme.org/x.gguf"}, False),
+        (("https://*.acme.org/*.gguf",), {"model": "https://dl.acme.org/a/x.gguf"}, True),
+        (("*",), {"model": "https://[x/m.gguf"}, False),
+    ],
+)
+def test_what_patterns_allow(pulling, patterns, body, is_allowed):
+    rig = pulling(pull=patterns)
+    request = PullRequest(body["model"], hub=body.get("hub"), revision=body.get("revision"))
+    if is_allowed:
+        rig.services.pulls.check_allowed(request)
+        return
+    with pytest.raises(RequestError):
+        rig.services.pulls.check_allowed(request)
+
+
+def test_a_long_id(pulling):
+    rig = pulling(admin_keys=("admin",))
+    assert rig.get(f"/models/pull/{'a' * 300}", **ADMIN).status == 404
