@@ -95,7 +95,8 @@ def _without_escaped(text: str) -> str:
     if text == ".":
         return f"[^{AS_RANGES}]"
     if text.startswith("[^"):
-        return f"[^{AS_RANGES}{text[2:]}"
+        rest = rf"\{text[2:]}" if text[2] == "]" else text[2:]  # a bracket is the first character
+        return f"[^{AS_RANGES}{rest}"
     if text.startswith("[") or text[1:] in ("s", "S", "d", "D", "w", "W"):
         return f"[{text}&&[^{AS_RANGES}]]"
     return ""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from pipelines.grammars.grammar_limits import check_text
+from pipelines.grammars.grammar_limits import BoundError, check_text
 from pipelines.grammars.json_regexes import NotHeld, in_json, regex_in_json
 from pipelines.grammars.lark_rules import ESCAPE, TOKEN, UnknownSyntax, lark_rules
 from pipelines.grammars.lark_terminals import literal, pattern
@@ -51,12 +51,18 @@ COMMON = {
 """Lark's common terminals, of which a grammar may import some."""
 
 
+MAX_CHARS = 1 << 17
+"""The most characters of a grammar that is rewritten."""
+
+
 @lru_cache(64)
 def text_grammar(syntax: str, definition: str) -> str:
     """The grammar in Lark of the escaped texts that a grammar in one of SYNTAXES holds.
 
     Raises as `lark_in_json`.
     """
+    if len(definition) > MAX_CHARS:
+        raise BoundError(f"the grammar has {len(definition)} characters; at most {MAX_CHARS} are allowed")
     if syntax == "lark":
         return lark_in_json(definition)
     try:
@@ -159,9 +165,16 @@ def _value(body: str) -> str:
 
 def _character(escape: re.Match[str]) -> str:
     text = escape[0]
-    if code := re.fullmatch(r"\\[xXuU]\{?([0-9a-fA-F]+)\}?", text):
-        return chr(int(code[1], 16))
+    if text[1] in "xXuU":
+        return _char(text)
     return {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b", "v": "\v", "0": "\0"}.get(text[1], text[1])
+
+
+def _char(escape: str) -> str:
+    code = int(escape[2:], 16) if len(escape) > 2 else 0xD800
+    if 0xD800 <= code < 0xE000:
+        raise FormatError(f"{escape} is no character: \\xHH and \\uHHHH are, in hexadecimal digits")
+    return chr(code)
 
 
 def _range(text: str) -> str:
@@ -184,7 +197,10 @@ def _regex(text: str) -> str:
 
 def _directive(text: str) -> str:
     if found := IGNORE.fullmatch(text):
-        return "%ignore " + "".join(_rewritten(*token) for token in _tokens(found["what"]))
+        what = list(_tokens(found["what"]))
+        if any(kind == "directive" for kind, _ in what):
+            raise FormatError(f"{text[:60]} ignores no terminal")
+        return "%ignore " + "".join(_rewritten(*token) for token in what)
     return "\n".join(f"{name}: {regex}" for name, regex in _imported(text))
 
 

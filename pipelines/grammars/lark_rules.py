@@ -14,7 +14,7 @@ from pipelines.grammars.shortest_words import Item, Rules
 TOKEN = re.compile(
     r"""(?P<string>"(?:\\.|[^"\\\n])*"i?)
     |(?P<space>\s+|//[^\n]*|\#[^\n]*)
-    |(?P<head>[?!]?[A-Za-z_][\w-]*(?:\.\d+)?(?:\[[^\]\n]*\])?\s*:(?!:))
+    |(?P<head>[?!]?[A-Za-z_][\w-]*(?:\.\d+)?(?:\[[^\]\n]{0,1000}\])?\s*:(?!:))
     |(?P<json>%json\s*|%regex\s*|%llguidance\s*)
     |(?P<directive>%[a-z]+[^\n]*)
     |(?P<regex>/(?:\\.|[^/\\\n])+/[a-z]*)
@@ -22,11 +22,12 @@ TOKEN = re.compile(
     |(?P<name>@?[A-Za-z_][\w-]*)
     |(?P<alias>->\s*\w+)
     |(?P<open>[(\[])|(?P<close>[)\]])|(?P<or>\|)
-    |(?P<times>[*+?]|\{\s*\d*\s*,?\s*\d*\s*\}|~\s*\d+(?:\s*\.\.\s*\d+)?)
+    |(?P<times>[*+?]|\{[\s\d]*(?:,[\s\d]*)?\}|~\s*\d+(?:\s*\.\.\s*\d+)?)
     |(?P<mark>\.\.|[&~])""",
     re.VERBOSE,
 )
-ESCAPE = re.compile(r"\\(?:[xX]\{?[0-9a-fA-F]+\}?|u\{?[0-9a-fA-F]{1,6}\}?|.)", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+"""An escape in a string, as llguidance reads it."""
 DECODER = json.JSONDecoder()
 
 

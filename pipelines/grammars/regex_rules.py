@@ -12,15 +12,16 @@ TOKEN = re.compile(
     r"""(?P<run>[\w ,:;"'<>=/!@%&~-]+(?![*+?{]))
     |(?P<class>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])
     |(?P<zero>\\[bBAzZG]|[\^$]|\(\?[a-zA-Z-]+\))
-    |(?P<free>\.|\\[dDwWsS]|\\[pP](?:\{[^}]*\}|.))
-    |(?P<char>\\[xu]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.)
+    |(?P<free>\.|\\[dDwWsS]|\\[pP](?:\{[^}]{0,64}\}|.))
+    |(?P<char>\\[xu]\{[^}]{0,64}\}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.)
     |(?P<open>\((?:\?(?:P?<\w+>|[a-zA-Z-]*:|<?[=!]))?)
     |(?P<close>\))
     |(?P<or>\|)
-    |(?P<times>[*+?]\??|\{\s*\d*\s*,?\s*\d*\s*\}\??)
-    |(?P<other>.)""",
+    |(?P<times>[*+?]\??|\{[\s\d]*(?:,[\s\d]*)?\}\??)
+    |(?P<other>\[.*|.)""",
     re.VERBOSE | re.DOTALL,
 )
+"""A class without an end, which no compiler takes, is one part up to the end."""
 SET_OPERATION = re.compile(r"&&|--|~~|\|\||.\[|\\p")
 NOTHING = "[]"
 """The rule of a class without characters."""

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.base.errors import BadDocument, RequestError
 from pipelines.requests.fields.error_text import quoted
 from server.apis.messages.blocks import AnthropicMessage, placed_blocks
-from server.media.pdf_text import read_pdf
+from server.media.pdf_text import MAX_CHARS, MAX_SECONDS, Left, read_pdf
 
 PDF = "application/pdf"
 SOURCES: dict[Any, tuple[str, ...]] = {
@@ -24,13 +24,19 @@ SOURCES: dict[Any, tuple[str, ...]] = {
 
 
 def read_documents(messages: list[AnthropicMessage]) -> None:
-    """Write the text of each document into its block.  Raises RequestError, and those of `read_pdf`."""
+    """Write the text of each document into its block.  Raises RequestError, and those of `read_pdf`.
+
+    All of a request have MAX_CHARS together, and take MAX_SECONDS of a processor.
+    """
+    left = Left(MAX_SECONDS, MAX_CHARS)
     for where, block in placed_blocks(messages):
         if block.type == "document" and isinstance(block.source, dict):
-            block.text = document_text(block.title, block.context, block.source, f"{where}.source")
+            block.text = document_text(block.title, block.context, block.source, f"{where}.source", left)
 
 
-def document_text(title: str | None, context: str | None, source: Mapping[str, Any], where: str) -> str:
+def document_text(
+    title: str | None, context: str | None, source: Mapping[str, Any], where: str, left: Left | None = None
+) -> str:
     """The text of a document under its title and what the client says of it.
 
     Raises RequestError, with its place, for a source that is not whole, and BadDocument for one that is not
@@ -43,10 +49,11 @@ def document_text(title: str | None, context: str | None, source: Mapping[str, A
         if not isinstance(source.get(name), str) and name != "content":
             raise _refused(f"a text is required in a source of type `{kind}`", f"{where}.{name}")
     head = [f"Title: {title}"] if title else []
-    return "\n".join([*head, *([context] if context else []), _read(kind, source, where)])
+    text = _read(kind, source, where, left or Left(MAX_SECONDS, MAX_CHARS))
+    return "\n".join([*head, *([context] if context else []), text])
 
 
-def _read(kind: str, source: Mapping[str, Any], where: str) -> str:
+def _read(kind: str, source: Mapping[str, Any], where: str, left: Left) -> str:
     if kind == "text":
         return str(source["data"])
     if kind == "content":
@@ -58,7 +65,7 @@ def _read(kind: str, source: Mapping[str, Any], where: str) -> str:
         return data.decode(errors="replace")
     if source["media_type"] != PDF:
         raise BadDocument(f"files of type {quoted(source['media_type'])} are not read", where)
-    return read_pdf(data, where)
+    return read_pdf(data, where, left)
 
 
 def _text_of_blocks(content: Any, where: str) -> str:

@@ -65,7 +65,9 @@ class ChatMessages:
         self._call(item, SEARCH, json.dumps(item.get("arguments") or {}, ensure_ascii=False), place)
 
     def _call(self, item: Item, name: str, arguments: str, place: str) -> None:
-        function = {"name": self._table.shown_name(name, item.get("namespace")), "arguments": arguments}
+        namespace = item.get("namespace")
+        own = namespace if isinstance(namespace, str) else None
+        function = {"name": self._table.shown_name(name, own), "arguments": arguments}
         call = {"id": item["call_id"], "type": "function", "function": function}
         self._turn_without(place=place).setdefault("tool_calls", []).append(call)
 

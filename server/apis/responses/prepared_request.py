@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,9 +31,19 @@ MAX_REFERENCES = 256
 """Most item references in one input."""
 
 
+class RecentItems(NamedTuple):
+    """The items of a response that may be continued without being stored, and their size in bytes."""
+
+    items: list[dict[str, Any]]
+    num_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """A request that is ready for a pipeline.  `items` are all input items of the model, as stored."""
+    """A request that is ready for a pipeline.  `items` are all input items of the model, as stored.
+
+    `num_bytes` is their size, earlier ones included.
+    """
 
     translation: ChatTranslation
     items: list[dict[str, Any]]
@@ -68,7 +78,7 @@ async def prepare_request(
     request: ResponseRequest,
     num_bytes: int,
     takes_images: bool,
-    recent: Mapping[str, list[dict[str, Any]]],
+    recent: Mapping[str, RecentItems],
 ) -> PreparedRequest:
     """Check the request, load what it continues or refers to, and translate it to a chat request.
 
@@ -79,7 +89,7 @@ async def prepare_request(
     request.check()
     previous = request.previous_response_id
     if previous is not None and previous in recent:
-        context, num_context_bytes = recent[previous], 0
+        context, num_context_bytes = recent[previous]
     else:
         context, num_context_bytes = await _context(store, exchange.account, previous)
     referenced = await _referenced(store, exchange.account, references(request.input))

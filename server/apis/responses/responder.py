@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import falcon.asgi
 
@@ -16,7 +15,7 @@ from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import check_chat, of_type
 from server.apis.generation.generation_endpoint import requested_priority
 from server.apis.responses.events import ALL, COMPACTION, NOTHING, ResponseEvents
-from server.apis.responses.prepared_request import PreparedRequest, prepare_request
+from server.apis.responses.prepared_request import PreparedRequest, RecentItems, prepare_request
 from server.apis.responses.reply import initial_response
 from server.apis.responses.request import ResponseRequest
 from server.base.replica_ids import with_replica
@@ -48,7 +47,7 @@ class Responder:
         exchange: Exchange,
         request: ResponseRequest,
         num_bytes: int,
-        recent: Mapping[str, list[dict[str, Any]]] | None = None,
+        recent: Mapping[str, RecentItems] | None = None,
     ) -> AskedResponse:
         """Find the model of a request of `num_bytes`, and prepare it; `req` has the headers.
 

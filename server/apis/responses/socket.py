@@ -23,7 +23,7 @@ from pipelines.telemetry.http_requests import count_ignored_fields
 from server.apis.responses.event_encoding import encode
 from server.apis.responses.foreground import ForegroundResponse
 from server.apis.responses.output_items import Event
-from server.apis.responses.prepared_request import PreparedRequest
+from server.apis.responses.prepared_request import PreparedRequest, RecentItems
 from server.apis.responses.request import ResponseRequest
 from server.apis.responses.responder import Responder
 from server.http.errors import public_error
@@ -52,7 +52,7 @@ class ResponsesSocket:
         self._req = req
         self._ws = ws
         self._socket = socket
-        self._recent: dict[str, list[dict[str, Any]]] = {}
+        self._recent: dict[str, RecentItems] = {}
 
     async def run(self) -> None:
         """Returns when the client has left, or the socket was closed."""
@@ -118,7 +118,10 @@ class ResponsesSocket:
         self._remember(asked.prepared, events.response.id, events.response.output)
 
     def _remember(self, prepared: PreparedRequest, response_id: str, output: list[dict[str, Any]]) -> None:
-        self._recent = {response_id: [*prepared.items, *output]}
+        """What is too long to be one body is not held: the client sends its conversation again."""
+        num_bytes = prepared.num_bytes + len(msgspec.json.encode(output))
+        is_held = num_bytes <= self._services.arriving.max_bytes
+        self._recent = {response_id: RecentItems([*prepared.items, *output], num_bytes)} if is_held else {}
 
     async def _send(self, batches: AsyncIterator[list[Event]]) -> None:
         pending = asyncio.ensure_future(anext(batches, None))

@@ -19,7 +19,7 @@ def read_format(format: Any, tool: str, where: str) -> tuple[dict[str, Any] | No
     if format is None or (isinstance(format, dict) and format.get("type") == "text"):
         return None, ""
     syntax, definition = (format.get(key) if isinstance(format, dict) else None for key in KEYS)
-    if syntax not in SYNTAXES or not isinstance(definition, str):
+    if not isinstance(syntax, str) or syntax not in SYNTAXES or not isinstance(definition, str):
         raise RequestError(
             f"`{where}` must be text, or a grammar with its syntax, {' or '.join(SYNTAXES)}, and definition",
             field=where,

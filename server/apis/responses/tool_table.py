@@ -57,7 +57,9 @@ class ToolTable:
         name = SEARCH if kind == SEARCH else entry.get("name")
         if kind not in (FUNCTION, CUSTOM, SEARCH) or not isinstance(name, str):
             return None
-        namespaces = [entry.get("namespace"), *(space for space, _ in self._names)]
+        given = entry.get("namespace")
+        own = given if isinstance(given, str) else None
+        namespaces = [own, *(space for space, _ in self._names)]
         return next((self._names[space, name] for space in namespaces if (space, name) in self._names), None)
 
     def get(self, name: str) -> DeclaredTool:

@@ -55,7 +55,7 @@ def read_tools(tools: list[Tool], where: str) -> Declarations:
     read, echoes = [], []
     for i, tool in enumerate(tools):
         place, kind = f"{where}.{i}", tool.get("type")
-        if kind not in READERS:
+        if not isinstance(kind, str) or kind not in READERS:
             _leave_out(kind, place)
             continue
         declared = READERS[kind](tool, place)
@@ -124,10 +124,19 @@ def _namespace(tool: Tool, where: str) -> list[DeclaredTool]:
     tools = [replace(function, namespace=name) for function in declared]
     about = tool.get("description")
     if tools and isinstance(about, str) and about:
+        _check_description(inner[0], f"{where}.tools.0")
         texts = [about, tools[0].function.get("description")]
         first = {**tools[0].function, "description": "\n\n".join(text for text in texts if text)}
         tools[0] = replace(tools[0], function=first)
     return tools
+
+
+def _check_description(tool: Tool, where: str) -> None:
+    nested = tool.get("function")
+    about = (nested if isinstance(nested, dict) else tool).get("description")
+    if not isinstance(about, str | None):
+        field = f"{where}.description"
+        raise RequestError(f"`{field}` must be a string, got {quoted(about)}", field=field)
 
 
 def _checked_name(tool: Tool, known: tuple[str, ...], where: str) -> str:

@@ -13,6 +13,8 @@ from llguidance import LLMatcher, LLTokenizer
 from random_patches import broken, patch
 
 from pipelines.grammars.compiler import limits
+from pipelines.grammars.grammar_cost import check_cost
+from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.json_regexes import NotHeld, regex_in_json
 from pipelines.grammars.json_texts import text_grammar
 from pipelines.grammars.leaf_formats import FormatError
@@ -29,10 +31,12 @@ QUOTED: /"[^"\\n]*"/
 CALLS = 'start: NAME "(" [start ("," start)*] ")"\nNAME: /[a-z]+/\n'
 TEXTS = {
     LIST: ["a=b", 'Ab="x\\y",c=d', 'a="', "a=g", 'a="\n"', ""],
+    r'start: "\x41BC" "\u0041BC" "\n"': ["ABCABC\n", "ABC", "\u41bcABC\n"],
     CALLS: ["f()", "f(g(),h())", "f(", "f(g)", ""],
     'start: "a\\n" /[^\\x00-\\x1f]*/ "\\t"?': ["a\n", 'a\n"b"\\\t', "a", "a\n\n"],
 }
 EXPRESSIONS = [
+    r"[^]a]b",
     r"\d+",
     r"[^a]{2}",
     r".",
@@ -132,3 +136,30 @@ def test_what_has_no_such_form(syntax, definition, error):
 
 def test_expressions_without_escapes_stay():
     assert regex_in_json(r"[a-z_]{2,3}(?:é|\d)+") == r"[a-z_]{2,3}(?:é|\d)+"
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition"),
+    [
+        ("lark", r'start: "\x{ffffff}"'),
+        ("lark", r'start: "\ud800"'),
+        ("lark", 'start: A\nA: "a"\n' + "%ignore " * 3000 + "A"),
+        ("lark", "start: /" + "[" * 700 + "a" * 100_000 + "/"),
+        ("regex", "[" * 100_000),
+        ("regex", r"\p{" * 30_000),
+        ("regex", "a" * (1 << 18)),
+    ],
+    ids=["no character", "a surrogate", "nested directives", "open classes", "brackets", "names", "long"],
+)
+def test_what_is_no_grammar_is_refused_at_once(syntax, definition):
+    with pytest.raises((FormatError, NotHeld, BoundError)):
+        text_grammar(syntax, definition)
+
+
+def test_spaces_in_a_count_are_read_once():
+    assert text_grammar("regex", "a{" + " " * 20_000 + "x")
+
+
+def test_what_follows_an_escape_counts_as_forced():
+    with pytest.raises(BoundError, match="forces"):
+        check_cost('start: "' + r"\x41" + "a" * 30_000 + '"')

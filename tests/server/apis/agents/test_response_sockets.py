@@ -174,3 +174,23 @@ def test_an_image_in_a_result_is_left_out_for_models_of_text(folder):
     assert read.json["output"][0]["content"][0]["text"] == "I cannot see it."
     assert "output;type=input_image" in read.headers["x-braid-ignored-fields"]
     assert shown.status == 400
+
+
+def test_what_is_longer_than_a_body_is_not_held_for_the_next_turn(make_rig):
+    rig = make_rig()
+    rig.services.arriving.max_bytes = 6000
+
+    async def talk(client):
+        found, before = [], {}
+        for _ in range(3):
+            client.say(create(LONG, model="tiny", **before))
+            found.append((await client.until(*ENDS))[-1])
+            before = {"previous_response_id": found[-1].get("response", {}).get("id", "")}
+        return found
+
+    async def scene(client):
+        return await over_socket(rig.app, talk)
+
+    first, second, third = rig.run(scene)
+    assert first["type"] == second["type"] == "response.completed"
+    assert third["error"]["code"] == "previous_response_not_found"

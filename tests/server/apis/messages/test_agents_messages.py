@@ -9,7 +9,9 @@ import pytest
 from messages_bodies import CALL, WEATHER, assistant, text, user
 from test_messages_request import asked, refusal
 
+from pipelines.base.bounded_processes import JobOutcome
 from pipelines.base.errors import BadDocument, BadImage, ContextTooLong, RequestError
+from server.apis.messages import documents
 from server.media import pdf_text
 from server.schema.anthropic_errors import anthropic_error
 from server.schema.anthropic_models import anthropic_models
@@ -205,3 +207,21 @@ def test_pages_of_models():
     assert page(limit=2, before="d") == ("bc", True)
     with pytest.raises(RequestError, match="limit"):
         page(limit=0)
+
+
+@pytest.mark.parametrize("took_s", [0.1, 15.0])
+def test_the_pdf_files_of_a_request_are_bounded_together(monkeypatch, took_s):
+    limits = []
+
+    def outcome(job, limit_s):
+        limits.append(limit_s)
+        return JobOutcome({"text": "Twenty characters or"}, took_s)
+
+    monkeypatch.setattr(pdf_text, "READER", "json")  # the process that reads is another test's
+    monkeypatch.setattr(pdf_text.PROCESSES, "outcome", outcome)
+    monkeypatch.setattr(documents, "MAX_CHARS", 50)
+    blocks = [pdf_block(b"%d of %.1f" % (number, took_s)) for number in range(3)]
+    assert refusal(messages=[user(blocks)]).field == "messages.0.content.2.source"
+    assert limits == pytest.approx([max(20 - number * took_s, 0.02) for number in range(3)])
+    assert refusal(messages=[user([blocks[0]] * 3)]).field == "messages.0.content.2.source"
+    assert len(limits) == 3

@@ -233,6 +233,7 @@ def test_a_request_may_name_its_response(rig):
 IGNORED = {
     "max_tool_calls": 3,
     "user": "u",
+    "client_metadata": {"session": "a"},
     "safety_identifier": "s",
     "prompt_cache_key": "k",
     "prompt_cache_retention": "24h",
@@ -413,3 +414,41 @@ def test_no_documented_field_is_forgotten(name):
         *unsupported_fields.IGNORED,
     }
     assert name in known
+
+
+FUNCTION = {"type": "function", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [FUNCTION, {"type": []}]},
+        {"tools": [{"type": {}}]},
+        {"input": [{"type": "tool_search_output", "tools": [{"type": []}]}]},
+        {"tools": [{"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": []}}]},
+        {
+            "tools": [
+                {
+                    "type": "namespace",
+                    "name": "n",
+                    "description": "d",
+                    "tools": [{**FUNCTION, "description": 5}],
+                }
+            ]
+        },
+    ],
+)
+def test_values_of_other_types_are_refused(fields):
+    request = ResponseRequest.model_validate({"input": "hi", **fields})
+    with pytest.raises(RequestError):
+        ChatTranslation(request, [], read_items(request.input, lambda id, where: {}))
+
+
+@pytest.mark.parametrize("namespace", [[], {}, 5])
+def test_a_namespace_that_is_no_text_is_none(namespace):
+    named = {**FUNCTION, "namespace": namespace}
+    call = {"type": "function_call", "name": "f", "arguments": "{}", "namespace": namespace}
+    request = ResponseRequest.model_validate({"input": [call], "tools": [FUNCTION], "tool_choice": named})
+    translation = ChatTranslation(request, [], read_items(request.input, lambda id, where: {}))
+    assert translation.chat.messages[0].tool_calls[0].function.name == "f"
+    assert translation.tool_choice == {"type": "function", "function": {"name": "f"}}
