@@ -233,7 +233,6 @@ def test_a_request_may_name_its_response(rig):
 IGNORED = {
     "max_tool_calls": 3,
     "user": "u",
-    "client_metadata": {"session": "a"},
     "safety_identifier": "s",
     "prompt_cache_key": "k",
     "prompt_cache_retention": "24h",
