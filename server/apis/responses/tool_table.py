@@ -57,8 +57,8 @@ class ToolTable:
         name = SEARCH if kind == SEARCH else entry.get("name")
         if kind not in (FUNCTION, CUSTOM, SEARCH) or not isinstance(name, str):
             return None
-        given = entry.get("namespace")
-        own = given if isinstance(given, str) else None
+        namespace = entry.get("namespace")
+        own = namespace if isinstance(namespace, str) else None
         namespaces = [own, *(space for space, _ in self._names)]
         return next((self._names[space, name] for space in namespaces if (space, name) in self._names), None)
 
