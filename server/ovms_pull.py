@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,14 +98,13 @@ def pull_source(flags: Mapping[str, Any]) -> Path:
     if folder.exists() and not flags["overwrite_models"]:
         click.echo(f"{folder} is there already; --overwrite_models fetches it again", err=True)
         return folder
-    if folder.exists():
-        _remove(folder)
     name = f"{source}:{flags['gguf_filename']}" if flags["gguf_filename"] else source
     options = PullOptions(cache=_cache())
     if _is_plain(name, options):
         options = replace(options, export=flags["weight_format"])
-    fetch(name, repository, options, local=source)
-    _write_graph(folder, flags)
+    with _replaced(folder):
+        fetch(name, repository, options, local=source)
+        _write_graph(folder, flags)
     return folder
 
 
@@ -117,12 +117,29 @@ def _cache() -> Path | None:
         raise click.ClickException(str(error)) from error
 
 
-def _remove(folder: Path) -> None:
+@contextmanager
+def _replaced(folder: Path) -> Iterator[None]:
+    """What the block writes takes the place of a folder, which comes back where the block fails.
+
+    Raises ClickException where the folder was not fetched.
+    """
     from pipelines.hub.model_folder import read_note
 
+    if not folder.exists():
+        yield
+        return
     if read_note(folder) is None:
         raise click.ClickException(f"{folder} was not fetched; remove it, or name another folder")
-    shutil.rmtree(folder)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    folder.rename(old)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        old.rename(folder)
+        raise
+    shutil.rmtree(old)
 
 
 def _is_plain(name: str, options: Any) -> bool:

@@ -77,6 +77,17 @@ def test_pull_and_then_serve(ovms, tmp_path, hub):
     assert ovms("--list_models", "--model_repository_path", models).output == f"{NAME}\n"
 
 
+def test_a_model_that_cannot_be_fetched_again_stays(ovms, tmp_path, hub, monkeypatch):
+    models = tmp_path / "models"
+    pull = ["--pull", "--source_model", NAME, "--model_repository_path", models, "--task", "text_generation"]
+    assert ovms(*pull).exit_code == 0
+    files = sorted((models / NAME).iterdir())
+    monkeypatch.delitem(hub.repos, NAME)
+    assert ovms(*pull, "--overwrite_models").exit_code == 1
+    assert sorted((models / NAME).iterdir()) == files
+    assert [path.name for path in (models / NAME).parent.iterdir()] == ["tiny-int4-ov"]
+
+
 def test_pull_and_start(ovms, tmp_path):
     done = ovms("--source_model", NAME, "--model_repository_path", tmp_path / "models", "--rest_port", 8000)
     assert done.exit_code == 0, done.output
