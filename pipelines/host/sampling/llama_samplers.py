@@ -91,13 +91,25 @@ def repeat_lengths(history: Sequence[int], breakers: Collection[int], allowed: i
     last = len(history) - 1
     limit = next((i for i in range(len(history)) if history[last - i] in breakers), len(history))
     longest: Counter[int] = Counter()
-    for end in range(last):
-        length = 0
-        while length < limit and length <= end and history[end - length] == history[last - length]:
-            length += 1
+    for back, common in enumerate(_common_with_begin([*history][::-1])[1:], start=1):
+        length, token = min(common, limit), history[last - back + 1]
         if length >= max(allowed, 1):
-            longest[history[end + 1]] = max(longest[history[end + 1]], length)
+            longest[token] = max(longest[token], length)
     return dict(longest)
+
+
+def _common_with_begin(tokens: Sequence[int]) -> list[int]:
+    """How many tokens from each place on are those of the beginning: the Z-algorithm, in linear time."""
+    common = [0] * len(tokens)
+    left = right = 0
+    for i in range(1, len(tokens)):
+        length = min(right - i, common[i - left]) if i < right else 0
+        while i + length < len(tokens) and tokens[length] == tokens[i + length]:
+            length += 1
+        common[i] = length
+        if i + length > right:
+            left, right = i, i + length
+    return common
 
 
 def dry_penalty(length: int, multiplier: float, base: float, allowed: int) -> float:
@@ -111,12 +123,14 @@ def dry_penalty(length: int, multiplier: float, base: float, allowed: int) -> fl
 def mirostat_1(chances: NDArray[np.float64], vocab_size: int, surprise: float) -> int:
     """How many of the likeliest tokens mirostat 1 leaves; `chances` are the likeliest first."""
     few = chances[:NUM_ESTIMATED]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.log(few[:-1] / few[1:])
     places = np.log((np.arange(len(ratios)) + 2.0) / (np.arange(len(ratios)) + 1.0))
-    slope = float(np.sum(places * ratios) / np.sum(places * places)) if len(ratios) else 1.0
+    slope = np.sum(places * ratios) / np.sum(places * places) if len(ratios) else np.float64(1)
     rest = slope - 1
-    number = (rest * 2**surprise / (1 - vocab_size**-rest)) ** (1 / slope) if rest else vocab_size
+    with np.errstate(all="ignore"):  # equal chances have no slope, and a surprise may be any number
+        shares = rest * np.exp2(np.float64(surprise)) / (1 - np.float64(vocab_size) ** -rest)
+        number = shares ** (1 / slope) if rest else np.float64(vocab_size)
     return max(int(min(number, len(chances))), 1) if np.isfinite(number) else len(chances)
 
 

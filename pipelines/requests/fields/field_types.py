@@ -130,7 +130,11 @@ LastTokens = Annotated[
     check(lambda n: -1 <= n <= MAX_LAST_TOKENS, f"{{name}} must be in [-1, {MAX_LAST_TOKENS}], got {{got}}."),
 ]
 """How many of the last tokens are looked at; -1: as many as may be."""
-Breakers = Annotated[Items[StrictStr], at_most(MAX_STOPS, "texts")]
+Breakers = Annotated[
+    Items[StrictStr],
+    at_most(MAX_STOPS, "texts"),
+    check(all, "{name} cannot contain an empty string."),
+]
 NumChoices = Annotated[
     Whole,
     check(lambda n: n >= 1, "{name} must be at least 1, got {got}."),

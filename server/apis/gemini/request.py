@@ -82,14 +82,23 @@ class GenerationConfig(GeminiObject):
 
     def _format(self) -> dict[str, Any]:
         schema = self.response_json_schema or json_schema(self.response_schema)
-        if self.response_mime_type == ENUM and isinstance(schema, dict):
-            return {"structured_outputs": {"choice": schema.get("enum")}}
+        if self.response_mime_type == ENUM:
+            if not isinstance(schema, dict) or not schema.get("enum"):
+                raise _fault("responseMimeType", f"{ENUM} needs a responseSchema with `enum`")
+            return {"structured_outputs": {"choice": schema["enum"]}}
         if self.response_mime_type != JSON:
+            if schema is not None:
+                raise _fault("responseSchema", f"it needs the responseMimeType {JSON}")
             return {}
         if schema is None:
             return {"response_format": {"type": "json_object"}}
         named = {"name": "output", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+def _fault(name: str, text: str) -> RequestError:
+    where = f"generationConfig.{name}"
+    return RequestError(f"`{where}`: {text}", where)
 
 
 class GeminiRequest(GeminiObject):

@@ -89,7 +89,7 @@ REFUSED = {
     "lora": Refused("an adapter is chosen by its name as `model`", ([],)),
     "post_sampling_probs": Refused("probabilities are those before sampling", (False,)),
 }
-Whole = Annotated[int, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class SamplingBody(BaseModel):
@@ -176,7 +176,7 @@ class SamplingBody(BaseModel):
 
     @property
     def only_prompt(self) -> bool:
-        return 0 in (self.n_predict, self.max_tokens)
+        return (self.max_tokens if self.n_predict is None else self.n_predict) == 0
 
     def _switched_off(self) -> dict[str, Any]:
         """The parameters of samplers that are not in the list, with values that do nothing."""
@@ -197,7 +197,7 @@ class SamplingBody(BaseModel):
         biases = self.logit_bias.items() if isinstance(self.logit_bias, dict) else self.logit_bias
         try:
             pairs = {str(int(token)): -100.0 if bias is False else float(bias) for token, bias in biases}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise RequestError("logit_bias: pairs of a token id and a number", field="logit_bias") from None
         return {"logit_bias": pairs}
 

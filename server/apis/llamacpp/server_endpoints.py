@@ -99,7 +99,7 @@ class LlamaEmbeddingRequest(EmbeddingRequest):
     """`content` is another name of `input`."""
 
     content: Any = None
-    embd_normalize: Annotated[int, Field(ge=-1)] | None = None
+    embd_normalize: Annotated[int, Field(ge=-1, lt=2**31)] | None = None
 
 
 class LlamaEmbeddingEndpoint(PoolingEndpoint[LlamaEmbeddingRequest]):
@@ -132,5 +132,8 @@ def normalized(vector: NDArray[np.float32], norm: int) -> NDArray[np.float32]:
     """float32[size] in one of llama.cpp's norms: as it is, the largest number 32760, or of length 1."""
     if norm == NONE:
         return vector
-    size = np.abs(vector).max() / 32760.0 if norm == MAX_ABSOLUTE else np.linalg.norm(vector, norm)
-    return vector / size if size > 0 else vector
+    largest = np.abs(vector).max()
+    if not largest > 0:
+        return vector
+    vector = vector / largest  # a high power of small numbers would be 0
+    return vector * 32760.0 if norm == MAX_ABSOLUTE else vector / np.linalg.norm(vector, norm)

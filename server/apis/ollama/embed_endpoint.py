@@ -17,6 +17,7 @@ from pipelines.values.node_values import PooledOutputs
 from pipelines.worker.model_choice import EMBEDDING
 from pipelines.worker.pipeline import Pipeline
 from server.apis.ollama.body import KeepAlive, ModelBody, made
+from server.apis.ollama.keeping import keep
 from server.apis.ollama.names import served_name
 from server.apis.ollama.options import read_options
 from server.apis.pooling.base_endpoint import PoolingEndpoint
@@ -52,7 +53,8 @@ class EmbedBody(ModelBody):
         fields = {"model": self.model, "input": self.texts, "dimensions": self.dimensions or None}
         if self.truncate is not False:
             fields["truncate_prompt_tokens"] = TO_THE_CONTEXT
-        return made(OllamaEmbedding, {**fields, "asked": self.model, "started_s": time.monotonic()})
+        own = {"asked": self.model, "started_s": time.monotonic(), "stays_s": self.keep_alive}
+        return made(OllamaEmbedding, fields | own)
 
 
 class EmbeddingsBody(ModelBody):
@@ -64,17 +66,23 @@ class EmbeddingsBody(ModelBody):
 
     def request(self) -> OllamaEmbedding:
         """Raises RequestError."""
-        body = EmbedBody(model=self.model, input=self.prompt, options=self.options)
+        body = EmbedBody(
+            model=self.model, input=self.prompt, options=self.options, keep_alive=self.keep_alive
+        )
         request = body.request()
         request.use_activation = False
         return request
 
 
 class OllamaEmbedding(EmbeddingRequest):
-    """A body as a request for vectors; `asked` is the name that the client wrote."""
+    """A body as a request for vectors; `asked` is the name that the client wrote.
+
+    `stays_s`: how long the model stays loaded without calls.
+    """
 
     asked: str
     started_s: float
+    stays_s: float | None = None
 
 
 class OllamaEmbedEndpoint(PoolingEndpoint[OllamaEmbedding]):
@@ -98,10 +106,11 @@ class OllamaEmbedEndpoint(PoolingEndpoint[OllamaEmbedding]):
         """Without a text the model is loaded."""
         if request.input:
             await super().reply_to(request, num_bytes, req, resp)
-            return
-        exchange = req.scope["braid.exchange"]
-        await find_pipeline(self._services, exchange, request.model, EMBEDDING)
-        resp.content_type, resp.data = falcon.MEDIA_JSON, self.encode(request, [], 0)
+        else:
+            exchange = req.scope["braid.exchange"]
+            await find_pipeline(self._services, exchange, request.model, EMBEDDING)
+            resp.content_type, resp.data = falcon.MEDIA_JSON, self.encode(request, [], 0)
+        keep(self._services, request.model, request.stays_s)
 
     def serialize(
         self, request: OllamaEmbedding, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs

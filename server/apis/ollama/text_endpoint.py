@@ -20,6 +20,7 @@ from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.ollama.capabilities import capabilities
 from server.apis.ollama.fitting import fitted
+from server.apis.ollama.keeping import keep
 from server.apis.ollama.names import served_name
 from server.apis.ollama.replies import OllamaContext, OllamaLines, line, whole_reply
 from server.apis.ollama.reply_models import OllamaPart
@@ -57,7 +58,7 @@ class OllamaTextEndpoint(GenerationEndpoint[OllamaRequest, OllamaContext, Choice
             await self._load(request, exchange, resp)
         else:
             await super().reply_to(self._without_template(request), raw, req, resp)
-        self._keep(request)
+        keep(self._services, request.model, request.source.keep_alive)
 
     def _without_template(self, request: OllamaRequest) -> OllamaRequest:
         """A model without a chat template continues the prompt of generate as it is."""
@@ -67,13 +68,6 @@ class OllamaTextEndpoint(GenerationEndpoint[OllamaRequest, OllamaContext, Choice
         completion = request.source.completion()
         completion.model = request.model
         return completion
-
-    def _keep(self, request: OllamaRequest) -> None:
-        """How long the model stays is what the client says, where clients may load and unload models."""
-        seconds = request.source.keep_alive
-        if seconds is not None and not self._services.settings.admin_keys:
-            name = self._services.catalogue.model_of(request.model)
-            self._services.client.keep(name, float(seconds))
 
     async def _load(self, request: OllamaRequest, exchange: Exchange, resp: falcon.asgi.Response) -> None:
         started_s, unloads = time.monotonic(), request.source.keep_alive == 0

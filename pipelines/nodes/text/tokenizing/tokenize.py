@@ -150,13 +150,14 @@ class Tokenize(TokenizerNode):
         most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
         if most is None and self.config.truncate and self.max_context:
             most = self.max_context - 1
+        breakers = self.breakers(request)
         tokens = [
             Tokens(
                 self.to_size(prompt, request, most),
                 bad_words,
                 prompt_text=self.prompt_text(prompt, request),
                 reply_text=reply_text,
-                sampling=self.stops(prompt, request) | self.breakers(request),
+                sampling=self.stops(prompt, request) | breakers,
             )
             for prompt in prompts
         ]

@@ -105,6 +105,18 @@ def test_repetitions(seed):
     assert repeat_lengths(tokens, breakers, 2) == z_repeats(tokens, breakers, 2)
 
 
+def test_repetitions_of_one_token():
+    tokens = [7] * 512
+    assert repeat_lengths(tokens, (), 2) == z_repeats(tokens, (), 2) == {7: 511}
+
+
+@pytest.mark.parametrize("surprise", [5.0, 1200.0, 1e308, math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("chances", [[1.0], [0.25] * 4, [0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
+def test_mirostat_of_any_surprise_leaves_a_token(chances, surprise):
+    for size in (mirostat_1(np.array(chances), 49152, surprise), mirostat_2(np.array(chances), surprise)):
+        assert 1 <= size <= len(chances)
+
+
 def test_the_penalty_grows_and_is_finite():
     assert dry_penalty(2, 0.8, 1.75, 2) == pytest.approx(0.8)
     assert dry_penalty(5, 0.8, 1.75, 2) == pytest.approx(0.8 * 1.75**3)

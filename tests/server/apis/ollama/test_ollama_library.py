@@ -115,3 +115,10 @@ def test_a_copy_takes_the_place_of_no_fetched_model(rig):
     assert rig.post("/api/copy", {"source": "tiny", "destination": "mine"}, **ADMIN).status == 200
     assert rig.post("/api/copy", {"source": "mine", "destination": "mine"}, **ADMIN).status == 400
     assert "graph: tiny" in (rig.folder / "mine" / "graph.yaml").read_text()
+
+
+@pytest.mark.parametrize("path", ["//api/copy", "/api/copy/", "///api/copy"])
+def test_further_slashes_in_front_of_a_path_open_nothing(rig, path):
+    body = {"source": "tiny", "destination": "mine"}
+    assert rig.post(path, body, authorization="Bearer key").status == 401
+    assert rig.post(path, body, **ADMIN).status == 200
