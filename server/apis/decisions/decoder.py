@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.pooling.input_parsing import check_total_chars
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
@@ -53,6 +54,8 @@ def _asked(pipeline: Pipeline, decision: Decision, showing: ChatRequest) -> Aske
     if showing.shows_images:
         pairs = zip(decision.questions, words, strict=True)
         return Asked([_reading(prompts.conversation(each), [own]) for each, own in pairs], words)
+    one = len(prompts.prompt(decision.questions[0]).text or "")  # they differ in their questions alone
+    check_total_chars([one] * len(decision.questions), "questions")
     texts = [prompts.prompt(question) for question in decision.questions]
     base = replace(prompts.conversation(decision.questions[0]), messages=None)
     return Asked([_reading(base, words, prompts=group) for group in _groups(texts)], words)

@@ -183,3 +183,9 @@ def _ids(text):
 
 def _pair(claim, size=1):
     return row_of(_ids(claim) + _ids(TEXT), activate=False, size=size).tolist()
+
+
+def test_a_long_input_is_not_written_once_for_each_question(ask):
+    body = asked(*[PREDICATE] * 400, input="x" * 100_000)
+    (reply,) = ask(("/v1/decisions", body | {"model": "judge"}))
+    assert (reply.status, reply.json["error"]["param"]) == (400, "questions")
