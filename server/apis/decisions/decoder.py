@@ -54,11 +54,16 @@ def _asked(pipeline: Pipeline, decision: Decision, showing: ChatRequest) -> Aske
     if showing.shows_images:
         pairs = zip(decision.questions, words, strict=True)
         return Asked([_reading(prompts.conversation(each), [own]) for each, own in pairs], words)
-    one = len(prompts.prompt(decision.questions[0]).text or "")  # they differ in their questions alone
-    check_total_chars([one] * len(decision.questions), "questions")
-    texts = [prompts.prompt(question) for question in decision.questions]
+    texts = _texts(prompts, decision.questions)
     base = replace(prompts.conversation(decision.questions[0]), messages=None)
     return Asked([_reading(base, words, prompts=group) for group in _groups(texts)], words)
+
+
+def _texts(prompts: QuestionPrompts, questions: Sequence[Question]) -> list[Prompt]:
+    """A prompt for each question.  Raises RequestError where they would be too long together."""
+    num_chars = len(prompts.prompt(questions[0]).text or "")  # they differ in their questions alone
+    check_total_chars([num_chars] * len(questions), "questions")
+    return [prompts.prompt(question) for question in questions]
 
 
 def _reading(given: GenerationInput, words: Sequence[Words], **changes: Any) -> GenerationInput:
