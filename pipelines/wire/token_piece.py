@@ -58,8 +58,11 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
     def extend(self, later: TokenPiece[Logprob]) -> None:
         """Append the next piece of the same choice, in place.
 
-        What belongs to a first piece (`num_cached`, `prefill_s`, scores of the prompt) stays as it is.
+        What belongs to a first piece (`num_cached`, `prefill_s`, scores of the prompt) stays as it is; an
+        empty piece gets `prefill_s` from the first that it is extended by.
         """
+        if self.prefill_s is None:
+            self.prefill_s = later.prefill_s
         if later.logprobs is not None:
             self._extend_logprobs(later.logprobs)
         if later.speculation is not None:

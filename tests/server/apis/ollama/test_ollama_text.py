@@ -42,6 +42,15 @@ def test_a_whole_reply_is_one_object(rig):
     assert rig.pipeline.asked.messages == [{"role": "user", "content": "hi"}]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_time_of_the_prompt_is_told(rig, stream):
+    first = said("Hel")
+    first.piece.prefill_s = 0.25
+    rig.pipeline.batches = [[(0, first)], [(0, said("lo", "stop"))]]
+    reply = rig.post(CHAT, {**HI, "stream": stream})
+    assert (lines(reply)[-1] if stream else reply.json)["prompt_eval_duration"] == 250_000_000
+
+
 def test_a_reply_that_is_full_says_so(rig):
     rig.pipeline.batches = [[(0, said("Hel", "length"))]]
     assert lines(rig.post(CHAT, HI))[-1]["done_reason"] == "length"
