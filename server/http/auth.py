@@ -28,7 +28,7 @@ ADMIN_PATHS = frozenset(
     {
         *("/api/pull", "/api/copy", "/api/create", "/api/delete"),
         *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
-        "/inference.GRPCInferenceService/RepositoryIndex",
+        *("/inference/v1/abort_requests", "/inference.GRPCInferenceService/RepositoryIndex"),
     }
 )
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
@@ -36,7 +36,7 @@ ADMIN_PREFIXES = ("/v2/repository/models/", "/models/pull/")
 STATUS_ENDING = "/status"
 """The end of the path that shows requests: an admin key opens it too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
-"""Where models are loaded and unloaded, and requests ended: an admin key opens it, if there is one."""
+"""Where models come and go and requests are ended: an admin key opens it, if there is one."""
 
 
 class Keys:

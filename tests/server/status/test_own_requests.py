@@ -95,6 +95,19 @@ def test_whose_requests_a_key_cancels(make_rig, settings, key, account):
     assert rig.services.client.cancelled_of == [account]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/requests/req-1/cancel", {}), ("/inference/v1/abort_requests", {"request_ids": ["req-1"]})],
+)
+def test_with_admin_keys_they_alone_end_requests(make_rig, path, body):
+    rig = make_rig(api_keys=("ann",), admin_keys=("root",))
+    rig.services.client.num_in_flight = 1
+    assert rig.post(path, body, Authorization="Bearer ann").status == 401
+    assert rig.services.client.cancelled_of == []
+    assert rig.post(path, body, Authorization="Bearer root").status == 200
+    assert rig.services.client.cancelled_of == [None]
+
+
 def test_records_have_the_account_of_their_key(make_rig):
     rig = make_rig(api_keys=KEYS)
 
