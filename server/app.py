@@ -110,7 +110,7 @@ class App:
         if scope["type"] == "lifespan":
             await self._falcon(scope, receive, send)
             return
-        scope["path"] = "/" + scope["path"].strip("/")  # as it is routed: keys and dialects go by the same
+        scope["path"] = "/" + scope["path"].lstrip("/")  # as it is routed: keys and dialects go by the same
         shared = self._services.work, self._dialects.of(scope["path"]), self._error_words
         exchange: Exchange
         if scope["type"] == "websocket":
