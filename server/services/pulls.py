@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -196,6 +197,8 @@ class Pulls:
                 command, stdin=subprocess.PIPE, pass_fds=(opened,), start_new_session=True
             )
             self._processes[state.id] = process
+            # Reaped whenever it ends, also where the worker has gone by then.
+            threading.Thread(target=process.wait, name="braid-pull", daemon=True).start()
             assert process.stdin is not None
             with process.stdin as pipe:
                 pipe.write(msgspec.json.encode(order))
