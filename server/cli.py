@@ -115,12 +115,8 @@ def serve(
     """
     names = tuple(takewhile(lambda text: not text.startswith("-"), arguments))
     gunicorn = arguments[len(names) :]
-    if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
-        raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
-    if models and models.is_file() and models.suffix.lower() not in FILES:
-        raise click.UsageError(f"--models: {models} is no folder of models, GGUF file or config.json")
-    if models and models.suffix == ".json":
-        _check_config(models)
+    _check_keys(api_keys + admin_keys)
+    _check_models(models)
     _check_modules(lora_modules)
     if names:
         models = _named_models(names, models, PullTerms(hub, revision, sha256, export), device)
@@ -151,6 +147,18 @@ def _named_models(names: tuple[str, ...], models: Path | None, terms: PullTerms,
 
     settings = _settings()
     return served_folder(names, models, terms.options(device or settings.device, settings.cache))
+
+
+def _check_keys(keys: tuple[str, ...]) -> None:
+    if any(re.search(r"[,\s]", key) or not key for key in keys):
+        raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
+
+
+def _check_models(models: Path | None) -> None:
+    if models and models.is_file() and models.suffix.lower() not in FILES:
+        raise click.UsageError(f"--models: {models} is no folder of models, GGUF file or config.json")
+    if models and models.suffix == ".json":
+        _check_config(models)
 
 
 def _check_modules(modules: tuple[str, ...]) -> None:

@@ -66,7 +66,7 @@ class WeightPart(NamedTuple):
             begin += count
 
     def place(self) -> dict[str, Any]:
-        """Where in the file the weight is, as attributes of a node."""
+        """The place of the weight in the file, as attributes of a node."""
         tensor = self.tensor
         kind = TYPE_NUMBERS[tensor.type.name]
         return {"type": kind, "K": tensor.width, "file": tensor.file, "runs": list(self.runs())}

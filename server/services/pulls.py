@@ -79,7 +79,6 @@ class Pulls:
         self._settings, self._rescan, self._is_known = settings, rescan, is_known
         self._own_folder: Path | None = None
         self._followers: set[asyncio.Task[None]] = set()
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def check_allowed(self, request: PullRequest) -> HubName:
         """The model that a request names.  Raises RequestError, and NotFound where nothing may be fetched."""
@@ -163,8 +162,6 @@ class Pulls:
         """Have the model served, also where its client does not wait for the end."""
         async for _ in self.events(pull_id):
             pass
-        if (process := self._processes.pop(pull_id, None)) is not None:
-            await asyncio.to_thread(process.wait)
 
     async def _served(self, name: str) -> None:
         """Wait until this worker knows a model."""
@@ -196,7 +193,6 @@ class Pulls:
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, pass_fds=(opened,), start_new_session=True
             )
-            self._processes[state.id] = process
             # Reaped whenever it ends, also where the worker has gone by then.
             threading.Thread(target=process.wait, name="braid-pull", daemon=True).start()
             assert process.stdin is not None

@@ -17,7 +17,7 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class HubEnvironment:
-    """Where hubs are, what may be sent to them, and where files are stored.
+    """The addresses of hubs, what may be sent to them, and where files are stored.
 
     `own_cache` is for what does not come from Hugging Face: its layout is the same.
     """

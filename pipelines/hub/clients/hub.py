@@ -16,7 +16,7 @@ class Hub(Protocol):
 
     @property
     def page(self) -> str:
-        """Where people see the repository."""
+        """The page on which people see the repository."""
 
     @property
     def revision(self) -> str: ...
@@ -25,7 +25,7 @@ class Hub(Protocol):
         """The files at the revision.  Raises HubError."""
 
     def address(self, commit: str, file: RemoteFile) -> str:
-        """Where the content of a file is."""
+        """The address of the content of a file."""
 
     def names_content(self, reply: HubReply) -> str | None:
         """What a reply with a file says of its content, to compare with `etag`; None where it is silent."""

@@ -56,7 +56,7 @@ def gguf_conversions(folder: Path, kernels: LinearKernels) -> Conversions:
 
 
 def _place(node: Any, prefix: str, files: Sequence[SourceFile]) -> dict[str, Any]:
-    """Where a weight of a node is, by the names of the operators' attributes."""
+    """The place of a weight of a node, by the names of the operators' attributes."""
     place = {name: node.get_attribute(prefix + name) for name in GGUF_PLACE}
     path, num_bytes, time_ns = files[place["file"]]
     of_file = {"file": path, "size": num_bytes, "time": time_ns}
