@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipelines.gguf.recurrent import Kind
-from pipelines.gguf.routers import SIGMOID, SOFTMAX_OF_CHOSEN, Routing
+from pipelines.gguf.routers import SIGMOID, SOFTMAX_OF_CHOSEN, SPARSE_MIXER, Routing
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ ARCHITECTURES = {
     "dots1": Architecture(routing=Routing(sums_to_one=False)),
     "glm4moe": Architecture(routing=Routing(SIGMOID, sums_to_one=False), norm_of_feed="post_attention_norm"),
     "phi3": Architecture(windowed=True),
+    "phimoe": Architecture(windowed=True, norm="layer", routing=Routing(SPARSE_MIXER)),
     "smollm3": Architecture(interleaved=True, nope_every=4),
     "glm4": Architecture(interleaved=True),
     "olmoe": Architecture(head_norms="all heads", routing=Routing(sums_to_one=False)),

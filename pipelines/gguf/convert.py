@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import embeds, write_embedder
-from pipelines.gguf.encoder import ENCODERS, BertFacts, write_encoder
+from pipelines.gguf.encoder import write_encoder
+from pipelines.gguf.encoder_facts import ENCODERS, BertFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import FLOAT_SUMS, INT8_SUMS
 from pipelines.gguf.metadata import Metadata

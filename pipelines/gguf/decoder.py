@@ -31,7 +31,7 @@ from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 NORM_OF_EMBEDDINGS = "token_embd_norm.weight"
 LAYER_SCALE = "layer_output_scale.weight"
-EMBEDDING, HEAD = "token_embd.weight", "output.weight"
+EMBEDDING, HEAD, HEAD_BIAS = "token_embd.weight", "output.weight", "output.bias"
 AFTER_ATTENTION, AFTER_FEED = "post_attention_norm", "post_ffw_norm"
 INT64 = ir.DataType.INT64
 
@@ -120,7 +120,11 @@ class Decoder:
         head = self._table
         if self._linears.has(HEAD):
             head = self._linears.tensor(HEAD, self._table.rows, self._facts.width)
-        logits = self._scaled(self._linears.multiply(taken, head, head.name), "logits")
+        logits = self._linears.multiply(taken, head, head.name)
+        if self._linears.has(HEAD_BIAS):
+            bias = self._linears.vector(HEAD_BIAS, head.rows)
+            logits = self._op("Add", logits, self._writer.store(HEAD_BIAS, bias))
+        logits = self._scaled(logits, "logits")
         return self._capped(logits, self._facts.logit_cap)
 
     def _scaled(self, value: ir.Value, what: str) -> ir.Value:

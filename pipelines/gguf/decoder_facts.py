@@ -252,8 +252,8 @@ def _read_feeds(metadata: Metadata, kind: Architecture, layers: int) -> tuple[bo
 
 
 def _read_epsilon(metadata: Metadata, kind: Architecture) -> float:
-    """Files of Nemotron may have that of other norms alone."""
-    other = metadata.own(EPSILON["layer"], 0, most=1) if kind.has_one_part else 0
+    """Files of Nemotron and Phi may have that of norms of the other kind alone."""
+    other = metadata.own(EPSILON["rms" if kind.norm == "layer" else "layer"], 0, most=1)
     return metadata.own(EPSILON[kind.norm], other or None, most=1)
 
 

@@ -28,12 +28,11 @@ UP, GATE, DOWN, BOTH = "ffn_up_exps", "ffn_gate_exps", "ffn_down_exps", "ffn_gat
 NODE_ACTIVATIONS: dict[str, dict[str, str | float]] = {
     "silu": {"activation": "silu"},
     "gelu": {"activation": "gelu_tanh"},
+    "gelu by erf": {"activation": "gelu"},
     "relu2": {"activation": "relu2"},
     "clamped": {"activation": "clamped", "alpha": 1.702, "limit": 7.0},
 }
 """The activation of an architecture → the node's attributes; no file says the numbers."""
-UNGATED = "relu2"
-"""The activation of experts without a gate."""
 
 
 class Weight(NamedTuple):
@@ -61,9 +60,16 @@ class RoutedExperts:
     def __init__(self, experts: int, width: int, linears: LinearLayers, writer: OnnxWriter) -> None:
         self._experts, self._width, self._linears, self._writer = experts, width, linears, writer
 
-    def write(self, at: str, read: ir.Value, router: tuple[ir.Value, ir.Value], activation: str) -> ir.Value:
+    def write(
+        self,
+        at: str,
+        read: ir.Value,
+        router: tuple[ir.Value, ir.Value],
+        activation: str,
+        has_gate: bool = True,
+    ) -> ir.Value:
         """The experts' sum, weighted by the `router`'s choice, float32 [1, tokens, width]."""
-        network = self._network(at, has_gate=activation != UNGATED)
+        network = self._network(at, has_gate)
         settings = {"layer": int(at.split(".")[1]), **NODE_ACTIVATIONS[activation]}
         if self._linears.in_file and all(_is_packed(weight) for weight in network.values()):
             mixed = self._in_file(network, read, router, settings)

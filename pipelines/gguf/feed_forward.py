@@ -59,7 +59,8 @@ class FeedForward:
         """The experts that a token uses, and the network that every token uses where there is one."""
         router, latent = self._router.choose(at, read), self._latent
         own = self._linears.linear(read, f"{at}{LATENT_DOWN}", latent, self._facts.width) if latent else read
-        mixed = self._experts.write(at, own, router, self._facts.kind.activation)
+        kind = self._facts.kind.activation
+        mixed = self._experts.write(at, own, router, kind, has_gate=kind not in UNGATED)
         if latent:
             mixed = self._linears.linear(mixed, f"{at}{LATENT_UP}", self._facts.width, latent)
         if not self._linears.has(f"{at}ffn_up{SHARED}.weight"):

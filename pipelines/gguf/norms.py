@@ -33,4 +33,7 @@ class Norms:
 
     def _with(self, state: ir.Value, name: str, values: Floats) -> ir.Value:
         scale, kind = self._writer.store(name, values), KINDS[self._facts.kind.norm]
-        return self._writer.op(kind, state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)
+        shift, bias = name.removesuffix("weight") + "bias", []
+        if kind == KINDS["layer"] and self._linears.has(shift):
+            bias = [self._writer.store(shift, self._linears.vector(shift, len(values)))]
+        return self._writer.op(kind, state, scale, *bias, axis=-1, epsilon=self._facts.epsilon, stash_type=1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.errors import GgufError
@@ -15,6 +16,10 @@ from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 SOFTMAX, SIGMOID, SOFTMAX_OF_CHOSEN, SQRT_SOFTPLUS = 1, 2, 3, 4
 """Values of `expert_gating_func`."""
+SPARSE_MIXER = -1
+"""How Phi weights its two experts, which no file says: each by a softmax of those that are nearly as good."""
+NEAR = 0.02
+"""How much less than an expert's score others may have, as a part of the larger of both, to be as good."""
 SCORES: dict[int, tuple[str, ...]] = {
     SOFTMAX: ("Softmax",),
     SIGMOID: ("Sigmoid",),
@@ -69,7 +74,7 @@ def read_mixture(metadata: Metadata, default: Routing | None) -> Mixture | None:
     if default is None:
         raise GgufError(f"is a mixture of experts ({name}.expert_count), which is not served for {name}")
     gating = metadata.count("expert_gating_func", default.gating, 0) or default.gating
-    if gating not in SCORES:
+    if gating != default.gating and gating not in SCORES:
         raise GgufError(f"weights its experts by function {gating} ({name}.expert_gating_func), not 1 to 4")
     sums_to_one = metadata.flag(f"{name}.expert_weights_norm")
     mixture = Mixture(
@@ -103,6 +108,8 @@ class Router:
     def choose(self, at: str, read: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The experts of each token of `read` and their weights: int64 and float32 [1, tokens, used]."""
         scores = self._linears.linear(read, f"{at}{ROUTER}", self._mixture.experts, self._width)
+        if self._mixture.routing.gating == SPARSE_MIXER:
+            return self._sparsely_mixed(scores)
         for operator in SCORES[self._mixture.routing.gating]:
             scores = self._op(operator, scores)
         ranked = self._among_groups(self._corrected(at, scores))
@@ -110,6 +117,20 @@ class Router:
         best, chosen = self._writer.ops("TopK", ranked, used, count=2, axis=-1)
         weights = best if ranked is scores else self._op("GatherElements", scores, chosen, axis=-1)
         return chosen, self._scaled(at, self._normed(weights), chosen)
+
+    def _sparsely_mixed(self, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The best experts, one after the other: (Liu and others, 2024, arXiv 2409.12136, without noise)."""
+        op, one = self._op, self._writer.ints(1)
+        nothing, least = self._writer.store("excluded", np.full((1, 1, 1), EXCLUDED, np.float32)), scores
+        found = []
+        for _ in range(self._mixture.used):
+            best, place = self._writer.ops("TopK", least, one, count=2, axis=-1)
+            part = op("Div", op("Sub", best, scores), op("Max", op("Abs", scores), best))
+            near = op("Where", op("Greater", part, self._writer.number(NEAR)), nothing, least)
+            found.append((place, op("GatherElements", op("Softmax", near), place, axis=-1)))
+            least = op("ScatterElements", least, place, op("Expand", nothing, op("Shape", place)), axis=-1)
+        chosen, weights = (op("Concat", *parts, axis=-1) for parts in zip(*found, strict=True))
+        return chosen, weights
 
     def _corrected(self, at: str, scores: ir.Value) -> ir.Value:
         name = f"{at}{CORRECTION}"

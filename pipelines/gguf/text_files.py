@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import ranks
-from pipelines.gguf.encoder import BertFacts
+from pipelines.gguf.encoder_facts import BertFacts
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reranker import CONFIG
 from pipelines.gguf.tokenizer import make_tokenizer

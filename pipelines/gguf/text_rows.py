@@ -54,10 +54,24 @@ class TextRows:
                 return is_near
             return op("And", is_near, op("Less", self._distance(), self._scalar(window)))
         is_token = op("Unsqueeze", op("Cast", attention_mask, to=ir.DataType.BOOL), self._writer.ints(1, 2))
-        if window < 0:
-            return is_token
+        if window < 0:  # ONNX Runtime takes no row for all
+            length = op("Gather", self._shape, self._writer.ints(1))
+            return op(
+                "Expand",
+                is_token,
+                op("Concat", self._writer.ints(1, 1), length, self._writer.ints(1), axis=0),
+            )
         is_near = op("LessOrEqual", op("Abs", self._distance()), self._scalar(window // 2))
         return op("And", is_token, is_near)
+
+    def biased(self, mask: ir.Value, slopes: np.ndarray) -> ir.Value:
+        """float32[texts, heads, length, length], which is added to scores: -inf where `mask` is false, else
+        what each head takes away for the tokens in between, float32[heads].
+        """
+        op, column = self._op, self._writer.store("slopes", -slopes.reshape(-1, 1, 1))
+        apart = op("Cast", op("Abs", self._distance()), to=ir.DataType.FLOAT)
+        bias = op("Mul", op("Unsqueeze", apart, self._writer.ints(0)), column)
+        return op("Where", mask, bias, self._writer.number(-np.inf))
 
     def _distance(self) -> ir.Value:
         """int64[length, length]: how far the token of a column stands before that of a row."""

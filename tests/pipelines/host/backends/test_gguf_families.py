@@ -242,6 +242,16 @@ FAMILIES = {
         {"more": WINDOWED | PATTERN | YARN_OF_FILE},
     ),
     "apertus": (lambda: hf.ApertusConfig(**SIZES, hidden_act="xielu", rope_scaling=None), {"more": xielu}),
+    "phimoe": (
+        lambda: hf.PhimoeConfig(
+            **EXPERT_SIZES,
+            num_local_experts=EXPERTS,
+            sliding_window=None,
+            attention_bias=True,
+            lm_head_bias=True,
+        ),
+        {"more": MIXED, "rearranged": gguf_layouts.phimoe},
+    ),
     "olmoe": (
         lambda: hf.OlmoeConfig(**EXPERT_SIZES, num_experts=EXPERTS, norm_topk_prob=False),
         {"more": MIXED, "rearranged": stacked_experts},

@@ -25,12 +25,15 @@ from pipelines.host.backends.encoder_io import (
     read_columns,
     reads_arrays,
 )
+from pipelines.host.backends.onnx.block_sums import multiply_block_sums
+from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
+from pipelines.onnx_format.decoder_format import DOMAIN
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 """Types of values that ONNX Runtime returns as numpy arrays; bfloat16 is not one of them."""
@@ -105,12 +108,19 @@ class OnnxCpuEncoder:
 
 
 def _read(path: Path, targets: frozenset[str] | None) -> tuple[bytes, Mapping[str, LinearShape]]:
-    """The model, with inputs for the adapters of all linear layers that `targets` name."""
-    if targets is None:
-        return path.read_bytes(), {}
+    """The model, with inputs for the adapters of all linear layers that `targets` name; experts that a GGUF
+    file has become linear layers.
+    """
     model = ir.load(path)
-    linears = add_lora(model.graph, targets, by_text=True)
-    check_linears(path, linears)
+    if use_expert_linears(model.graph)[0]:
+        multiply_block_sums(model.graph)
+        model.graph.opset_imports.pop(DOMAIN, None)
+    elif targets is None:
+        return path.read_bytes(), {}
+    linears: Mapping[str, LinearShape] = {}
+    if targets is not None:
+        linears = add_lora(model.graph, targets, by_text=True)
+        check_linears(path, linears)
     return ir.to_proto(model).SerializeToString(), linears
 
 
