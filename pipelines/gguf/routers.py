@@ -119,17 +119,17 @@ class Router:
         return chosen, self._scaled(at, self._normed(weights), chosen)
 
     def _sparsely_mixed(self, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """The best experts, one after the other: (Liu and others, 2024, arXiv 2409.12136, without noise)."""
-        op, one = self._op, self._writer.ints(1)
+        """The best experts, one after the other (Liu and others, 2024, arXiv 2409.12136, without noise)."""
+        op = self._op
         nothing, least = self._writer.store("excluded", np.full((1, 1, 1), EXCLUDED, np.float32)), scores
-        found = []
+        experts = []
         for _ in range(self._mixture.used):
-            best, place = self._writer.ops("TopK", least, one, count=2, axis=-1)
+            best, place = self._writer.ops("TopK", least, self._writer.ints(1), count=2, axis=-1)
             part = op("Div", op("Sub", best, scores), op("Max", op("Abs", scores), best))
             near = op("Where", op("Greater", part, self._writer.number(NEAR)), nothing, least)
-            found.append((place, op("GatherElements", op("Softmax", near), place, axis=-1)))
+            experts.append((place, op("GatherElements", op("Softmax", near), place, axis=-1)))
             least = op("ScatterElements", least, place, op("Expand", nothing, op("Shape", place)), axis=-1)
-        chosen, weights = (op("Concat", *parts, axis=-1) for parts in zip(*found, strict=True))
+        chosen, weights = (op("Concat", *parts, axis=-1) for parts in zip(*experts, strict=True))
         return chosen, weights
 
     def _corrected(self, at: str, scores: ir.Value) -> ir.Value:
