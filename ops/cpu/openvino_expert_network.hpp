@@ -10,6 +10,8 @@
 // with alpha and limit.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -20,6 +22,9 @@
 
 namespace braid {
 
+// Nanoseconds that layers of routed experts took in this process so far, by the clock.
+inline std::atomic<uint64_t> experts_ns{0};
+
 class ExpertNetwork : public ov::op::Op {
 public:
     using Op::Op;
@@ -28,11 +33,13 @@ public:
 
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
         static thread_local Scratch own;
+        const auto begin = std::chrono::steady_clock::now();
         const size_t used = inputs[1].get_shape().back(), tokens = inputs[1].get_size() / used;
         const size_t step = std::max<size_t>(1, MOST_ROWS / used);
         Call call{inputs, sizes(), own};
         for (size_t first = 0; first < tokens; first += step)
             compute(call, outputs[0], first, std::min(step, tokens - first));
+        experts_ns += uint64_t(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
         return true;
     }
 

@@ -18,5 +18,8 @@ OPENVINO_CREATE_EXTENSIONS(
 // Bytes of GGUF files that were packed in this process so far.
 extern "C" uint64_t braid_packed_bytes() { return braid::packed_bytes; }
 
+// Nanoseconds that layers of routed experts took in this process so far.
+extern "C" uint64_t braid_experts_ns() { return braid::experts_ns; }
+
 // Lets this process pack few experts of GGUF files from now on, 1, since it tries models and serves none; or all, 0.
 extern "C" void braid_pack_few(int few) { braid::packs_few = few; }

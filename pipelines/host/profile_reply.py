@@ -35,5 +35,10 @@ def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile)
     }
     counts = [engine.counts() for engine in instance.model.engines.values()]
     running, waiting = sum(count.running for count in counts), sum(count.waiting for count in counts)
+    experts = {
+        node: engine.routed_experts.counts.tolist()
+        for node, engine in instance.model.stepped.items()
+        if engine.routed_experts is not None
+    }
     host = dict(loop_times.seconds)
-    return Profiled(request.request_id, engines, host, running=running, waiting=waiting)
+    return Profiled(request.request_id, engines, host, running=running, waiting=waiting, experts=experts)

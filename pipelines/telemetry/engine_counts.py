@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class ExpertUse(NamedTuple):
+    """How a model's routed experts are used: choices of all tokens in all layers so far, how many times its
+    even share the busiest of a layer has (the mean over layers), and the part of all that was never chosen.
+    """
+
+    choices: int
+    busiest: float
+    unused: float
 
 
 @dataclass(slots=True)
@@ -18,6 +29,7 @@ class Counts:
     host_blocks_used: int = 0
     host_blocks_total: int = 0
     block_tokens: int = 0
+    routed_experts: ExpertUse | None = None  # where they are recorded
     reuses_prefixes: bool = False
     steps: int = 0
     failed_steps: int = 0

@@ -53,6 +53,12 @@ OF_ENGINE = {
     "vllm:prefix_cache_hits": "braid:engine_prefix_cache_hits",
 }
 """Gauges and counters that each of several engines has for itself as well, with a label of its own."""
+EXPERT_CHOICES = "braid:expert_choices"
+EXPERT_GAUGES = {
+    "braid:busiest_expert": "Times its even share that the busiest expert of a layer has, mean of layers.",
+    "braid:unused_experts": "Part of the routed experts that no token chose yet, 0 to 1.",
+}
+"""Gauges of models whose graph has `routed_experts`."""
 DRAFT_TOKENS = {
     "vllm:spec_decode_num_drafts": "Runs of tokens that were drafted ahead.",
     "vllm:spec_decode_num_draft_tokens": "Tokens that were drafted ahead.",
@@ -167,6 +173,8 @@ METRICS = {
     DRAFT_TOKENS_BY_POSITION: MetricSpec(
         "counter", "Draft tokens that were accepted, by place.", ("model_name", "position")
     ),
+    EXPERT_CHOICES: MetricSpec("counter", "Routed experts that tokens chose, in all layers."),
+    **{name: MetricSpec("gauge", text, mode="livemax") for name, text in EXPERT_GAUGES.items()},
     TOOL_PARSER: MetricSpec(
         "counter",
         "Deltas of streams, and whole choices, in which tool calls were looked for.",

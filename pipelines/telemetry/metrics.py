@@ -15,6 +15,8 @@ from pipelines.telemetry.metric_names import (
     DRAFT_TOKENS_BY_POSITION,
     DRAFTED,
     ENGINE_UP,
+    EXPERT_CHOICES,
+    EXPERT_GAUGES,
     LOAD_TIME,
     LOADED,
     LOADS,
@@ -56,6 +58,11 @@ def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
     computed = now.prompt_tokens - before.prompt_tokens - cached
     for source, num_tokens in (("local_compute", computed), ("local_cache_hit", cached)):
         labelled(PROMPT_TOKENS_BY_SOURCE, model, source).inc(num_tokens)
+    if now.routed_experts is not None:
+        known = 0 if before.routed_experts is None else before.routed_experts.choices
+        labelled(EXPERT_CHOICES, model).inc(now.routed_experts.choices - known)
+        for name, value in zip(EXPERT_GAUGES, now.routed_experts[1:], strict=True):
+            labelled(name, model).set(value)
     places = zip_longest(now.accepted_per_position, before.accepted_per_position, fillvalue=0)
     for place, (accepted, known) in enumerate(places):
         labelled(DRAFT_TOKENS_BY_POSITION, model, str(place)).inc(accepted - known)

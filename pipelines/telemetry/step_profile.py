@@ -99,6 +99,11 @@ class StepProfile:
         """What the step did since its last mark was `phase`."""
         self._step.laps.append((phase, perf_counter()))
 
+    def mark_part(self, phase: str, seconds: float) -> None:
+        """Of what the step did since its last mark, `seconds` were `phase`."""
+        laps = self._step.laps
+        laps.append((phase, min(laps[-1][1] + seconds, perf_counter())))
+
     def end(self, kind: str, num_tokens: int, num_sequences: int, num_output_tokens: int) -> None:
         """The step ended with its last mark."""
         laps, self._step.kind = self._step.laps, kind

@@ -95,9 +95,10 @@ class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
 class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     """Host to worker: the steps of each engine node of a model instance since its load, and the host's loop.
 
-    `host` is seconds by phase since the host began, every model's steps being one of the phases.  `error`,
-    when set, is that of its `BraidError`.  `running` and `waiting`: the choices, or texts,
-    that its engine nodes have.
+    `host` is seconds by phase since the host began, every model's steps being one of the phases.  `experts`:
+    by engine node, how often each expert was chosen, in each layer, where it is counted.  `error`,
+    when set, is that of its `BraidError`.  `running` and
+    `waiting`: the choices, or texts, that its engine nodes have.
     """
 
     request_id: int
@@ -109,6 +110,7 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     error_word: str | None = None
     running: int = 0
     waiting: int = 0
+    experts: dict[str, list[list[int]]] = {}
 
 
 class Inspect(msgspec.Struct, frozen=True, array_like=True, tag="inspect"):

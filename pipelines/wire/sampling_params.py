@@ -155,6 +155,8 @@ class SamplingParams:
     draft_threshold: float = 0.0  # a draft stops where its own token is less probable than this
     max_ngram: int | None = None  # longest run of tokens that is looked up; None: as the graph says
     draft_logprobs: bool = False  # send the draft model's log-probabilities of the accepted draft tokens
+    return_routed_experts: bool | None = None  # which experts each token chose; None: as the graph says
+    routed_experts_prompt_start: int = 0  # without those of the first tokens of the prompt
     priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
     @property

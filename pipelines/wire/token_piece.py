@@ -32,6 +32,16 @@ class PieceLogprobs(msgspec.Struct, Generic[Logprob], array_like=True):
     drafted: list[Logprob | None] = []
 
 
+class ExpertChoices(msgspec.Struct, array_like=True):
+    """Which experts consecutive tokens of a sequence chose, prompt included: int16[tokens, layers, used] in
+    pieces, one after another.
+    """
+
+    layers: int
+    used: int
+    pieces: list[bytes]
+
+
 class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
     """Consecutive output tokens of one choice, the end token included.
 
@@ -41,7 +51,8 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
     `stop_reason` is the stop token id or stop string of the request that ended the choice, if one did.
     `num_cached` prompt tokens were found in the prefix cache.  `prefill_s`, in the first piece only, is the
     time from the admission of the prompt to its first token, in seconds.  `speculation` is None until a token
-    was drafted, `logprobs` where the request asked for none.
+    was drafted, `logprobs` where the request asked for none.  `experts` are those of the tokens that were
+    computed since the piece before; the last token has none, since nothing is computed from it.
 
     A piece and its lists belong to the stage that holds it, which may change them in place.
     """
@@ -54,6 +65,7 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
     prefill_s: float | None = None
     speculation: Speculation | None = None
     logprobs: PieceLogprobs[Logprob] | None = None
+    experts: ExpertChoices | None = None
 
     def extend(self, later: TokenPiece[Logprob]) -> None:
         """Append the next piece of the same choice, in place.
@@ -67,6 +79,10 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
             self._extend_logprobs(later.logprobs)
         if later.speculation is not None:
             self.speculation = later.speculation
+        if self.experts is None:
+            self.experts = later.experts
+        elif later.experts is not None:
+            self.experts.pieces += later.experts.pieces
         self.token_ids += later.token_ids
         self.num_tokens += later.num_tokens
         self.finish, self.stop_reason = later.finish, later.stop_reason

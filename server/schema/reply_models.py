@@ -135,7 +135,7 @@ class ChatChoice(Reply):
     finish_reason: str
     stop_reason: str | int | None
     token_ids: list[int] | None
-    routed_experts: None
+    routed_experts: str | None
     draft_logprobs: ChatLogprobs | None = None
 
 
@@ -200,7 +200,7 @@ class CompletionChoice(Reply):
     token_ids: list[int] | None = None
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
-    routed_experts: None = None
+    routed_experts: str | None = None
     draft_logprobs: CompletionLogprobs | None = None
 
 

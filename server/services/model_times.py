@@ -48,10 +48,13 @@ class StepTimes(Reply):
 
 
 class EngineTimes(Reply):
-    """`node` is the graph's line that owns the engine."""
+    """`node` is the graph's line that owns the engine.  `experts`: how often each routed expert was chosen,
+    in each layer; null where the graph does not count it.
+    """
 
     node: str
     kinds: list[StepTimes]
+    experts: list[list[int]] | None = None
 
 
 class WorkerNode(Reply):
@@ -87,7 +90,7 @@ def model_times(model: str, profiled: Profiled, worker: Mapping[str, NodeRuns]) 
     """`worker` are the graph's nodes in order."""
     host = [HostPhase(name=name, seconds=seconds) for name, seconds in profiled.host.items()]
     engines = [
-        EngineTimes(node=node, kinds=[_kind(steps) for steps in kinds])
+        EngineTimes(node=node, kinds=[_kind(steps) for steps in kinds], experts=profiled.experts.get(node))
         for node, kinds in profiled.engines.items()
     ]
     return ModelTimes(

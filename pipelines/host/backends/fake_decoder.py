@@ -31,7 +31,7 @@ LOGIT_RANGE = 12.0
 FAKE_SHAPE = LinearShape(8, 8)
 FIRST_FRAME = 1 << 20  # the place of the first frame of a context, behind those of all its tokens
 
-LACKS = ("kv_cache", "precision", "threads", "engine", "activation_group", "sparse_prefill")
+LACKS = ("kv_cache", "precision", "threads", "engine", "activation_group", "sparse_prefill", "routed_experts")
 
 
 def open_fake(path: Path, settings: DecoderSettings) -> FakeSession:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,24 @@ from numpy.typing import NDArray
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import HoldsAdapters
 from pipelines.host.contracts.model_shape import ModelShape
+from pipelines.host.contracts.routed_experts import RoutedExperts
 from pipelines.host.contracts.step import Step
 
 NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
 """`step_times_s` of a session that measures nothing."""
+
+
+@runtime_checkable
+class RoutesExperts(Protocol):
+    """A session whose decoder may have routed experts."""
+
+    @property
+    def routed_experts(self) -> RoutedExperts | None:
+        """The choices of the tokens in the cache; None where they are not recorded."""
+
+    @property
+    def experts_s(self) -> float:
+        """Seconds that the routed experts of all steps took; 0 where that is not known."""
 
 
 class DecoderSession(HoldsAdapters, Protocol):

@@ -16,7 +16,8 @@ class DecoderSettings:
     `kv_cache`: element type of the cache.  `precision`: type of activations.  `activation_group`: activations
     per scale where a linear layer rounds them to 8 bits.  `sparse_prefill`: tokens (first, recent) that most
     of a
-    prompt attends to.  `room`: which adapters may be loaded; None: none.  `prepared`: what engines made of
+    prompt attends to.  `routed_experts`: choices of experts are "counted", or also "returned" in all replies.
+    `room`: which adapters may be loaded; None: none.  `prepared`: what engines made of
     models before; None: nothing is stored.
     """
 
@@ -27,6 +28,7 @@ class DecoderSettings:
     activation_group: int | None = None
     threads: int | None = None
     sparse_prefill: tuple[int, int] | None = None
+    routed_experts: str | None = None
     room: AdapterRoom | None = None
     prepared: PreparedModels | None = None
 

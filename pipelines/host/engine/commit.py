@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+import numpy as np
+
 from pipelines.host.contracts.guide import GuideError
+from pipelines.host.contracts.routed_experts import UNKNOWN, RoutedExperts
 from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.append_token import append_token
@@ -17,14 +20,16 @@ from pipelines.host.engine.sequences.beam_group import Ending
 from pipelines.host.engine.sequences.sequence import NO_SLOT, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
+from pipelines.wire.token_piece import ExpertChoices, PieceLogprobs, TokenPiece
 
 
 class Commit:
     """A fault in one sequence ends that sequence alone."""
 
-    def __init__(self, scheduler: StepScheduler, active: ActiveRequests) -> None:
-        self._scheduler, self._active = scheduler, active
+    def __init__(
+        self, scheduler: StepScheduler, active: ActiveRequests, routed: RoutedExperts | None = None
+    ) -> None:
+        self._scheduler, self._active, self._routed = scheduler, active, routed
         self._cache, self._slots = scheduler.cache, scheduler.tables.slots
         self._sampling, self._totals = scheduler.tables.sampling, scheduler.counts
 
@@ -116,11 +121,13 @@ class Commit:
         return ending._replace(piece=piece)
 
     def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Piece:
-        most = sequence.request.max_length
-        if len(sequence.token_ids) >= most:  # max_tokens is 0: only the prompt is computed
+        length, most = len(sequence.token_ids), sequence.request.max_length
+        if length >= most:  # max_tokens is 0: only the prompt is computed
+            experts = self._experts(sequence, length)
             self._active.remove(sequence)
-            return piece_of(sequence, [], [], "length")
+            return piece_of(sequence, [], [], "length", experts=experts)
         taken, finish, stop_token_id = append_token(sequence, self._sampling, token_id)
+        experts = self._experts(sequence, length + len(taken) - 1 if finish else sequence.num_cached)
         self._totals.output_tokens += len(taken)
         if finish:
             self._cache.register(sequence)  # what accepted draft tokens have filled
@@ -128,7 +135,22 @@ class Commit:
         elif len(taken) > 1:
             self._slots.last_token[sequence.slot] = taken[-1]
         logprobs_of_token = [] if logprobs is None else [logprobs]
-        return piece_of(sequence, taken, logprobs_of_token, finish, stop_token_id)
+        return piece_of(sequence, taken, logprobs_of_token, finish, stop_token_id, experts)
+
+    def _experts(self, sequence: Sequence, end: int) -> ExpertChoices | None:
+        """The choices of the tokens up to `end` that were not returned yet, while the blocks are there.
+
+        None where they are not wanted.  A guide may end a sequence with tokens that are not computed.
+        """
+        routed, wanted = self._routed, sequence.request.params.return_routed_experts
+        if routed is None or not (routed.are_returned if wanted is None else wanted):
+            return None
+        begin = max(sequence.num_routed, sequence.request.params.routed_experts_prompt_start)
+        sequence.num_routed = end
+        rows = routed.of(sequence.blocks, begin, min(end, sequence.num_cached))
+        missing = np.full((end - begin - len(rows), *rows.shape[1:]), UNKNOWN, np.int16)
+        shape = routed.shape
+        return ExpertChoices(shape.layers, shape.used, [rows.tobytes() + missing.tobytes()])
 
     def _follow(self, sequence: Sequence, run: AcceptedRun) -> Iterator[Piece]:
         """The tokens after the first of a run, as far as they are valid.

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, LinearShape, WithoutAdapters
 from pipelines.base.errors import EngineError
 from pipelines.host.contracts.model_shape import ModelShape
+from pipelines.host.contracts.routed_experts import RoutedExperts
 from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
@@ -27,6 +28,7 @@ from pipelines.host.engine.interface.submission_checks import (
     check,
     check_encoder_states,
     check_images,
+    check_routed_experts,
 )
 from pipelines.host.engine.kv_cache.adapter_keys import AdapterKeys
 from pipelines.host.engine.kv_cache.block_map import block_map
@@ -49,7 +51,7 @@ from pipelines.host.engine.sequences.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.step_context import StepContext
-from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.engine_counts import Counts, ExpertUse
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
 from pipelines.wire.engine_view import MAX_SEQUENCES
 
@@ -64,6 +66,8 @@ class StepBody:
     """The model, then the sampler."""
     adapters: HoldsAdapters = field(default_factory=WithoutAdapters)
     """Holds the adapters that sequences name: the session of the last decoder."""
+    routed_experts: RoutedExperts | None = None
+    """The choices of the tokens in the cache of the last decoder, where it records them."""
     profile: StepProfile = field(default_factory=StepProfile)
     """The engine and the lines of the body mark in it what a step spends its time on."""
     close: Callable[[], object] = lambda: None
@@ -111,7 +115,8 @@ class GenerationEngine:
         self.profile = body.profile
         self._eos_token_ids = eos_token_ids
         self._active = ActiveRequests(self.scheduler)
-        self._commit = Commit(self.scheduler, self._active)
+        self.routed_experts = body.routed_experts
+        self._commit = Commit(self.scheduler, self._active, body.routed_experts)
         self._submit_orders = count(1)
 
     def submit(self, key: Hashable, request: GenerationRequest) -> None:
@@ -127,6 +132,7 @@ class GenerationEngine:
         limits = check_encoder_states(request, self.limits)
         check(request, limits)
         check_images(request, limits)
+        check_routed_experts(request, self.routed_experts)
         if request.params.beams is not None:
             check_beams(request, request.params.beams, self._eos_token_ids, limits)
         accepted = Accepted(key, request, limits, self._eos_token_ids, adapter)
@@ -219,6 +225,7 @@ class GenerationEngine:
             reuses_prefixes=self.scheduler.settings.reuse_prefixes,
             prefix_blocks_read=0 if stored is None else stored.num_read,
             prefix_blocks_written=0 if stored is None else stored.num_written,
+            routed_experts=_use(self.routed_experts),
             accepted_per_position=[*self._totals.accepted_per_position],
         )
 
@@ -270,6 +277,10 @@ class GenerationEngine:
             num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
             self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)
         return sampled
+
+
+def _use(routed: RoutedExperts | None) -> ExpertUse | None:
+    return None if routed is None else ExpertUse(routed.num_choices, routed.busiest, routed.unused)
 
 
 def _slots(limits: Limits, cache: CacheSize) -> SequenceSlots:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphs.graph import Binding
-from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
 from pipelines.host.contracts.encoder_contract import EncoderSession
 from pipelines.nodes.body_interface import (
     Drafting,
@@ -19,6 +19,9 @@ from pipelines.nodes.body_interface import (
 from pipelines.nodes.line import Line
 from pipelines.telemetry.step_profile import StepProfile
 
+EXPERTS = "experts"
+"""The phase of routed experts; that of the line which runs the model is without them."""
+
 
 class LiveBody:
     """The live lines of an engine node, run in order once per step or batch."""
@@ -31,6 +34,7 @@ class LiveBody:
         self._root = contract.root
         self._preparing = [line.node for line in lines if isinstance(line.node, PreparesStep)]
         self._drafting = [line.node for line in lines if isinstance(line.node, Drafting)]  # the first lines
+        self._experts_s = 0.0
         self._phases = {line.name: _phase(line.name) for line in engine.body}
         self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
 
@@ -46,8 +50,17 @@ class LiveBody:
             mark("begin")
         for line in self.lines[len(self._drafting) :]:
             values[line.name] = line.node.run(**line.inputs(values))
+            if isinstance(line.node, HasDecoder) and isinstance(line.node.session, RoutesExperts):
+                self._mark_experts(line.node.session)
             mark(self._phases[line.name])
         return values[self.lines[-1].name]
+
+    def _mark_experts(self, session: RoutesExperts) -> None:
+        """The time of a step's routed experts, where it is known, is a phase of its own."""
+        seconds = session.experts_s - self._experts_s
+        if seconds > 0:
+            self.profile.mark_part(EXPERTS, seconds)
+            self._experts_s += seconds
 
     @property
     def num_draft_tokens(self) -> int:

@@ -14,6 +14,7 @@ from graphs.graph import Binding
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.base.errors import ContextTooLong
 from pipelines.grammars.formats import GrammarWriter
+from pipelines.host.contracts.decoder_contract import RoutesExperts
 from pipelines.host.contracts.step import Sampled
 from pipelines.host.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -184,7 +185,13 @@ class Scheduler(Node, Checking, Planning):
         if body.guides is not None:
             body.guides.start(target.shape.vocab_size, ends)
         return GenerationEngine(
-            StepBody(body, adapters=target, profile=body.profile, close=body.close),
+            StepBody(
+                body,
+                adapters=target,
+                routed_experts=target.routed_experts if isinstance(target, RoutesExperts) else None,
+                profile=body.profile,
+                close=body.close,
+            ),
             settings,
             replace(target.shape, max_context=max_context),
             size,

@@ -161,6 +161,9 @@ KeptTokens = Annotated[
 Priority = Annotated[
     Whole, check(lambda p: -(2**63) <= p < 2**63, "{name} must fit a signed 64-bit integer, got {got}.")
 ]
+PromptStart = Annotated[
+    Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be at least 0, got {got}.")
+]
 LengthPenalty = Annotated[Number, check(lambda p: -10 <= p <= 10, "{name} must be in [-10, 10], got {got}.")]
 MinTokens = Annotated[
     Whole,

@@ -36,7 +36,6 @@ REFUSED: dict[str, Refused] = {
     "return_token_offsets": Refused(NO_TOKEN_OFFSETS, (False,)),
     "return_mm_kwargs": Refused(TEXT_ONLY, (False,)),
     "watermarking": Refused("watermarks are not supported", (False,)),
-    "routed_experts_prompt_start": Refused("routed experts are not reported", (0,)),
     "mm_payload": Refused(TEXT_ONLY, ("none", "tensors")),
     "logits_processors": Refused("requests bring no code; see `logits_processors_args`", ([],)),
     "kv_transfer_params": Refused(NO_CACHE_MOVES, ({},)),

@@ -68,6 +68,10 @@ def truncation(request: GenerationFields, max_context: int) -> None:
 def scores(request: GenerationFields, max_context: int) -> None:
     if request.stream and request.prompt_logprobs:
         raise RequestError("`prompt_logprobs` are not available when `stream=True`.", field="prompt_logprobs")
+    if request.stream and request.return_routed_experts:
+        raise RequestError(
+            "`return_routed_experts` is not available when `stream=True`.", field="return_routed_experts"
+        )
     if request.logprob_token_ids and request.alternatives() is None:
         raise RequestError(
             "when using `logprob_token_ids`, `logprobs` must be set.", field="logprob_token_ids"

@@ -34,6 +34,7 @@ from pipelines.requests.fields.field_types import (
     NumTokens,
     Penalty,
     Priority,
+    PromptStart,
     RepetitionPenalty,
     RequestId,
     Seed,
@@ -127,6 +128,8 @@ class GenerationFields(BaseModel):
     return_tokens_as_token_ids: bool | None = None
     include_logprobs_decode_token: bool | None = None
     include_draft_logprobs: bool | None = None
+    return_routed_experts: bool | None = None
+    routed_experts_prompt_start: PromptStart | None = None
     response_format: dict[str, Any] | None = None
     structured_outputs: dict[str, Any] | None = None
     guided_json: Any = None

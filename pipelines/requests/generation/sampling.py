@@ -38,6 +38,8 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     if request.mirostat:  # what it allows depends on the token before
         chosen["num_draft_tokens"] = 0
     chosen["draft_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
+    if request.stream:  # only whole replies have a place for them
+        chosen["return_routed_experts"] = False
     repetition = request.repetition_detection
     chosen["repetition_detection"] = None if repetition is None else repetition.detection()
     return {name: value for name, value in chosen.items() if value is not None}

@@ -7,7 +7,12 @@ from typing import Any, Literal
 
 from pipelines.base.errors import BraidError
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextUpdate
-from server.apis.generation.replies.choice_builder import ChoiceBuilder, best_choices, prompt_scores
+from server.apis.generation.replies.choice_builder import (
+    ChoiceBuilder,
+    best_choices,
+    prompt_scores,
+    routed_experts,
+)
 from server.apis.generation.replies.logprobs import FLOOR
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -42,7 +47,7 @@ class TokensChoice(Reply):
     finish_reason: str | None
     stop_reason: str | int | None
     token_ids: list[int]
-    routed_experts: None = None
+    routed_experts: str | None = None
     sampling_mask: None = None
     weight_versions: list[WeightVersion]
     logprobs: IdLogprobs | None
@@ -107,6 +112,7 @@ def _choice(context: TextReplyContext, index: int, choice: ChoiceBuilder) -> Tok
         finish_reason=choice.finish,
         stop_reason=choice.piece.stop_reason,
         token_ids=ids,
+        routed_experts=routed_experts(choice),
         weight_versions=[WeightVersion(end=len(ids))],
         logprobs=id_logprobs(choice.logprobs.tokens) if context.logprobs else None,
     )

@@ -48,6 +48,7 @@ def settings_of(settings: DecoderSettings) -> OpenVINOSettings:
         settings.targets,
         retained=None if settings.sparse_prefill is None else RetainedContext(*settings.sparse_prefill),
         activation_group=settings.activation_group,
+        routed_experts=settings.routed_experts,
         kernels=_kernels(settings),
     )
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipelines.host.engine.sequences.sequence import Sequence
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
+from pipelines.wire.token_piece import ExpertChoices, PieceLogprobs, Speculation, TokenPiece
 
 Piece = TokenPiece[TokenLogprobs]
 
@@ -35,6 +35,7 @@ def piece_of(
     logprobs: list[TokenLogprobs],
     finish: str | None,
     stop_token_id: int | None = None,
+    experts: ExpertChoices | None = None,
 ) -> Piece:
     """The next tokens of a sequence, or its end, and what only its first piece has."""
     piece: Piece = TokenPiece(
@@ -44,6 +45,7 @@ def piece_of(
         stop_token_id,
         num_cached=sequence.num_reused or 0,
         speculation=speculation_of(sequence),
+        experts=experts,
     )
     if sequence.scores is not None:
         piece.logprobs = PieceLogprobs(logprobs, sequence.scores.found)

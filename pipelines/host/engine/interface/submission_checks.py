@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.contracts.model_shape import ModelShape
+from pipelines.host.contracts.routed_experts import RoutedExperts
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
@@ -72,6 +73,23 @@ def check_images(request: GenerationRequest, limits: Limits) -> None:
     check_rows(request.images, [*map(len, request.prompts)], model.inputs_embeds_size, model.mrope_axes)
     for own in filter(None, request.images if limits.max_uncut else ()):
         _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
+
+
+def check_routed_experts(request: GenerationRequest, recorded: RoutedExperts | None) -> None:
+    """Raise RequestError where choices of experts are asked for that are not recorded, or of no token."""
+    params = request.params
+    start, shortest = params.routed_experts_prompt_start, min(map(len, request.prompts))
+    if recorded is None and (params.return_routed_experts or start):
+        raise RequestError(
+            "this model's routed experts are not recorded: they are where the `model` line of its graph has "
+            "`routed_experts: counted`",
+            "return_routed_experts" if params.return_routed_experts else "routed_experts_prompt_start",
+        )
+    if start and start >= shortest:
+        raise RequestError(
+            f"routed_experts_prompt_start must be less than the {shortest} tokens of the prompt, got {start}",
+            "routed_experts_prompt_start",
+        )
 
 
 def check_rows(

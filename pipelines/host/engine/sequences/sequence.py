@@ -109,6 +109,7 @@ class Sequence:
     guide: Guide | None = None
     num_drafted: int = 0  # tokens that were drafted ahead, and of those the ones that were accepted
     num_accepted: int = 0
+    num_routed: int = 0  # first tokens whose choices of experts were returned, or are not to be
 
     @property
     def num_pending(self) -> int:

@@ -15,8 +15,9 @@ from pipelines.adapters.weights import AdapterRoom
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.host.backends.open_model import log_opened_model, open_decoder, open_for_adapters
 from pipelines.host.backends.registry import DECODERS, DecoderEngine, device_pattern
-from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
 from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.host.contracts.routed_experts import RoutedExperts
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
@@ -61,6 +62,12 @@ class DecoderConfig(NodeConfig):
         description="{first, recent}: how many tokens at the beginning of the context and right before it a "
         "chunk of a prompt attends to, but for the last chunk; default: all",
     )
+    routed_experts: Literal["counted", "returned"] | None = Field(
+        default=None,
+        description="whether choices of a mixture's experts are recorded: counted, for the status page and "
+        "replies to requests with `return_routed_experts`; returned, in all whole replies too, as with "
+        "vLLM's --enable-return-routed-experts; default: not",
+    )
 
     @property
     def room(self) -> AdapterRoom | None:
@@ -78,6 +85,7 @@ class DecoderConfig(NodeConfig):
             activation_group=self.activation_group,
             threads=self.threads,
             sparse_prefill=None if sparse is None else (sparse.first, sparse.recent),
+            routed_experts=self.routed_experts,
             room=self.room,
             prepared=prepared,
         )
@@ -115,7 +123,18 @@ class Model(Node):
         else:
             targets = adapters.found_targets(self.folder)
             self.session = open_for_adapters(adapters.targets, targets, opened)
-        self.opened = log_opened_model(path, self.session.describe())
+        self._opened = log_opened_model(path, self.session.describe())
+
+    @property
+    def opened(self) -> dict[str, str]:
+        """How the decoder is run, and how evenly its experts are used, where that is counted."""
+        routed = self.routed_experts
+        return self._opened if routed is None else {**self._opened, "routed_experts": routed.use}
+
+    @property
+    def routed_experts(self) -> RoutedExperts | None:
+        """The choices of the tokens in the cache; None where they are not recorded."""
+        return self.session.routed_experts if isinstance(self.session, RoutesExperts) else None
 
     def run(self, step: StepContext) -> Logits:
         return Logits(self.session.run(step.step), step, self.session.ops)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipelines.values.reply_values import ToolCallPiece
-from server.apis.generation.replies.choice_builder import ChoiceBuilder, best_choices, prompt_scores
+from server.apis.generation.replies.choice_builder import (
+    ChoiceBuilder,
+    best_choices,
+    prompt_scores,
+    routed_experts,
+)
 from server.apis.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -63,7 +68,7 @@ def _chat_choice(context: TextReplyContext, index: int, choice: ChoiceBuilder) -
         finish_reason=context.finish(choice.finish),
         stop_reason=choice.piece.stop_reason,
         token_ids=choice.piece.token_ids if context.token_ids else None,
-        routed_experts=None,
+        routed_experts=routed_experts(choice),
     )
     if context.draft_logprobs:
         reply.draft_logprobs = chat_drafts(choice.logprobs.drafted, context.token_format)

@@ -5,7 +5,11 @@ Does not depend on HTTP or on the shape of replies.
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate, ToolCallPiece
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
@@ -58,6 +62,19 @@ def best_choices(context: TextReplyContext, choices: list[ChoiceBuilder]) -> lis
 def _mean_logprob(choice: ChoiceBuilder) -> float:
     values = [entry.logprob for entry in choice.logprobs.tokens]
     return sum(values) / len(values) if values else float("-inf")
+
+
+def routed_experts(choice: ChoiceBuilder) -> str | None:
+    """Which experts each token chose, as vLLM writes it: int32[tokens, layers, used] in NumPy's file format,
+    in base64; None where the engine gave none.
+    """
+    chosen = choice.piece.experts
+    if chosen is None:
+        return None
+    rows = np.frombuffer(b"".join(chosen.pieces), np.int16).reshape(-1, chosen.layers, chosen.used)
+    file = io.BytesIO()
+    np.save(file, rows.astype(np.int32))
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def prompt_scores(context: TextReplyContext, choice: ChoiceBuilder) -> PromptLogprobs | None:

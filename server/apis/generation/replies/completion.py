@@ -5,7 +5,12 @@ Does not depend on HTTP or streams.
 
 from __future__ import annotations
 
-from server.apis.generation.replies.choice_builder import ChoiceBuilder, best_choices, prompt_scores
+from server.apis.generation.replies.choice_builder import (
+    ChoiceBuilder,
+    best_choices,
+    prompt_scores,
+    routed_experts,
+)
 from server.apis.generation.replies.logprobs import completion_drafts, completion_logprobs, with_prompt
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -43,7 +48,7 @@ def _choice(context: TextReplyContext, index: int, drawn: int, choice: ChoiceBui
         token_ids=_token_ids(context, choice),
         prompt_logprobs=prompt_scores(context, choice),
         prompt_token_ids=context.prompt(drawn).ids if context.token_ids else None,
-        routed_experts=None,
+        routed_experts=routed_experts(choice),
     )
     if context.draft_logprobs:
         own = reply.logprobs.text_offset[-len(choice.logprobs.tokens) :] if reply.logprobs else []

@@ -85,6 +85,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
             "truncate": False,
         },
     },
+    "qwen3_moe": {
+        "head_dim": 32,
+        "moe_intermediate_size": 64,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+    },
     "llama4_text": {
         "num_hidden_layers": 4,
         "intermediate_size_mlp": 128,

@@ -24,6 +24,7 @@ from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnx.recurrent import refuse_recurrent
+from pipelines.host.backends.onnx.routed_output import ROUTED_EXPERTS, add_routed_output
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import DOMAIN
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -47,6 +48,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
 from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.model_shape import ModelShape
+from pipelines.host.contracts.routed_experts import RoutedExperts
 from pipelines.host.contracts.step import Step
 from pipelines.onnx_format.decoder_format import (
     CONTEXT_FRAMES,
@@ -79,6 +81,8 @@ class OnnxCpuSettings:
     block_tokens: int = 16
     targets: frozenset[str] | None = None
     """What adapters may change, as q_proj; none named: all linear layers; None: nothing."""
+    routed_experts: str | None = None
+    """Whether choices of experts are recorded: "counted", or also "returned" in all replies."""
 
 
 class OnnxCpuSession:
@@ -92,11 +96,19 @@ class OnnxCpuSession:
     can_swap = False
     step_times_s = NO_STEP_TIMES
     shape_change_s = 0.0
+    experts_s = 0.0
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()
         decoder = read_decoder(path)
         refuse_recurrent(decoder.model.graph, "ONNX Runtime")
+        self.routed_experts: RoutedExperts | None = None
+        if settings.routed_experts is not None:
+            routed, is_returned = (
+                add_routed_output(decoder.model.graph),
+                settings.routed_experts == "returned",
+            )
+            self.routed_experts = RoutedExperts(routed, settings.block_tokens, is_returned)
         self._layout = OnnxCpuCacheLayout(decoder.layers, settings.block_tokens, decoder.element_type)
         self.shape = ModelShape(
             vocab_size=decoder.vocab_size,
@@ -139,6 +151,8 @@ class OnnxCpuSession:
         self._cache = OnnxCpuCache(self._layout, num_blocks + 1)
         self._binding = self._session.io_binding()
         self._cache.bind(self._binding)
+        if self.routed_experts is not None:
+            self.routed_experts.allocate(num_blocks)
         self._adapters.reset()
         self._adapters.none()
         self._logits = np.empty((1, self.shape.vocab_size), np.float32)
@@ -151,16 +165,24 @@ class OnnxCpuSession:
         self._cache.clear(newly_started_blocks(step, self.shape.block_tokens))
         if len(self._logits) <= step.num_logits:
             self._logits = np.empty((2 * step.num_logits, self.shape.vocab_size), np.float32)
+        routed = None if self.routed_experts is None else self.routed_experts.empty(step.num_tokens)
         for call in plan_calls(step, self.shape.block_tokens, self._spare_block, self._costs):
             starts = call.inputs[CUMULATIVE]
             adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
             logit_rows = call.inputs[LOGITS_INDICES]
             call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1]), logit_rows))
-            self._compute(call)
+            chosen = self._compute(call)
+            if routed is not None and chosen is not None:
+                routed[call.tokens] = chosen
+        if self.routed_experts is not None and routed is not None:
+            self.routed_experts.record(step, routed)
         return self._logits[: step.num_logits]
 
-    def _compute(self, call: ModelCall) -> None:
-        """Write the call's logits to their rows; through a copy only when the rows are not contiguous."""
+    def _compute(self, call: ModelCall) -> NDArray[np.int32] | None:
+        """Write the call's logits to their rows; through a copy only when the rows are not contiguous.
+
+        Returns the experts that its tokens choose, where they are recorded.
+        """
         assert self._session is not None
         assert self._binding is not None
         rows, count = call.logits, len(call.logits)
@@ -170,9 +192,16 @@ class OnnxCpuSession:
         for name, array in call.inputs.items():
             self._bind(name, array)
         self._binding.bind_output(LOGITS, "cpu", 0, np.float32, shape, into.ctypes.data)
+        chosen = None
+        if self.routed_experts is not None:
+            chosen = self.routed_experts.empty(len(call.inputs[POSITION_IDS]))
+            self._binding.bind_output(
+                ROUTED_EXPERTS, "cpu", 0, np.int32, list(chosen.shape), chosen.ctypes.data
+            )
         self._session.run_with_iobinding(self._binding)
         if count and not together:
             self._logits[rows] = into
+        return chosen
 
     def _bind(self, name: str, array: NDArray[Any]) -> None:
         assert self._binding is not None
@@ -185,6 +214,8 @@ class OnnxCpuSession:
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         assert self._cache is not None, "blocks are there between allocate and close"
         self._cache.write_block(block, content)
+        if self.routed_experts is not None:
+            self.routed_experts.forget(block)
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)
@@ -263,4 +294,4 @@ def _first_call(spare_block: int, encoder_hidden_size: int) -> ModelCall:
             nothing[:0],
             np.zeros((1, 0, encoder_hidden_size), np.float32),
         )
-    return ModelCall(inputs, np.zeros(0, np.int64), np.zeros(1, np.int64))
+    return ModelCall(inputs, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))

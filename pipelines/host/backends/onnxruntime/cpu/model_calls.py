@@ -50,7 +50,7 @@ class CallCosts:
 @dataclass(frozen=True)
 class ModelCall:
     """`inputs`: input name → contiguous array.  `logits`: the step's logit rows that it computes, in order.
-    `sequences`: those of the step that it computes, in order.
+    `sequences` and `tokens`: those of the step that it computes, in order.
 
     A call without logits computes one row, which is discarded: the graph cannot compute none.
     """
@@ -58,6 +58,7 @@ class ModelCall:
     inputs: dict[str, NDArray[Any]]
     logits: Indices
     sequences: Indices
+    tokens: Indices
 
 
 def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts) -> list[ModelCall]:
@@ -153,7 +154,8 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
         SLOTS: slots,
         LOGITS_INDICES: step.logit_indices if step.num_logits else PLACEHOLDER_INDEX,
     }
-    return ModelCall(inputs, np.arange(step.num_logits), np.arange(step.num_seqs))
+    everything = (np.arange(size) for size in (step.num_logits, step.num_seqs, step.num_tokens))
+    return ModelCall(inputs, *everything)
 
 
 def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Indices) -> ModelCall:
@@ -173,4 +175,4 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
         SLOTS: slots[tokens],
         LOGITS_INDICES: places[logits] if len(logits) else PLACEHOLDER_INDEX,
     }
-    return ModelCall(inputs, logits, rows)
+    return ModelCall(inputs, logits, rows, tokens)

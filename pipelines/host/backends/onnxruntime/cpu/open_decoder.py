@@ -13,4 +13,7 @@ LACKS = ("kv_cache", "precision", "activation_group", "sparse_prefill")
 def open_decoder(path: Path, settings: DecoderSettings) -> OnnxCpuSession:
     """The session of a model.onnx.  Raises `ModelError`."""
     settings.refuse("engine onnxruntime on cpu", *LACKS)
-    return OnnxCpuSession(path, OnnxCpuSettings(threads=settings.threads, targets=settings.targets))
+    own = OnnxCpuSettings(
+        threads=settings.threads, targets=settings.targets, routed_experts=settings.routed_experts
+    )
+    return OnnxCpuSession(path, own)

@@ -14,7 +14,7 @@ from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
 from pipelines.host.backends.onnxruntime.runtime import require_cuda
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 
-LACKS = ("precision", "threads", "activation_group", "sparse_prefill")
+LACKS = ("precision", "threads", "activation_group", "sparse_prefill", "routed_experts")
 
 
 def open_decoder(path: Path, settings: DecoderSettings) -> OnnxCudaSession:

@@ -20,6 +20,11 @@ from pipelines.base.digests import digest
 from pipelines.host.backends.adapter_inputs import AdapterInputs
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.device_properties import (
+    checked_properties,
+    compile_for,
+    whole_cache,
+)
 from pipelines.host.backends.openvino.decoder.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
 from pipelines.host.backends.openvino.decoder.request_inputs import RequestInputs
@@ -34,7 +39,7 @@ from pipelines.host.backends.openvino.paging.cross_attention_cache import (
 from pipelines.host.backends.openvino.paging.cross_attention_inputs import CrossAttentionInputs
 from pipelines.host.backends.openvino.paging.input_tables import TableLayout
 from pipelines.host.backends.openvino.paging.kv_cache import OpenVINOCache, OpenVINOCacheLayout
-from pipelines.host.backends.openvino.paging.paged_attention import STATE_INPUT, last_line
+from pipelines.host.backends.openvino.paging.paged_attention import STATE_INPUT
 from pipelines.host.backends.openvino.paging.sparse_prefill import without_middle
 from pipelines.host.backends.openvino.paging.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.paging.step_inputs import (
@@ -45,8 +50,8 @@ from pipelines.host.backends.openvino.paging.step_inputs import (
     warmup_inputs,
     warmup_shapes,
 )
-from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.model_shape import ModelShape
+from pipelines.host.contracts.routed_experts import RoutedExperts, RoutedShape
 from pipelines.host.contracts.step import Step
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
@@ -91,19 +96,21 @@ class OpenVINOSession:
         properties = {**checked_properties(settings), **more_properties}
         self._max_tokens = 0
         self._retained = settings.retained
+        self._library = None if settings.kernels is None else settings.kernels.library
         read = read or read_decoder(path, settings)
         sums_alike = read.block_linears.sums_rows_alike and not read.linears
         self._min_rows = 2 if settings.precision == "f32" and not sums_alike else 1
         self._files = read.files
         self._rows = RowInputs(read.embedded)
         if read.encoder_hidden_size or settings.headless:
-            properties["KV_CACHE_PRECISION"] = _whole_cache(settings)
+            properties["KV_CACHE_PRECISION"] = whole_cache(settings)
         with release_pages_during(self._files):
-            compiled = _compile(read.model, settings.device, properties)
+            compiled = compile_for(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
             self._layout = OpenVINOCacheLayout(compiled)
             self._state_layout = TableLayout(compiled, STATE_INPUT)
             self.shape = self._shape_of(compiled, read)
+            self.routed_experts = self._records(read.routed, settings)
             self._facts = self._read_facts(compiled, settings.device)
             self._facts |= read.facts(path, compiled)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
@@ -133,6 +140,16 @@ class OpenVINOSession:
             whole_images=read.embedded.whole_images,
         )
 
+    def _records(self, routed: RoutedShape | None, settings: OpenVINOSettings) -> RoutedExperts | None:
+        if routed is None:
+            return None
+        return RoutedExperts(routed, self.shape.block_tokens, settings.routed_experts == "returned")
+
+    @property
+    def experts_s(self) -> float:
+        """Of all models of this process, by Braid's own kernels; steps of decoders run one after another."""
+        return 0.0 if self._library is None else self._library.experts_s
+
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
         num_warm = min(max_sequences, NUM_SPARE) if self.shape.state_bytes else max_sequences
@@ -143,6 +160,8 @@ class OpenVINOSession:
         if num_host_blocks:
             raise ValueError(NO_SWAP_SPACE)
         self._place_cache(num_blocks).prefault()
+        if self.routed_experts is not None:
+            self.routed_experts.allocate(num_blocks)
         self._place_states(num_states)
 
     def _compile_frames(
@@ -152,7 +171,7 @@ class OpenVINOSession:
         self._cross_attention_cache: CrossAttentionCache | None = None
         self._frames: CrossAttentionInputs | None = None
         if frames is not None:
-            compiled = _compile(as_blocks(frames.model, self._layout), device, properties)
+            compiled = compile_for(as_blocks(frames.model, self._layout), device, properties)
             encoder_hidden_size = self.shape.encoder_hidden_size
             self._cross_attention_cache = CrossAttentionCache(
                 compiled, self._layout, encoder_hidden_size, frames.numbers
@@ -196,7 +215,11 @@ class OpenVINOSession:
         if self.shape.state_bytes:
             num_more = len(inputs["past_lens"]) - step.num_seqs
             inputs = inputs | self._states.step_inputs(step, num_more)
-        return self._infer(inputs)[: step.num_logits]
+        logits = self._infer(inputs)[: step.num_logits]
+        if self.routed_experts is not None:
+            assert self._request is not None
+            self.routed_experts.record(step, self._request.get_output_tensor(1).data[: step.num_tokens])
+        return logits
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
         """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
@@ -270,6 +293,8 @@ class OpenVINOSession:
     def write_block(self, block: int, content: NDArray[np.uint8]) -> None:
         assert self._memory is not None, "blocks are there between allocate and close"
         self._memory.write_row(block, content)
+        if self.routed_experts is not None:
+            self.routed_experts.forget(block)
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)
@@ -300,50 +325,3 @@ class OpenVINOSession:
         self._inputs = None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
-
-
-def _whole_cache(settings: OpenVINOSettings) -> str:
-    """The cache's element type for a decoder that has cross-attention, or whose states are read: that of the
-    activations.
-
-    A quantized cache has scales for several keys together, which each step would round again.
-    """
-    if settings.kv_cache in ("u8", "i8", "u4"):
-        raise ModelError(
-            f"kv_cache {settings.kv_cache}: a decoder that attends to the frames of an encoder has a cache "
-            "of f32, bf16 or f16; remove the line."
-        )
-    precision = settings.precision or _name(ov.Core().get_property("CPU", "INFERENCE_PRECISION_HINT"))
-    return settings.kv_cache or precision
-
-
-def _name(element_type: ov.Type) -> str:
-    return str(element_type.to_string())
-
-
-def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
-    """The settings as properties of the device.  Raises `ModelError` naming what it does not support."""
-    core, device = ov.Core(), settings.device.upper()
-    if device not in core.available_devices:
-        here = ", ".join(device.lower() for device in core.available_devices)
-        raise ModelError(f"device {settings.device} is not available; OpenVINO finds: {here}.")
-    if device != "CPU":
-        raise ModelError(
-            f"device {settings.device}: its cache is in host memory, which only cpu can write to."
-        )
-    if settings.precision == "f32" and settings.activation_group:
-        raise ModelError("activation_group: with precision f32 no activation is rounded; remove one of both.")
-    properties = settings.properties()
-    known = core.get_property(device, "SUPPORTED_PROPERTIES")
-    unknown = [name for name in properties if known.get(name) != "RW"]
-    if unknown:
-        missing = ", ".join(unknown)
-        raise ModelError(f"device {settings.device} has no {missing} in OpenVINO {ov.__version__}.")
-    return properties
-
-
-def _compile(model: ov.Model, device: str, properties: dict[str, Any]) -> ov.CompiledModel:
-    try:
-        return ov.Core().compile_model(model, device.upper(), properties)
-    except RuntimeError as error:
-        raise ModelError(f"OpenVINO cannot compile the model for {device}: {last_line(error)}") from error

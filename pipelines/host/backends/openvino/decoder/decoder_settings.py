@@ -29,6 +29,8 @@ class OpenVINOSettings:
     activation_group: int | None = None
     """Activations that share a scale where linear layers round them to eight bits; 0: they are not rounded.
     """
+    routed_experts: str | None = None
+    """Whether choices of experts are recorded: "counted", or also "returned" in all replies."""
     kernels: LinearKernels | None = None
     """What computes linear layers with weights of few bits; None: OpenVINO itself."""
 

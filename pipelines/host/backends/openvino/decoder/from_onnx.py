@@ -23,6 +23,7 @@ from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.onnx.routed_output import add_routed_output
 from pipelines.host.backends.openvino.decoder.attention_nodes import (
     STEP_SHAPES,
     convert_attention,
@@ -55,6 +56,7 @@ from pipelines.host.backends.openvino.paging.cross_attention_cache import (
 )
 from pipelines.host.backends.openvino.paging.paged_attention import CACHE_INPUT, last_line
 from pipelines.host.contracts.device_errors import ModelError, Unsupported
+from pipelines.host.contracts.routed_experts import RoutedShape
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
@@ -86,6 +88,7 @@ class PagedOnnx(NamedTuple):
     frames: CrossAttentionModel | None = None
     linears: Mapping[str, LinearShape] = MappingProxyType({})
     experts: ExpertLayers = ExpertLayers()
+    routed: RoutedShape | None = None
 
 
 def read_onnx(
@@ -94,16 +97,19 @@ def read_onnx(
     int8_sums: bool = False,
     kernels: LinearKernels | None = None,
     least_rows: int = 1,
+    gives_routed: bool = False,
 ) -> PagedOnnx:
     """Read the model.onnx at `path`; weights stay in their files, which are mapped.  Adapters may change what
     `targets` name.  `int8_sums`: for a device that rounds what meets compressed weights to int8.  `kernels`
     compute linear layers whose weights are in a GGUF file, and routed experts; where they do not, an expert
     that is chosen computes `least_rows`, 1 or 2.
 
-    Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
+    Inputs and output are those of `read_paged` after `gather_logits`; with `gives_routed` a second output has
+    the experts that tokens choose.  Raises `ModelError`.
     """
     decoder = read_decoder(path, from_gguf=kernels is not None)
-    return page_decoder(decoder, targets, int8_sums, kernels, least_rows)
+    routed = add_routed_output(decoder.model.graph) if gives_routed else None
+    return page_decoder(decoder, targets, int8_sums, kernels, least_rows)._replace(routed=routed)
 
 
 def page_decoder(

@@ -33,6 +33,8 @@ from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
+from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.routed_experts import RoutedShape
 
 NO_LINEARS: Mapping[str, LinearShape] = MappingProxyType({})
 
@@ -44,7 +46,7 @@ class ReadDecoder(NamedTuple):
     `frames`:
     what it computes of frames; `linears`: which linear layers adapters may change, `adapter_dtype`: the type
     of their inputs; `block_linears`: which of them Braid's own kernels compute; `experts`: what computes its
-    layers of routed experts.
+    layers of routed experts; `routed`: their numbers, where a second output has those that tokens choose.
     """
 
     model: ov.Model
@@ -58,6 +60,7 @@ class ReadDecoder(NamedTuple):
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
     block_linears: BlockLinears = BlockLinears()
     experts: ExpertLayers = ExpertLayers()
+    routed: RoutedShape | None = None
 
     def facts(self, path: Path, compiled: ov.CompiledModel) -> dict[str, str]:
         """What computes its linear layers and experts, for logs and the status page."""
@@ -68,6 +71,11 @@ class ReadDecoder(NamedTuple):
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     """Read a decoder for a session with these settings.  Raises `ModelError`."""
     targets = settings.targets
+    if settings.routed_experts and path.suffix != ".onnx":
+        raise ModelError(
+            "routed_experts: choices of experts are recorded of GGUF files and of model.onnx, not of "
+            f"{path.name}; remove the line, or export the model with braid export."
+        )
     rounds = settings.precision != "f32" and settings.activation_group != 0
     if path.suffix == ".onnx":
         read = _of_onnx(path, settings, rounds and settings.kernels is None and has_int8_sums())
@@ -90,7 +98,8 @@ def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDec
     from pipelines.host.backends.openvino.decoder.from_onnx import read_onnx
 
     least_rows = 2 if settings.precision == "f32" else 1  # one row is summed in another order
-    read = read_onnx(path, settings.targets, int8_sums, settings.kernels, least_rows)
+    gives_routed = settings.routed_experts is not None
+    read = read_onnx(path, settings.targets, int8_sums, settings.kernels, least_rows, gives_routed)
     return ReadDecoder(
         model=read.model,
         max_context=read.max_context,
@@ -100,6 +109,7 @@ def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDec
         frames=read.frames,
         linears=read.linears,
         experts=read.experts,
+        routed=read.routed,
     )
 
 

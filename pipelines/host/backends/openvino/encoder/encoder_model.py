@@ -10,8 +10,8 @@ import openvino as ov
 from openvino import opset13
 
 from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, choose_output, reads_arrays
-from pipelines.host.backends.openvino.decoder.decoder_session import checked_properties
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.device_properties import checked_properties
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.contracts.device_errors import ModelError, Unsupported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,11 @@ class OperatorLibrary:
     @property
     def title(self) -> str:
         return f"braid kernels {self.instructions} {self.digest}"
+
+    @property
+    def experts_s(self) -> float:
+        """Seconds that layers of routed experts took in this process so far."""
+        return float(_experts_ns(self.path)()) / 1e9
 
     def node(self, kind: str, inputs: Sequence[ov.Output], attributes: Mapping[str, Any]) -> ov.Node:
         """A node of an operator of the library.  Raises RuntimeError where it refuses the inputs."""
@@ -78,6 +83,13 @@ def _loaded(path: Path) -> OperatorLibrary | None:
     read.restype = ctypes.c_char_p
     instructions = read().decode()
     return None if instructions == "none" else OperatorLibrary(path, library_digest, instructions)
+
+
+@cache
+def _experts_ns(path: Path) -> Callable[[], int]:
+    read: Callable[[], int] = ctypes.CDLL(str(path)).braid_experts_ns
+    read.restype = ctypes.c_uint64  # type: ignore[attr-defined]
+    return read
 
 
 @cache

@@ -36,6 +36,7 @@ from pipelines.host.backends.openvino.prepared.graph_export import GraphExport, 
 from pipelines.host.backends.openvino.prepared.stored_constants import IN_FILE, StoredConstants
 from pipelines.host.backends.openvino.prepared.stored_graph import Notes, numbers_of_nodes, read_stored
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.routed_experts import RoutedShape
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ def _name(path: Path, settings: OpenVINOSettings) -> str:
         sorted(settings.properties().items()),
         *(settings.headless, settings.targets is not None, sorted(settings.targets or ())),
         settings.retained,
+        settings.routed_experts is not None,
         settings.kernels and settings.kernels.title,
         code_digest(*MAKES_GRAPHS),
     ]
@@ -163,6 +165,7 @@ def _read(entry: Entry, path: Path, kernels: LinearKernels | None) -> ReadDecode
         adapter_dtype=DTYPES[facts["adapter_dtype"]],
         block_linears=BlockLinears(**facts["block_linears"]),
         experts=ExpertLayers(**facts["experts"]),
+        routed=RoutedShape(**facts["routed"]) if facts["routed"] else None,
     )
 
 
@@ -192,6 +195,7 @@ def _stored(
         "adapter_dtype": read.adapter_dtype.name,
         "block_linears": asdict(read.block_linears),
         "experts": asdict(read.experts),
+        "routed": read.routed and asdict(read.routed),
         "notes": notes,
         "first_step": session.first_step,
     }

@@ -9,8 +9,9 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.device_properties import checked_properties
 from pipelines.host.backends.openvino.model.activation_groups import ROUNDING, check_group
 from pipelines.host.contracts.device_errors import ModelError
 

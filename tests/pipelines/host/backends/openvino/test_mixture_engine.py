@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -81,6 +83,21 @@ def test_logits_of_a_token_are_those_among_64_sequences_to_the_last_bit(session)
     for number in (0, 1, 31, 63):
         np.testing.assert_array_equal(session.run(steps[number])[0], all_at_once[number])
     np.testing.assert_array_equal(session.run(together(steps[:5])), all_at_once[:5])
+
+
+def test_choices_are_recorded_and_the_time_of_the_kernels_known(path, settings):
+    session = OpenVINOSession(path, replace(settings, routed_experts="counted"))
+    exact = OnnxCpuSession(path, OnnxCpuSettings(1, session.shape.block_tokens, routed_experts="counted"))
+    before_s = session.experts_s
+    for opened in (session, exact):
+        opened.allocate(4)
+        opened.run(step(prompts()[4], 0, [0, 1, 2, 3], [63]))
+    rows = [opened.routed_experts.of([0, 1, 2, 3], 0, 64) for opened in (session, exact)]
+    np.testing.assert_array_equal(*rows)
+    assert rows[0].shape == (64, 2, 2)
+    assert len(np.unique(rows[0])) > 4
+    assert (session.experts_s > before_s) == (settings.kernels is not None)
+    session.close()
 
 
 def test_a_stored_graph_gives_the_same_logits(path, settings, tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ import pytest
 from lone_steps import step, together
 
 from pipelines.host.backends.model_config import read_max_context
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession, checked_properties
+from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.device_properties import checked_properties
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.paging.step_inputs import (
     flat_blocks,
