@@ -40,7 +40,7 @@ class RoutedExperts:
         self.allocate(0)
 
     def allocate(self, num_blocks: int) -> None:
-        """Hold the choices of tokens in so many blocks."""
+        """Hold the choices of tokens in this many blocks."""
         cells = num_blocks, self._block_tokens, self.shape.layers, self.shape.used
         self._blocks = np.full(cells, UNKNOWN, np.int16)
 

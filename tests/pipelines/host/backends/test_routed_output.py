@@ -129,14 +129,8 @@ def test_requests_that_cannot_be_answered_are_refused(session):
             engine.submit(0, GenerationRequest([[1, 2]], SamplingParams(**params)))
 
 
-@pytest.mark.parametrize("has_kernels", [False, True])
-def test_a_stored_graph_gives_the_same_choices(has_kernels, exported_onnx, kernels, tmp_path, monkeypatch):
-    settings = OpenVINOSettings(
-        precision=None if has_kernels else "f32",
-        kv_cache="f32",
-        kernels=kernels(2) if has_kernels else None,
-        routed_experts="counted",
-    )
+def test_a_stored_graph_gives_the_same_choices(exported_onnx, tmp_path, monkeypatch):
+    settings = OpenVINOSettings(precision="f32", kv_cache="f32", routed_experts="counted")
     store, rows = PreparedModels(64 << 20, tmp_path), []
     for _ in range(2):
         session = open_prepared(exported_onnx("qwen3_moe"), settings, store)
