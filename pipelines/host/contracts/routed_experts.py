@@ -84,7 +84,7 @@ class RoutedExperts:
         """The part of all experts that was never chosen, 0 to 1."""
         return float((self.counts == 0).mean())
 
-    def forget(self, block: int) -> None:
+    def clear(self, block: int) -> None:
         """A block was replaced by one that was computed elsewhere."""
         self._blocks[block] = UNKNOWN
 

@@ -215,7 +215,7 @@ class OnnxCpuSession:
         assert self._cache is not None, "blocks are there between allocate and close"
         self._cache.write_block(block, content)
         if self.routed_experts is not None:
-            self.routed_experts.forget(block)
+            self.routed_experts.clear(block)
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)

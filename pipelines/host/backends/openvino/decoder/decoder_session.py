@@ -294,7 +294,7 @@ class OpenVINOSession:
         assert self._memory is not None, "blocks are there between allocate and close"
         self._memory.write_row(block, content)
         if self.routed_experts is not None:
-            self.routed_experts.forget(block)
+            self.routed_experts.clear(block)
 
     def put_adapter(self, number: int, weights: AdapterWeights) -> None:
         self._adapters.put(number, weights)
