@@ -100,7 +100,7 @@ class StepProfile:
         self._step.laps.append((phase, perf_counter()))
 
     def mark_part(self, phase: str, seconds: float) -> None:
-        """Of what the step did since its last mark, `seconds` were `phase`."""
+        """The first `seconds` of what the step did since its last mark were `phase`."""
         laps = self._step.laps
         laps.append((phase, min(laps[-1][1] + seconds, perf_counter())))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ops.contract import SamplingOps
 from pipelines.adapters.weights import HoldsAdapters
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.routed_experts import RoutedExperts
+from pipelines.host.contracts.routed_experts import ExpertRecord
 from pipelines.host.contracts.step import Step
 
 NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
@@ -27,7 +27,7 @@ class RoutesExperts(Protocol):
     """A session whose decoder may have routed experts."""
 
     @property
-    def routed_experts(self) -> RoutedExperts | None:
+    def routed_experts(self) -> ExpertRecord | None:
         """The choices of the tokens in the cache; None where they are not recorded."""
 
     @property

@@ -23,7 +23,7 @@ class RoutedShape:
     used: int
 
 
-class RoutedExperts:
+class ExpertRecord:
     """The choices of the tokens in the blocks of a cache, each written where its keys and values are.
 
     So a prompt that finds cached blocks also finds the choices of their tokens.  Belongs to the thread that

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from pipelines.host.contracts.guide import GuideError
-from pipelines.host.contracts.routed_experts import UNKNOWN, RoutedExperts
+from pipelines.host.contracts.routed_experts import UNKNOWN, ExpertRecord
 from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.append_token import append_token
@@ -27,7 +27,7 @@ class Commit:
     """A fault in one sequence ends that sequence alone."""
 
     def __init__(
-        self, scheduler: StepScheduler, active: ActiveRequests, routed: RoutedExperts | None = None
+        self, scheduler: StepScheduler, active: ActiveRequests, routed: ExpertRecord | None = None
     ) -> None:
         self._scheduler, self._active, self._routed = scheduler, active, routed
         self._cache, self._slots = scheduler.cache, scheduler.tables.slots

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from pipelines.adapters.weights import AdapterWeights, HoldsAdapters, LinearShape, WithoutAdapters
 from pipelines.base.errors import EngineError
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.routed_experts import RoutedExperts
+from pipelines.host.contracts.routed_experts import ExpertRecord
 from pipelines.host.contracts.step import Sampled, Step
 from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
@@ -66,7 +66,7 @@ class StepBody:
     """The model, then the sampler."""
     adapters: HoldsAdapters = field(default_factory=WithoutAdapters)
     """Holds the adapters that sequences name: the session of the last decoder."""
-    routed_experts: RoutedExperts | None = None
+    routed_experts: ExpertRecord | None = None
     """The choices of the tokens in the cache of the last decoder, where it records them."""
     profile: StepProfile = field(default_factory=StepProfile)
     """The engine and the lines of the body mark in it what a step spends its time on."""
@@ -279,7 +279,7 @@ class GenerationEngine:
         return sampled
 
 
-def _use(routed: RoutedExperts | None) -> ExpertUse | None:
+def _use(routed: ExpertRecord | None) -> ExpertUse | None:
     return None if routed is None else ExpertUse(routed.num_choices, routed.busiest, routed.unused)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.routed_experts import RoutedExperts
+from pipelines.host.contracts.routed_experts import ExpertRecord
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.sequences.policy import blocks_for
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
@@ -75,7 +75,7 @@ def check_images(request: GenerationRequest, limits: Limits) -> None:
         _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
 
 
-def check_routed_experts(request: GenerationRequest, recorded: RoutedExperts | None) -> None:
+def check_routed_experts(request: GenerationRequest, recorded: ExpertRecord | None) -> None:
     """Raise RequestError where choices of experts are asked for that are not recorded, or of no token."""
     params = request.params
     start, shortest = params.routed_experts_prompt_start, min(map(len, request.prompts))

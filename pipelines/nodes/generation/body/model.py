@@ -17,7 +17,7 @@ from pipelines.host.backends.open_model import log_opened_model, open_decoder, o
 from pipelines.host.backends.registry import DECODERS, DecoderEngine, device_pattern
 from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
 from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.routed_experts import RoutedExperts
+from pipelines.host.contracts.routed_experts import ExpertRecord
 from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
@@ -132,7 +132,7 @@ class Model(Node):
         return self._opened if routed is None else {**self._opened, "routed_experts": routed.use}
 
     @property
-    def routed_experts(self) -> RoutedExperts | None:
+    def routed_experts(self) -> ExpertRecord | None:
         """The choices of the tokens in the cache; None where they are not recorded."""
         return self.session.routed_experts if isinstance(self.session, RoutesExperts) else None
 

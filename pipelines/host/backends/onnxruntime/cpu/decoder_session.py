@@ -48,7 +48,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
 from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.routed_experts import RoutedExperts
+from pipelines.host.contracts.routed_experts import ExpertRecord
 from pipelines.host.contracts.step import Step
 from pipelines.onnx_format.decoder_format import (
     CONTEXT_FRAMES,
@@ -102,13 +102,13 @@ class OnnxCpuSession:
         settings = settings or OnnxCpuSettings()
         decoder = read_decoder(path)
         refuse_recurrent(decoder.model.graph, "ONNX Runtime")
-        self.routed_experts: RoutedExperts | None = None
+        self.routed_experts: ExpertRecord | None = None
         if settings.routed_experts is not None:
             routed, is_returned = (
                 add_routed_output(decoder.model.graph),
                 settings.routed_experts == "returned",
             )
-            self.routed_experts = RoutedExperts(routed, settings.block_tokens, is_returned)
+            self.routed_experts = ExpertRecord(routed, settings.block_tokens, is_returned)
         self._layout = OnnxCpuCacheLayout(decoder.layers, settings.block_tokens, decoder.element_type)
         self.shape = ModelShape(
             vocab_size=decoder.vocab_size,

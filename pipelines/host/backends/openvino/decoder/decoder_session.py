@@ -51,7 +51,7 @@ from pipelines.host.backends.openvino.paging.step_inputs import (
     warmup_shapes,
 )
 from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.routed_experts import RoutedExperts, RoutedShape
+from pipelines.host.contracts.routed_experts import ExpertRecord, RoutedShape
 from pipelines.host.contracts.step import Step
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
@@ -140,14 +140,14 @@ class OpenVINOSession:
             whole_images=read.embedded.whole_images,
         )
 
-    def _records(self, routed: RoutedShape | None, settings: OpenVINOSettings) -> RoutedExperts | None:
+    def _records(self, routed: RoutedShape | None, settings: OpenVINOSettings) -> ExpertRecord | None:
         if routed is None:
             return None
-        return RoutedExperts(routed, self.shape.block_tokens, settings.routed_experts == "returned")
+        return ExpertRecord(routed, self.shape.block_tokens, settings.routed_experts == "returned")
 
     @property
     def experts_s(self) -> float:
-        """Of all models of this process, by Braid's own kernels; steps of decoders run one after another."""
+        """Seconds of Braid's own kernels for all models of this process, whose steps run one after another."""
         return 0.0 if self._library is None else self._library.experts_s
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
