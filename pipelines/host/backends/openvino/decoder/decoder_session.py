@@ -147,7 +147,7 @@ class OpenVINOSession:
 
     @property
     def experts_s(self) -> float:
-        """Seconds of Braid's own kernels for all models of this process, whose steps run one after another."""
+        """Seconds of Braid's own kernels for all models of this process, whose steps come one by one."""
         return 0.0 if self._library is None else self._library.experts_s
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
