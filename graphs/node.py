@@ -40,7 +40,7 @@ class NodeConfig(BaseModel):
 
     renamed: ClassVar[Mapping[str, str]] = {}
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     @field_validator("*")
     @classmethod

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from every_route import ROOT_ROUTES
 
-from server.apis.routes import ROOT_ROUTES
 from server.base.replica_ids import NAME, with_replica
 from server.base.settings import read_settings
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
+from every_route import ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 
-from server.apis.routes import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 from server.base.settings import PREFIX, Settings
 from server.cli import main
 from server.client_commands import PROGRAMS as PROGRAM_MODULES
+from server.services.paths import PREFIXES
 from tools.export.__main__ import main as export
 from tools.lab.reference.drawings import drawn
 

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from pipelines.adapters.linear_names import ENDS, end_name
 from pipelines.adapters.weights import AdapterError
+from pipelines.base.deferred_model import DeferredModel
 
 CONFIG = "adapter_config.json"
 
@@ -35,7 +36,7 @@ CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
 """Beginnings of `init_lora_weights` with which training changes the model's own weights too."""
 
 
-class AdapterConfig(BaseModel):
+class AdapterConfig(DeferredModel):
     """The fields of adapter_config.json that say what an adapter computes; others are about training."""
 
     model_config = ConfigDict(extra="allow", frozen=True)

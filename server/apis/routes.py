@@ -8,85 +8,64 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from typing import Any
 
-from server.apis.batches import api as batches
 from server.apis.batches.batch_models import ENDPOINTS as BATCH_PATHS
-from server.apis.decisions import api as decisions
-from server.apis.gemini import api as gemini
-from server.apis.generation import api as generation
-from server.apis.kserve import api as kserve
-from server.apis.llamacpp import api as llamacpp
-from server.apis.messages import api as messages
-from server.apis.mistral import api as mistral
-from server.apis.moderations import api as moderations
-from server.apis.ollama import api as ollama
-from server.apis.operations.api import OPERATIONS, OVMS_CONFIG, OVMS_V1, STATUS, TRITON_LOADING
-from server.apis.pooling.api import COHERE_EMBED, POOLING
-from server.apis.realtime import api as realtime
-from server.apis.responses import api as responses
-from server.apis.scale_out import api as scale_out
-from server.apis.speech import api as speech
-from server.apis.tei import api as tei
-from server.apis.tokenizing import api as tokenizing
-from server.apis.voice import api as voice
 from server.base.api_names import API_NAMES
 from server.base.settings import Settings
 from server.dialects import OVMS, Dialects
 from server.openapi.endpoint import DocsEndpoint, OpenAPIEndpoint
-from server.services.api import Api, Make
+from server.services.api import Api
 from server.services.paths import PREFIXES, merge_suffixes
 from server.services.services import Services
 
-APIS: tuple[Api, ...] = (
-    batches.API,
-    decisions.API,
-    gemini.API,
-    generation.API,
-    llamacpp.API,
-    messages.API,
-    mistral.API,
-    ollama.API,
-    moderations.API,
-    realtime.API,
-    responses.API,
-    scale_out.API,
-    speech.API,
-    tokenizing.API,
-    voice.API,
-    OPERATIONS,
-    STATUS,
-    TRITON_LOADING,
-    OVMS_CONFIG,
-    OVMS_V1,  # it speaks for all of /v1, but for what is spoken above
-    COHERE_EMBED,
-    POOLING,
-    tei.API,
-    kserve.API,  # it speaks for all of /v2, but for what is spoken above
+FAMILIES: tuple[tuple[str, str], ...] = (
+    ("batches", "batches.api:API"),
+    ("decisions", "decisions.api:API"),
+    ("gemini", "gemini.api:API"),
+    ("openai", "generation.api:API"),
+    ("llamacpp", "llamacpp.api:API"),
+    ("anthropic", "messages.api:API"),
+    ("mistral", "mistral.api:API"),
+    ("ollama", "ollama.api:API"),
+    ("moderations", "moderations.api:API"),
+    ("realtime", "realtime.api:API"),
+    ("responses", "responses.api:API"),
+    ("scale_out", "scale_out.api:API"),
+    ("speech", "speech.api:API"),
+    ("tokenizing", "tokenizing.api:API"),
+    ("voice", "voice.api:API"),
+    ("operations", "operations.api:OPERATIONS"),
+    ("status", "operations.api:STATUS"),
+    ("kserve", "operations.api:TRITON_LOADING"),
+    ("ovms", "operations.api:OVMS_CONFIG"),
+    ("v1", "operations.api:OVMS_V1"),  # it speaks for all of /v1, but for what is spoken above
+    ("cohere", "pooling.api:COHERE_EMBED"),
+    ("pooling", "pooling.api:POOLING"),
+    ("tei", "tei.api:API"),
+    ("kserve", "kserve.api:API"),  # it speaks for all of /v2, but for what is spoken above
 )
+"""(name, module and variable of its `Api`) of each family: a worker imports those that are on."""
 
 DOCUMENT = "/openapi.json"
-ROOT_ROUTES: dict[str, Make | type] = {
-    **{path: make for api in APIS for path, make in api.root.items()},
-    DOCUMENT: OpenAPIEndpoint,
-    "/docs": DocsEndpoint,
-}
-"""The paths of all families that have no prefix."""
-ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.prefixed.items()}
-"""The paths of all families below every prefix."""
-SOCKET_ROUTES: dict[str, Make] = {path: make for api in APIS for path, make in api.sockets.items()}
+
+
+def every_api() -> tuple[Api, ...]:
+    """All families, whether on or off."""
+    return tuple(_imported(place) for _, place in FAMILIES)
 
 
 def served(settings: Settings) -> list[Api]:
     """The families that are on."""
     left_out = API_NAMES.keys() - settings.apis
-    is_off = {STATUS.name: not settings.status, OVMS_V1.name: settings.v1 != OVMS.name}
-    return [api for api in APIS if api.name not in left_out and not is_off.get(api.name)]
+    is_off = {"status": not settings.status, "v1": settings.v1 != OVMS.name}
+    return [_imported(place) for name, place in FAMILIES if name not in left_out and not is_off.get(name)]
 
 
 def prefixes(apis: Iterable[Api]) -> tuple[str, ...]:
     """OpenVINO Model Server's are there with its family."""
-    return PREFIXES if OVMS_CONFIG in apis else PREFIXES[:1]
+    return PREFIXES if any(api.name == "ovms" for api in apis) else PREFIXES[:1]
 
 
 def dialects(settings: Settings) -> Dialects:
@@ -127,7 +106,7 @@ def meant_path(settings: Settings) -> Callable[[str], str | None]:
     much.
     """
     apis = served(settings)
-    known = [path for api in apis if api is not STATUS for path in api.prefixed]
+    known = [path for api in apis if api.name != "status" for path in api.prefixed]
 
     def meant(path: str) -> str | None:
         below = (prefix for prefix in reversed(prefixes(apis)) if path.startswith(f"{prefix}/"))
@@ -144,3 +123,9 @@ def batch_routes(services: Services) -> Iterator[tuple[str, Any]]:
     for path in BATCH_PATHS:
         if (end := path.removeprefix(PREFIXES[0])) in on:
             yield path, on[end](services)
+
+
+def _imported(place: str) -> Api:
+    module, _, name = place.partition(":")
+    api: Api = getattr(import_module(f"{__package__}.{module}"), name)
+    return api

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import BraidError
 from server.base.version import FINGERPRINT
 
 
-class Reply(BaseModel):
+class Reply(DeferredModel):
     """An object in a reply: no field beyond those declared, and only those that were set are sent."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())

@@ -13,6 +13,7 @@ import pytest
 import schemathesis
 from breadth import after
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
+from every_route import ROOT_ROUTES, ROUTES
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
 from patience import PATIENCE_S
@@ -20,7 +21,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess
 
-from server.apis.routes import ROOT_ROUTES, ROUTES, described
+from server.apis.routes import described
 from server.base.settings import Settings
 from server.services.paths import PREFIXES
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from graphs.errors import hint
+from pipelines.base.deferred_model import DeferredModel
 
 STATEFUL = "stateful models were removed from the model server; delete it"
 PREPROCESSING = "only a flag of one model; convert the model with it built in"
@@ -24,7 +25,7 @@ def _entry(value: Any) -> Any:
     return value["config"] if isinstance(value, dict) and list(value) == ["config"] else value
 
 
-class _Strict(BaseModel):
+class _Strict(DeferredModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -48,7 +49,7 @@ class VersionPolicies(_Strict):
     specific: SpecificVersions | None = None
 
 
-class LoaderOptions(BaseModel):
+class LoaderOptions(DeferredModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     loader_name: str
@@ -74,7 +75,7 @@ class ModelEntry(GraphEntry):
     custom_loader_options: LoaderOptions | None = None
 
 
-class PipelineEntry(BaseModel):
+class PipelineEntry(DeferredModel):
     """A DAG, of which only the name is read: none is run."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)

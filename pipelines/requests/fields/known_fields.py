@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import ConfigDict, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.unknown_fields import ignore_unknown
@@ -148,7 +149,7 @@ def check_fields(
             )
 
 
-class Options(BaseModel):
+class Options(DeferredModel):
     """A small object in a request, whose other fields are checked when it is read; `where` is its path."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

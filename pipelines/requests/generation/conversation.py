@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     StrictStr,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
 from pipelines.nodes.text.templates.message_content import text_of
@@ -54,7 +54,7 @@ MEDIA_PARTS = (
 )
 
 
-class ContentPart(BaseModel):
+class ContentPart(DeferredModel):
     """One part of a message's content: text, or an image or a sound for a model that takes them."""
 
     model_config = ConfigDict(extra="allow")
@@ -130,7 +130,7 @@ def _arguments(value: Any) -> Any:
     return value
 
 
-class FunctionCall(BaseModel):
+class FunctionCall(DeferredModel):
     """The function of an earlier tool call; `arguments` is JSON text, or the object itself."""
 
     model_config = ConfigDict(extra="allow")
@@ -138,7 +138,7 @@ class FunctionCall(BaseModel):
     arguments: Annotated[Any, AfterValidator(_arguments)] = None
 
 
-class EarlierCall(BaseModel):
+class EarlierCall(DeferredModel):
     """A tool call of an earlier assistant message."""
 
     model_config = ConfigDict(extra="allow")
@@ -159,7 +159,7 @@ class EarlierCall(BaseModel):
         return call | ({"id": self.id} if self.id is not None else {})
 
 
-class Message(BaseModel):
+class Message(DeferredModel):
     """One message of a conversation."""
 
     model_config = ConfigDict(extra="allow")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictStr
+from pydantic import ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import (
     AllowedIds,
     BadWords,
@@ -62,7 +63,7 @@ class StreamOptions(Options):
     continuous_usage_stats: bool | None = None
 
 
-class GenerationFields(BaseModel):
+class GenerationFields(DeferredModel):
     """The fields that chat/completions and completions share.  Null means: not set."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

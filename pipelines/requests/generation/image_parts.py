@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+from pydantic import BeforeValidator, ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import AlsoAccepts, field_error
@@ -35,7 +36,7 @@ def _image_url(value: Any) -> Any:
     return value
 
 
-class ImageUrl(BaseModel):
+class ImageUrl(DeferredModel):
     """The URL of an image; null where the `uuid` of its part stands for it."""
 
     model_config = ConfigDict(extra="allow")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+from pydantic import BeforeValidator, ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import AlsoAccepts, field_error
@@ -26,14 +27,14 @@ def _audio_url(value: Any) -> Any:
     return value
 
 
-class AudioUrl(BaseModel):
+class AudioUrl(DeferredModel):
     """The URL of a sound."""
 
     model_config = ConfigDict(extra="allow")
     url: StrictStr | None = None
 
 
-class SoundFile(BaseModel):
+class SoundFile(DeferredModel):
     """A sound file in base64.  What it is, its own bytes say; `format` is the client's name for that."""
 
     model_config = ConfigDict(extra="allow")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items, plain_error
 
 
-class Function(BaseModel):
+class Function(DeferredModel):
     """A function that the model may call; other keys, such as `strict`, are passed on."""
 
     model_config = ConfigDict(extra="allow")
@@ -27,7 +28,7 @@ def _nested(value: Any) -> Any:
     return value
 
 
-class Tool(BaseModel):
+class Tool(DeferredModel):
     """One declared tool."""
 
     model_config = ConfigDict(extra="allow")

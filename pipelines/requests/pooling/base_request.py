@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
+from pydantic import ConfigDict, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import CacheSalt, KeptTokens, Priority, RequestId
 from pipelines.requests.fields.known_fields import Refused, check_fields
 from pipelines.requests.pooling.unsupported_fields import IGNORED, REFUSED
 from pipelines.values.tasks import ImageInput, PoolingInput, SoundInput
 
 
-class BasePoolingRequest(BaseModel):
+class BasePoolingRequest(DeferredModel):
     """The fields that all pooling endpoints share.  Null means: not set."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

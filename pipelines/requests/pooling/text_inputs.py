@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import AlsoAccepts, Items, field_error
@@ -46,7 +47,7 @@ def as_list(value: Any) -> Any:
     return value
 
 
-class TextInput(BaseModel):
+class TextInput(DeferredModel):
     """An object that holds a text: as `text`, or as `content` (a string or a list of parts)."""
 
     model_config = ConfigDict(extra="allow")

@@ -10,8 +10,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import (
     Items,
@@ -46,7 +47,7 @@ def read_options(value: Any) -> Any:
     return options
 
 
-class SpeechOptions(BaseModel):
+class SpeechOptions(DeferredModel):
     """vLLM's options of speech models; others are refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +56,7 @@ class SpeechOptions(BaseModel):
     language_candidates: Annotated[Items[StrictStr], Field(max_length=MAX_CANDIDATES)] | None = None
 
 
-class SpeechRequest(BaseModel):
+class SpeechRequest(DeferredModel):
     """The fields that both paths share.  An empty text means: not set."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

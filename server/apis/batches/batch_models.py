@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.known_fields import check_fields
 from server.apis.batches.files.page_reply import Identified, PageReply
 from server.schema.reply_models import Reply
@@ -44,7 +45,7 @@ MetadataValue = Annotated[str, StringConstraints(max_length=512)]
 Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=16)]
 
 
-class OutputExpiry(BaseModel):
+class OutputExpiry(DeferredModel):
     """How long the files of results are stored, from when they are made."""
 
     model_config = ConfigDict(extra="forbid")
@@ -53,7 +54,7 @@ class OutputExpiry(BaseModel):
     seconds: int = Field(ge=3600, le=2_592_000)
 
 
-class CreateBatch(BaseModel):
+class CreateBatch(DeferredModel):
     """The body of POST batches; unknown fields are ignored, and reported where they are misspelt."""
 
     model_config = ConfigDict(extra="allow")

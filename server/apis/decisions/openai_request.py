@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr, model_validator
+from pydantic import ConfigDict, Field, StrictBool, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import CacheSalt, Items, Number, Priority, at_most, check
@@ -32,7 +33,7 @@ TRUTH = (AnswerOption(False), AnswerOption(True))
 Share = Annotated[Number, check(lambda share: 0 <= share <= 1, "{name} must be in [0, 1], got {got}.")]
 
 
-class _Fields(BaseModel):
+class _Fields(DeferredModel):
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
 

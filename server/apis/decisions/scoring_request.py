@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import ConfigDict, Field, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import (
     CacheSalt,
@@ -23,7 +24,7 @@ MAX_ITEMS = 1024
 TextOrIds = StrictStr | TokenIds
 
 
-class GenerativeScoringRequest(BaseModel):
+class GenerativeScoringRequest(DeferredModel):
     """Each prompt is the query and an item; with `item_first` the item and the query.
 
     `add_special_tokens` is for the query alone.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, model_validator
+from pydantic import ConfigDict, Field, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import CacheSalt, Items, Priority, at_most
@@ -20,7 +21,7 @@ KINDS: dict[str, Kind] = {"choice": "choice", "noul": "predicate", "score": "sco
 IGNORED = {"keep_alive": "how long a model stays loaded is a setting of the server"}
 
 
-class NamedQuestion(BaseModel):
+class NamedQuestion(DeferredModel):
     """`criteria` are the options by name of a choice, what true and false mean of a noul, the levels of a
     score.
     """
@@ -88,7 +89,7 @@ def _as_text(value: Any, where: str) -> str:
     return as_json(value, where)
 
 
-class SystemOneRequest(BaseModel):
+class SystemOneRequest(DeferredModel):
     """The body; `images` are files in base64, or data URLs."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from pipelines.base.deferred_model import DeferredModel
 
-class GeminiObject(BaseModel):
+
+class GeminiObject(DeferredModel):
     """An object of a request; its fields may be written in either case, as in every API of Google's."""
 
     model_config = ConfigDict(

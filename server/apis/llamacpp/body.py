@@ -6,8 +6,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictStr, ValidationError
+from pydantic import ConfigDict, Field, PrivateAttr, StrictBool, StrictStr, ValidationError
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.known_fields import Refused, check_fields
 from pipelines.requests.fields.validation import from_validation
@@ -92,7 +93,7 @@ REFUSED = {
 Whole = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
-class SamplingBody(BaseModel):
+class SamplingBody(DeferredModel):
     """What completion and infill have in common.  Null means: not set."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
@@ -242,7 +243,7 @@ def _prompt(wanted: Any) -> Prompt:
     raise RequestError("prompt: a text that is not empty, token ids, or a list of these", field="prompt")
 
 
-class ExtraText(BaseModel):
+class ExtraText(DeferredModel):
     """A text of another file."""
 
     model_config = ConfigDict(extra="ignore")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+from pydantic import BeforeValidator, ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items, field_error
@@ -61,7 +62,7 @@ def _content(value: Any) -> Any:
     return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
-class MessageBlock(BaseModel):
+class MessageBlock(DeferredModel):
     """One content block; its `type` determines which of the other fields it has."""
 
     model_config = ConfigDict(extra="allow")
@@ -122,7 +123,7 @@ Content = Annotated[Items[MessageBlock], BeforeValidator(_content)]
 MessageBlock.model_rebuild()
 
 
-class AnthropicMessage(BaseModel):
+class AnthropicMessage(DeferredModel):
     """One message of a conversation."""
 
     model_config = ConfigDict(extra="allow")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictStr, ValidationError
+from pydantic import ConfigDict, PrivateAttr, StrictStr, ValidationError
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items, NumTokens, Stops, Temperature, TopK, TopP
 from pipelines.requests.fields.known_fields import check_fields
@@ -40,7 +41,7 @@ from server.apis.messages.unsupported_fields import IGNORED, REFUSED
 Chat = TypeVar("Chat", bound="TranslatedChat")
 
 
-class MessagesBody(BaseModel):
+class MessagesBody(DeferredModel):
     """The fields of messages and count_tokens that become the prompt."""
 
     model_config = ConfigDict(extra="allow")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import ConfigDict, Field, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items
@@ -20,7 +21,7 @@ TOOL_SEARCH = "tool_search_tool_"
 """How the types of Anthropic's own searches for tools begin."""
 
 
-class ToolDeclaration(BaseModel):
+class ToolDeclaration(DeferredModel):
     """A tool that the client runs itself."""
 
     model_config = ConfigDict(extra="allow")

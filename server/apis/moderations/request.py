@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
+from pydantic import ConfigDict, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.known_fields import check_fields
@@ -19,7 +20,7 @@ IGNORED = {"user": "a name for the operator's own statistics; it does not change
 Content = str | list[dict[str, Any]]
 
 
-class ModerationRequest(BaseModel):
+class ModerationRequest(DeferredModel):
     """Each text is judged by itself; parts are judged together."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, ValidationError
 
 from graphs.keep_alive import keep_alive_s
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.known_fields import NONE, Refused, check_fields
 from pipelines.requests.fields.validation import from_validation
@@ -25,7 +26,7 @@ KeepAlive = Annotated[float | str | None, AfterValidator(_seconds)]
 Level = Literal["low", "medium", "high", "max"]
 
 
-class ModelBody(BaseModel):
+class ModelBody(DeferredModel):
     """A body that names a model."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

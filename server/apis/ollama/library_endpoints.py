@@ -10,8 +10,9 @@ from typing import Any
 import falcon
 import falcon.asgi
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import ConfigDict, Field, StrictBool, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.model_folder import (
@@ -35,7 +36,7 @@ NDJSON = "application/x-ndjson"
 MODEL_TASKS = ("chat", "completion", "embed", "token_embed", "classify", "rerank")
 
 
-class CopyBody(BaseModel):
+class CopyBody(DeferredModel):
     model_config = ConfigDict(extra="ignore")
     source: StrictStr = Field(min_length=1)
     destination: StrictStr = Field(min_length=1)

@@ -6,25 +6,26 @@ import json
 from collections import deque
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, StrictStr
+from pydantic import ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items
 from server.apis.ollama.images import image_parts
 
 
-class GivenFunction(BaseModel):
+class GivenFunction(DeferredModel):
     model_config = ConfigDict(extra="ignore")
     name: StrictStr
     arguments: dict[str, Any] = {}
 
 
-class GivenCall(BaseModel):
+class GivenCall(DeferredModel):
     model_config = ConfigDict(extra="ignore")
     function: GivenFunction
     id: StrictStr | None = None
 
 
-class GivenMessage(BaseModel):
+class GivenMessage(DeferredModel):
     """A message; a result of a tool names its call by the id, by the name of the tool, or not at all."""
 
     model_config = ConfigDict(extra="ignore")

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import falcon
 import falcon.asgi
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import ConfigDict, Field, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import BraidError, MissingField
 from pipelines.wire.messages import ModelStatus
 from pipelines.worker.model_table import ModelCard
@@ -37,7 +38,7 @@ COPILOT = "GitHubCopilotChat/"
 """The user agent of a client that shows `general.basename` as the name of a model."""
 
 
-class NamedModel(BaseModel):
+class NamedModel(DeferredModel):
     """A body that names a model by either of two names."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

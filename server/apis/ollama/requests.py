@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, PrivateAttr, StrictBool, StrictStr
+from pydantic import PrivateAttr, StrictBool, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items
 from pipelines.requests.fields.known_fields import Refused
@@ -20,7 +21,7 @@ from server.apis.ollama.messages import GivenMessage, chat_messages
 OWN_TEMPLATE = "prompts are written by the template of the model; send `raw` with a prompt of your own"
 
 
-class OllamaSource(BaseModel):
+class OllamaSource(DeferredModel):
     """What a request keeps of the body that it was made from.
 
     A reply is at most as long as the context allows.

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 import falcon
 import falcon.asgi
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from graphs.keep_alive import keep_alive_s
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.repository.files.model_versions import model_of
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.triton import repository_index
@@ -28,7 +29,7 @@ def _seconds(value: float | str | None) -> float | None:
     return None if value is None else keep_alive_s(value)
 
 
-class ModelName(BaseModel):
+class ModelName(DeferredModel):
     """llama.cpp's body."""
 
     model: Annotated[str, Field(min_length=1)]
@@ -40,30 +41,30 @@ class NamedLoad(ModelName):
     keep_alive: Annotated[float | str | None, AfterValidator(_seconds)] = None
 
 
-class IndexRequest(BaseModel):
+class IndexRequest(DeferredModel):
     """Triton's: `ready` lists only models that are loaded."""
 
     model_config = ConfigDict(extra="forbid")
     ready: bool = False
 
 
-class LoadParameters(BaseModel):
+class LoadParameters(DeferredModel):
     """Triton's `config` and `file:…` are refused: the folder says what a model is."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class LoadRequest(BaseModel):
+class LoadRequest(DeferredModel):
     model_config = ConfigDict(extra="forbid")
     parameters: LoadParameters = LoadParameters()
 
 
-class UnloadParameters(BaseModel):
+class UnloadParameters(DeferredModel):
     model_config = ConfigDict(extra="forbid")
     unload_dependents: Literal[False] = False
 
 
-class UnloadRequest(BaseModel):
+class UnloadRequest(DeferredModel):
     model_config = ConfigDict(extra="forbid")
     parameters: UnloadParameters = UnloadParameters()
 

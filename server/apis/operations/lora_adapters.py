@@ -6,8 +6,9 @@ from typing import Any
 
 import falcon
 import falcon.asgi
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import ConfigDict, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import NotFound, RequestError
 from pipelines.requests.fields.known_fields import check_fields
 from server.http.request_body import joined, parse
@@ -18,7 +19,7 @@ class InvalidUserInput(RequestError):
     kind = "InvalidUserInput"
 
 
-class _LoraRequest(BaseModel):
+class _LoraRequest(DeferredModel):
     """Unknown fields are ignored, and reported where they are misspelt, as in any request."""
 
     model_config = ConfigDict(extra="allow")

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 import falcon
 import falcon.asgi
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import FetchFailed
 from pipelines.hub.base.events import SUCCESS, PullEvent
 from server.http.exchange import Exchange
@@ -22,7 +23,7 @@ from server.services.services import Services
 EVENTS = "text/event-stream"
 
 
-class PullBody(BaseModel):
+class PullBody(DeferredModel):
     """`model` is a name on a hub, as `ORG/NAME:TAG`; `as` is the name that it gets here."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)

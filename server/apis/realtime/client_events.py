@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic_core import from_json
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.validation import from_validation
 from server.http.request_body import check_structure
@@ -18,7 +19,7 @@ UNKNOWN_EVENT = "unknown_event"
 Event = TypeVar("Event", bound="ClientEvent")
 
 
-class ClientEvent(BaseModel):
+class ClientEvent(DeferredModel):
     """An event of a client; fields that are not declared do not count."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())

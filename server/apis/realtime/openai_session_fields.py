@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items, plain_error
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.loudness import THRESHOLD
@@ -31,7 +32,7 @@ NoKeywords = Annotated[Any, _refuse("`keywords` are not supported: write them in
 NoInclude = Annotated[Any, _refuse("`include` must be empty: log-probabilities of live text are not sent")]
 
 
-class SessionFields(BaseModel):
+class SessionFields(DeferredModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
 

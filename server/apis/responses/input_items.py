@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
+from pydantic import BeforeValidator, ConfigDict, StrictStr, ValidationError
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items, field_error
@@ -36,7 +37,7 @@ ItemContent = Annotated[Any, BeforeValidator(_content)]
 """A string, or a list of objects."""
 
 
-class InputItem(BaseModel):
+class InputItem(DeferredModel):
     """One item of an input.  Undeclared fields are refused unless null or listed in IGNORED_IN_ITEMS."""
 
     model_config = ConfigDict(extra="allow")
@@ -143,7 +144,7 @@ class InputCompactionTrigger(InputItem):
     type: Literal["compaction_trigger"]
 
 
-class TextPart(BaseModel):
+class TextPart(DeferredModel):
     model_config = ConfigDict(extra="allow")
     text: StrictStr
 

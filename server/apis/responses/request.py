@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import MissingField, RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import (
@@ -113,7 +114,7 @@ Includes = Annotated[Items[StrictStr], AfterValidator(_includes)]
 Name = Annotated[StrictStr, Field(max_length=512)]
 
 
-class ResponseRequest(BaseModel):
+class ResponseRequest(DeferredModel):
     """The body of POST responses.  Null means: not set.  Undeclared fields: `unsupported_fields.py`."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

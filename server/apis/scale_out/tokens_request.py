@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import ConfigDict, Field, StrictStr, ValidationError, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import CacheSalt, Items, Priority, RequestId, TokenIds
 from pipelines.requests.fields.known_fields import NO_CACHE_MOVES, Refused, check_fields
@@ -29,7 +30,7 @@ INTERNAL = ("output_kind", "skip_clone", "skip_reading_prefix_cache", "detokeniz
 """Parameters that are vLLM's own way of handling a request."""
 
 
-class TokensRequest(BaseModel):
+class TokensRequest(DeferredModel):
     """`sampling_params` are fields of completions."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
@@ -74,7 +75,7 @@ def _inside(error: RequestError) -> RequestError:
     return error
 
 
-class AbortRequest(BaseModel):
+class AbortRequest(DeferredModel):
     """The ids of requests, as replies and `X-Request-Id` have them."""
 
     request_ids: Items[StrictStr]

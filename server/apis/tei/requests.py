@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+from pydantic import BeforeValidator, ConfigDict, StrictStr
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Items, TokenIds, Whole, check
 from pipelines.requests.fields.known_fields import Refused
@@ -26,7 +27,7 @@ Direction = Annotated[Literal["left", "right"], BeforeValidator(_lower)]
 Dimensions = Annotated[Whole, check(lambda n: 0 < n <= MAX_TOKEN_ID, "`{name}` should be positive")]
 
 
-class Truncation(BaseModel):
+class Truncation(DeferredModel):
     """What is done with a text that is too long; by default it is cut."""
 
     truncate: bool | None = None
@@ -96,7 +97,7 @@ class LabelRequest(TeiRequest):
         return PoolingInput(prompts=[prompt for (prompt,) in prompts], **fields)
 
 
-class Sentences(BaseModel):
+class Sentences(DeferredModel):
     """One text, and those that it is compared with."""
 
     model_config = ConfigDict(extra="ignore")
@@ -143,7 +144,7 @@ class RankRequest(TeiRequest, ComparisonRequest):
         return Compared([self.query], [*self.texts], [])
 
 
-class DecodeRequest(BaseModel):
+class DecodeRequest(DeferredModel):
     """Token ids, or lists of them."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())

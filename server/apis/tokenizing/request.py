@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items, TokenIds
 from pipelines.requests.fields.known_fields import Refused, check_fields
@@ -37,7 +38,7 @@ from server.dialects.rules import Rule, boolean, check, unsigned
 from server.http.request_body import JsonObject
 
 
-class TokenizerRequest(BaseModel):
+class TokenizerRequest(DeferredModel):
     """The base of all tokenizer requests."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

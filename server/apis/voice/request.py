@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
+from pydantic import ConfigDict, StrictStr, model_validator
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Number, check
 from pipelines.requests.fields.known_fields import Refused, check_fields
 from server.apis.voice.encoders import FormatName
@@ -31,7 +32,7 @@ SpokenText = Annotated[
 ]
 
 
-class VoiceName(BaseModel):
+class VoiceName(DeferredModel):
     """A voice by its id, as OpenAI's newer clients write it."""
 
     model_config = ConfigDict(extra="ignore")
@@ -39,7 +40,7 @@ class VoiceName(BaseModel):
     id: StrictStr
 
 
-class SpeakRequest(BaseModel):
+class SpeakRequest(DeferredModel):
     """A text → sound.  `response_format` None: that of the path."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())

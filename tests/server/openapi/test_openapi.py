@@ -9,9 +9,10 @@ import re
 from pathlib import Path
 
 import pytest
+from every_route import ROOT_ROUTES, ROUTES
 from openapi_spec_validator import validate
 
-from server.apis.routes import ROOT_ROUTES, ROUTES, described
+from server.apis.routes import described
 from server.base.settings import Settings
 from server.http.auth import OPEN_PATHS
 from server.openapi.endpoint import OpenAPIEndpoint

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from pipelines.base.errors import RequestError
-from server.apis.routes import APIS
+from server.apis.routes import every_api
 from server.base.api_names import API_NAMES
 from server.services.api import Api
 from tools.lab.reference.setting_rows import table
@@ -27,7 +27,7 @@ def families() -> str:
     """One row for each family, in the order of their names."""
     rows = []
     for name, what in sorted(API_NAMES.items()):
-        apis = [api for api in APIS if api.name == name]
+        apis = [api for api in every_api() if api.name == name]
         paths = [path for api in apis for path in _paths(api)]
         more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""
         shown = ", ".join(f"`{path}`" for path in paths[:MAX_PATHS]) + more

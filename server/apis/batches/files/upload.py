@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from falcon.asgi.multipart import BodyPart
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import MissingField, RequestError
 from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.fields.validation import from_validation
@@ -25,7 +26,7 @@ WRITE_BYTES = 1 << 20
 MAX_FILENAME_CHARS = 255
 
 
-class UploadRequest(BaseModel):
+class UploadRequest(DeferredModel):
     """The form of POST files; unknown fields are ignored, and reported where they are misspelt."""
 
     model_config = ConfigDict(extra="allow")
