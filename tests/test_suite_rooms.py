@@ -41,7 +41,8 @@ def test_a_test_counts_for_the_innermost_room(file, room):
 
 
 def test_a_file_or_a_folder_runs_whole_in_one_process():
-    assert unit_of("tests/e2e/test_abuse.py::test_x[1]") == "tests/e2e/"
+    assert unit_of("tests/e2e/test_demo_model.py::test_x[1]") == "tests/e2e/"
+    assert unit_of("tests/e2e/test_abuse.py::test_x") == "tests/e2e/test_abuse.py"
     assert unit_of("tests/clients/test_clients.py::test_x") == "tests/e2e/"
     assert unit_of("tests/server/test_cli.py::test_x[a::b]") == "tests/server/test_cli.py"
 

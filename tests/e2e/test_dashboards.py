@@ -78,9 +78,9 @@ def series_of(text):
     return found
 
 
-@pytest.mark.parametrize("name", sorted(QUERIES.keys() - ENGINE_QUERIES.keys()))
-def test_a_query_reads_metrics_that_exist(series, name):
-    check_query(series, QUERIES[name])
+def test_queries_read_metrics_that_exist(series):
+    for name in sorted(QUERIES.keys() - ENGINE_QUERIES.keys()):
+        check_query(series, QUERIES[name])
 
 
 def check_query(series, query):
@@ -94,9 +94,13 @@ def check_query(series, query):
         assert any(wanted <= keys for name, _ in selectors for keys in series[name]), labels
 
 
-@pytest.mark.parametrize(("name", "labels"), VLLMS.items())
-def test_vllms_dashboards_find_their_metrics(series, name, labels):
-    assert any({"model_name", *labels} <= keys for keys in series[name])
+def test_vllms_dashboards_find_their_metrics(series):
+    missing = [
+        name
+        for name, labels in VLLMS.items()
+        if not any({"model_name", *labels} <= keys for keys in series[name])
+    ]
+    assert missing == []
 
 
 def test_each_panel_has_a_place_and_a_source_of_data():

@@ -18,13 +18,25 @@ from server_process import ServerProcess, ask, start_requests, start_streams
 
 from server.process.private_folder import remove_left_over
 
+CHATS = {"APIS": "openai"}
+"""Workers of chats alone start soonest."""
+
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def temporary(tmp_path_factory):
+    """Where `server` has its private folder."""
+    return tmp_path_factory.mktemp("temporary")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, temporary):
     """One whose processes the tests kill."""
     models = tmp_path_factory.mktemp("deaths") / "models"
     write_model(models / "fake")
-    with ServerProcess(models, WORKERS="2") as running:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(temporary))
+        running = ServerProcess(models, WORKERS="2", **CHATS)
+    with running:
         running.ready()
         yield running
 
@@ -105,7 +117,7 @@ def test_reload_loses_no_request(models_dir):
         new = [await ask(server.url, 3) for _ in range(30)]
         return await asyncio.gather(*streams), new
 
-    with ServerProcess(models_dir) as server:
+    with ServerProcess(models_dir, **CHATS) as server:
         server.ready()
         old, new = asyncio.run(scene(server))
         assert all(reply.done and not reply.error for reply in old), old
@@ -118,7 +130,7 @@ def test_reload_loses_no_request(models_dir):
 @pytest.mark.breadth
 def test_a_connection_made_before_a_reload_may_still_send_its_request(models_dir):
     """In one of a few reloads: a leaving worker waits for a second, in which this process must have its turn."""
-    with ServerProcess(models_dir, HEADER_TIMEOUT_S=str(PATIENCE_S)) as server:
+    with ServerProcess(models_dir, HEADER_TIMEOUT_S=str(PATIENCE_S), **CHATS) as server:
         server.ready()
         assert any(answer_across_a_reload(server).startswith(b"HTTP/1.1 200") for _ in range(4))
 
@@ -145,8 +157,21 @@ def has_connection(worker, connection):
     return any(each.raddr and each.raddr.port == port for each in worker.net_connections("tcp4"))
 
 
-def test_hung_engine_is_ended_and_restarted(models_dir):
-    with ServerProcess(models_dir, ENGINE_TIMEOUT_S="2") as server:
+def at_the_end(server, max_tokens, count=8):
+    """The replies of streams that run when the server is told to end, which it does."""
+
+    async def scene():
+        streams = await start_streams(server.url, max_tokens, count)
+        server.process.terminate()
+        return await asyncio.gather(*streams)
+
+    replies = asyncio.run(scene())
+    assert server.process.wait(PATIENCE_S) == 0
+    return replies
+
+
+def test_hung_engine_is_restarted_and_sigterm_lets_short_streams_finish(models_dir):
+    with ServerProcess(models_dir, ENGINE_TIMEOUT_S="2", **CHATS) as server:
         server.ready()
         host = server.host()
         host.suspend()
@@ -154,33 +179,9 @@ def test_hung_engine_is_ended_and_restarted(models_dir):
         server.wait_for(lambda: not psutil.pid_exists(host.pid))
         server.ready()
         assert server.host().pid != host.pid
-
-
-def test_sigterm_lets_short_streams_finish(models_dir):
-    async def scene(server):
-        streams = await start_streams(server.url, 200, 8)
-        server.process.terminate()
-        return await asyncio.gather(*streams)
-
-    with ServerProcess(models_dir) as server:
-        server.ready()
-        replies = asyncio.run(scene(server))
+        replies = at_the_end(server, 200)
         assert all(reply.done and not reply.error for reply in replies), replies
-        assert server.process.wait(PATIENCE_S) == 0
         assert "drained" in server.log()
-
-
-def test_sigterm_ends_long_streams_with_an_error(models_dir):
-    async def scene(server):
-        streams = await start_streams(server.url, 4000, 8)
-        server.process.terminate()
-        return await asyncio.gather(*streams)
-
-    with ServerProcess(models_dir, GRACE_S="4") as server:
-        server.ready()
-        replies = asyncio.run(scene(server))
-        assert all("shutting down" in reply.error for reply in replies), replies
-        assert server.process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.breadth
@@ -193,62 +194,56 @@ def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir
         host.kill()
         return await asyncio.gather(*streams)
 
-    with ServerProcess(models_dir) as server:
+    with ServerProcess(models_dir, **CHATS) as server:
         server.ready()
         replies = asyncio.run(scene(server))
         assert all("engine died" in reply.error for reply in replies), replies
         assert server.process.wait(PATIENCE_S) == 0
 
 
-def test_killed_master_takes_everything_along(models_dir, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("server.process.private_folder.FALLBACK", str(tmp_path))
-    with ServerProcess(models_dir) as server:
-        server.ready()
-        host, workers = server.children()
-        server.process.kill()
-        server.process.wait()
-        _, alive = psutil.wait_procs([host, *workers], timeout=PATIENCE_S)
-        assert alive == []
-    (left,) = tmp_path.glob("braid-*")
-    assert (left / "responses.sqlite").exists()
-    assert remove_left_over() == [left]
-
-
 def test_in_process_server_serves_and_drains(models_dir):
-    async def scene(server):
-        streams = await start_streams(server.url, 100, 4)
-        server.process.terminate()
-        return await asyncio.gather(*streams)
-
-    with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1") as server:
+    with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1", **CHATS) as server:
         server.ready()
         assert server.children()[0] is None
         assert "Braid is ready at" in server.log()
-        replies = asyncio.run(scene(server))
+        replies = at_the_end(server, 100, 4)
         assert all(reply.done and not reply.error for reply in replies), replies
-        assert server.process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.breadth
 def test_unready_server_answers_503(models_dir):
     write_model(models_dir / "broken", graph="version: 1\ntask: chat\nnodes: {}\n")
     (models_dir / "fake").rename(models_dir.parent / "away")
-    with ServerProcess(models_dir) as server:
+    with ServerProcess(models_dir, **CHATS) as server:
         server.wait_for(lambda: "no model is ready" in server.log())
         body = {"model": "broken", "messages": [{"role": "user", "content": "hi"}]}
         reply = httpx.post(f"{server.url}/v1/chat/completions", json=body)
         assert reply.status_code in (404, 503)
 
 
-def test_a_new_model_that_ends_its_process_leaves_the_others_served(models_dir):
+def test_a_new_model_may_end_its_process_and_sigterm_ends_long_streams_with_an_error(models_dir):
     write_engine_model(models_dir / "fatal", deadly=7)
     cache = str(models_dir.parent / "cache")
-    with ServerProcess(models_dir, WORKERS="1", FIRST_RUN="1", CACHE=cache) as server:
+    with ServerProcess(models_dir, FIRST_RUN="1", CACHE=cache, GRACE_S="4", **CHATS) as server:
         server.ready()
         pid = server.host().pid
         server.wait_for(lambda: "SIGABRT" in httpx.get(f"{server.url}/v1/models/fatal").text)
         assert asyncio.run(ask(server.url, 1)).status == 200
         assert server.host().pid == pid
         assert "Current thread" in server.log(), "the stack of the process"
+        replies = at_the_end(server, 4000)
+        assert all("shutting down" in reply.error for reply in replies), replies
+
+
+def test_killed_master_takes_everything_along(server, temporary, monkeypatch):
+    """The last test that asks this server."""
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr("server.process.private_folder.FALLBACK", str(temporary))
+    host, workers = server.children()
+    server.process.kill()
+    server.process.wait()
+    _, alive = psutil.wait_procs([host, *workers], timeout=PATIENCE_S)
+    assert alive == []
+    (left,) = temporary.glob("braid-*")
+    assert (left / "responses.sqlite").exists()
+    assert remove_left_over() == [left]

@@ -90,6 +90,7 @@ def test_each_node_has_a_time_after_a_request(page, demo):
         page.locator(f'.node[data-path="{path}"] .time', has_text=NUMBER).wait_for()
 
 
+@pytest.mark.breadth
 def test_a_node_and_its_lines_show_each_other(page):
     page.get_by_role("button", name="allowed, grammar").press("Enter")
     block = page.locator('.block[aria-pressed="true"]')
@@ -99,11 +100,13 @@ def test_a_node_and_its_lines_show_each_other(page):
     page.get_by_text("max_step_tokens", exact=True).wait_for()
 
 
+@pytest.mark.breadth
 def test_the_node_of_a_model_says_how_it_is_run(page):
     page.get_by_role("button", name="logits, model").press("Enter")
     page.locator(".inspector dt", has_text="Linear layers").wait_for()
 
 
+@pytest.mark.breadth
 def test_a_graph_in_a_graph_is_a_link_to_it(page, demo):
     page.goto(f"{demo.url}/status#/status/braid-topics")
     page.get_by_role("link", name="graph of braid-embed").click()
@@ -138,6 +141,7 @@ def test_axe_finds_nothing(chromium, demo, scheme):
         assert axe_violations(page) == []
 
 
+@pytest.mark.breadth
 def test_a_narrow_screen_shows_all_without_scrolling_sideways(chromium, demo):
     with open_page(chromium, f"{demo.url}/status", viewport={"width": 360, "height": 740}) as page:
         drawn(page, "braid-demo")

@@ -157,15 +157,8 @@ MESSAGES = {
 
 
 FEW = (
-    *("plain", "packed", "several", "stop that stays", "cut in thinking", "auto with thinking", "two calls"),
-    *(
-        "required with thinking",
-        "schema with thinking",
-        "echo",
-        "several prompts",
-        "thinking and a call",
-        "schema",
-    ),
+    *("packed", "several", "auto with thinking", "two calls", "schema with thinking"),
+    *("several prompts", "thinking and a call"),
 )
 """Names of what `make test` asks; `make breadth` asks the rest."""
 
