@@ -24,6 +24,8 @@ from pipelines.hub.model_folder import NOTE, check_local_name
 from pipelines.hub.pull import Puller, WantedModel
 from server.pull_progress import progress_of, shown_bytes
 
+SERVED = "served"
+"""The folder of the cache with a folder for each set of names that was served."""
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended."""
 
@@ -103,9 +105,9 @@ def served_folder(names: Sequence[str], models: Path | None, options: PullOption
         return here[0]
     if models is not None and here:
         raise click.UsageError(f"{here[0]} is here already: put it into {models}, or leave out --models")
-    folder = models or (options.cache or default_cache()) / "served" / digest(
-        "\n".join(sorted(names)), num_bytes=8
-    )
+    served = (options.cache or default_cache()) / SERVED
+    folder = models or served / digest("\n".join(sorted(names)), num_bytes=8)
+    _check_distinct(here)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = set()
     for name in dict.fromkeys(names):
@@ -118,6 +120,23 @@ def served_folder(names: Sequence[str], models: Path | None, options: PullOption
     if models is None:
         _remove_others(folder, wanted)
     return folder
+
+
+def served_folders(cache: Path) -> list[Path]:
+    """The folders that servers were given which were started with names."""
+    return sorted((cache / SERVED).glob("*/"))
+
+
+def _check_distinct(paths: Sequence[Path]) -> None:
+    """Raise click's error for two folders or files of the same name: models are served by it."""
+    by_name: dict[str, Path] = {}
+    for path in paths:
+        other = by_name.setdefault(path.resolve().name, path)
+        if other.resolve() != path.resolve():
+            raise click.UsageError(
+                f"{other} and {path} have the same name, by which a model is served: rename one, or make a "
+                "link to it under another name, in a folder that --models serves"
+            )
 
 
 def _check_name(name: str, options: PullOptions) -> None:

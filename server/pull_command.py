@@ -43,10 +43,11 @@ def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@click.argument("names", metavar="NAME…", nargs=-1)
 @click.option("--to", "repository", show_default="model_repo", type=FOLDER, help="Folder of models.")
 @click.option("--as", "local", metavar="LOCAL", help="Name under which the model is served.")
 @click.option("--list", "is_list", is_flag=True, help="Show what the repository offers; fetch nothing.")
+@click.option("--clean", "is_clean", is_flag=True, help="Remove these models, and parts of downloads.")
 @click.option("--device", metavar="cpu|cuda:0", default="cpu", show_default=True, help="What it is for.")
 @hub_options
 def pull(
@@ -54,6 +55,7 @@ def pull(
     repository: Path | None,
     local: str | None,
     is_list: bool,
+    is_clean: bool,
     device: str,
     revision: str | None,
     hub: str | None,
@@ -64,10 +66,15 @@ def pull(
 
     NAME is ORG/NAME or ORG/NAME:TAG on a hub, as Qwen/Qwen3-4B-GGUF:Q4_K_M, or the address of a GGUF file.
     Files are stored in the cache of the Hugging Face libraries; the folder of models gets links to them.
+
+    --clean removes parts of files that nobody fetched on for a day, and each NAME from the cache, from the
+    folder of models and from where `serve` has it.
     """
     from server.base.settings import SettingsError, read_settings
     from server.fetched_models import fetch
 
+    if not names and not is_clean:
+        raise click.UsageError("Missing argument 'NAME…'.")
     if local and len(names) > 1:
         raise click.UsageError("--as goes with one name")
     try:
@@ -78,6 +85,9 @@ def pull(
     place = repository or settings.models
     if place.is_file():
         raise click.UsageError(f"{place} is a file: --to names a folder of models")
+    if is_clean:
+        click.echo(_cleaned(names, place, options))
+        return
     for name in names:
         if is_list:
             click.echo(_listed(name, options), nl=False)
@@ -95,4 +105,27 @@ def _listed(name: str, options: PullOptions) -> str:
         listing, note = listing_of(name, options)
         return offer_table(options.wanted(name), listing, note)
     except HubError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _cleaned(names: tuple[str, ...], repository: Path, options: PullOptions) -> str:
+    """What was removed, in words.  Raises click's error."""
+    from pipelines.base.cache_folder import default_cache
+    from pipelines.hub.base.environment import HubEnvironment
+    from pipelines.hub.base.errors import HubError
+    from pipelines.hub.cleaning import remove_model, remove_parts
+    from server.fetched_models import served_folders
+    from server.pull_progress import shown_bytes
+
+    folders = [repository, *served_folders(options.cache or default_cache())]
+    try:
+        environment = HubEnvironment.read(options.cache)
+        wanted = [options.wanted(name).name for name in names]
+        lines = [
+            f"{name}: {shown_bytes(remove_model(name, environment, folders))} removed from the cache"
+            for name in wanted
+        ]
+        parts = shown_bytes(remove_parts(environment, folders))
+        return "\n".join([*lines, f"{parts} of unfinished downloads removed"])
+    except (HubError, OSError) as error:
         raise click.ClickException(str(error)) from error

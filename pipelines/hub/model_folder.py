@@ -108,15 +108,15 @@ def fill(folder: Path, snapshot: Path, links: Mapping[str, str]) -> None:
 
 def new_folder(folder: Path) -> Path:
     """An empty folder beside the place of a model, which a scan passes by.  Raises OSError."""
-    _remove_left(folder.parent)
+    remove_left(folder.parent)
     new = folder.with_name(f"{NEW}{os.getpid()}-{folder.name}")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     return new
 
 
-def _remove_left(parent: Path) -> None:
-    """Remove what processes that were killed left behind, hours ago."""
+def remove_left(parent: Path) -> None:
+    """Remove what processes that were killed left behind in a folder, hours ago."""
     for path in parent.glob(f"{NEW}*"):
         owner = path.name.removeprefix(NEW).partition("-")[0]
         with suppress(FileNotFoundError):  # its own process may remove it now
@@ -137,16 +137,19 @@ def put_in_place(new: Path, folder: Path, note: Mapping[str, Any]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def fetched_bytes(repository: Path, without: Path | None = None) -> int:
-    """Bytes of all models of a repository that were fetched, as their notes say, but those of one folder."""
-    notes = (
-        read_note(file.parent)
-        for depth in range(1, MAX_NAME_PARTS + 1)
-        for file in repository.glob("/".join(["*"] * depth + [NOTE]))
-        if file.parent != without
-    )
-    sizes = (note.get("num_bytes") for note in notes if note)
-    return sum(size for size in sizes if isinstance(size, int) and size > 0)
+def noted_folders(repository: Path) -> list[Path]:
+    """The folders of all models of a repository that were fetched."""
+    patterns = ("/".join(["*"] * depth + [NOTE]) for depth in range(1, MAX_NAME_PARTS + 1))
+    return [file.parent for pattern in patterns for file in repository.glob(pattern)]
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files of a folder, where they are links of what these lead to."""
+    sizes = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # it is removed meanwhile
+            sizes += path.stat().st_size * path.is_file()
+    return sizes
 
 
 def copied_bytes(links: Mapping[str, str], sizes: Mapping[str, int], cache: Path, repository: Path) -> int:

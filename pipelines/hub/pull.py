@@ -14,6 +14,7 @@ from pipelines.hub.base.errors import HubError, NameFault, NoRoom, NotCached, Un
 from pipelines.hub.base.events import CONVERTING, RESOLVING, SUCCESS, Meter, PullEvent, Report, Stop
 from pipelines.hub.base.names import MODELSCOPE, URL, HubName
 from pipelines.hub.base.remote_files import Listing, RemoteFile
+from pipelines.hub.base.sizes import shown_gb
 from pipelines.hub.clients.hub import Hub
 from pipelines.hub.clients.hugging_face import HuggingFace
 from pipelines.hub.clients.modelscope import ModelScope
@@ -24,8 +25,8 @@ from pipelines.hub.model_folder import (
     check_local_name,
     check_place,
     copied_bytes,
-    fetched_bytes,
     fill,
+    folder_bytes,
     is_current,
     new_folder,
     put_in_place,
@@ -33,6 +34,7 @@ from pipelines.hub.model_folder import (
 )
 from pipelines.hub.offers.offer import CTRANSLATE2, GGUF, SAFETENSORS, SERVED
 from pipelines.hub.offers.repository import Choice, choose
+from pipelines.hub.room import Room
 from pipelines.hub.transfer.fetch_file import CONNECTIONS, FileFetcher, in_parallel
 from pipelines.hub.transfer.part_file import completed_bytes
 
@@ -121,12 +123,14 @@ class Puller:
         chosen = self.find(wish)
         self._check_form(wish, chosen)
         note = _note(wish, chosen)
+        size = chosen.listing.size_of(chosen.choice.offer.paths)
         if not is_current(folder, note):
-            snapshot = self._fetch(wish, chosen, repository)
-            self._install(wish, chosen, snapshot, folder, note)
+            room = Room(repository.absolute(), folder, wish.max_bytes)
+            with room.reserved(size):
+                snapshot = self._fetch(wish, chosen, repository)
+                self._install(wish, chosen, snapshot, room, note)
         from_cache = f"; from the cache, since {chosen.note}" if chosen.note else ""
         message = f"{chosen.choice.offer.tag}: {chosen.choice.reason}{from_cache}"
-        size = chosen.listing.size_of(chosen.choice.offer.paths)
         self._report(PullEvent(SUCCESS, model=wish.served_as, completed=size, total=size, message=message))
         return folder
 
@@ -144,11 +148,7 @@ class Puller:
         return HuggingFace(self._transport, environment.endpoint, name, environment.token, self._stop)
 
     def _cache(self, name: HubName) -> RepoCache:
-        if name.hub == URL:
-            return RepoCache(self._environment.own_cache / URL, name.cache_key)
-        if name.hub == MODELSCOPE:
-            return RepoCache(self._environment.own_cache / MODELSCOPE, name.repo)
-        return RepoCache(self._environment.hub_cache, name.repo)
+        return RepoCache.of(name, self._environment)
 
     def _cached(self, wish: WantedModel, cache: RepoCache, chosen: ChosenFiles) -> ChosenFiles:
         """What is chosen of the cache; another GGUF file of it where no tag was named."""
@@ -209,19 +209,11 @@ class Puller:
         sizes = {file.path: file.num_bytes for file in chosen.files}
         copies = copied_bytes(chosen.choice.offer.all_links, sizes, cache.folder, repository)
         _check_disk(repository, copies, str(wish.name))
-        if wish.max_bytes is not None:
-            others = fetched_bytes(repository, without=repository / wish.served_as)
-            whole = chosen.listing.size_of(chosen.choice.offer.paths) + others
-            if whole > wish.max_bytes:
-                raise NoRoom(
-                    f"{wish.name}: fetched models would take {_gb(whole)}, of the {_gb(wish.max_bytes)} that "
-                    "BRAID_PULL_GB allows"
-                )
 
     def _install(
-        self, wish: WantedModel, chosen: ChosenFiles, snapshot: Path, folder: Path, note: Mapping[str, Any]
+        self, wish: WantedModel, chosen: ChosenFiles, snapshot: Path, room: Room, note: Mapping[str, Any]
     ) -> None:
-        offer = chosen.choice.offer
+        offer, folder = chosen.choice.offer, room.folder
         if offer.kind in SERVED:
             write_folder(folder, snapshot, offer.all_links, note)
             return
@@ -231,6 +223,7 @@ class Puller:
         try:
             fill(links, snapshot, offer.all_links)
             self._convert(links, new, wish.export, self._stop, self._note_line(wish))
+            room.check(folder_bytes(new))
             put_in_place(new, folder, note)
         finally:
             shutil.rmtree(links, ignore_errors=True)
@@ -276,8 +269,4 @@ def _check_disk(folder: Path, num_bytes: int, name: str) -> None:
     place = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(place).free
     if free < num_bytes + min(RESERVE_BYTES, num_bytes // 4 + 1):
-        raise NoRoom(f"{name} needs {_gb(num_bytes)} more in {place}, which has {_gb(free)} free")
-
-
-def _gb(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e8 else f"{num_bytes / 1e6:.1f} MB"
+        raise NoRoom(f"{name} needs {shown_gb(num_bytes)} more in {place}, which has {shown_gb(free)} free")

@@ -1,16 +1,36 @@
 // A model of a hub by its name: fetched by the server, with its progress, until it is served or cancelled.
 
-import { eventsOf, request } from "./api.js";
+import { eventsOf, getJSON, hasKey, request } from "./api.js";
 import { ask, el, notify, setText } from "./dom.js";
 import { bytes } from "./format.js";
 
+const ENDS = ["success", "failed", "cancelled"];
+const LOOK_MS = 5000;
 const WORDS = { resolving: "looking it up", waiting: "waiting for another process", verifying: "verifying", converting: "converting" };
 
 export class AddModel {
   constructor() {
     this.admin = false;
+    this.shown = new Set();
+    this.looked = -Infinity;
     this.rows = el("ul", { class: "pulls", "aria-label": "Models that are fetched" });
     this.button = el("button", { type: "button", class: "small", onclick: () => this.open() }, "Add a model");
+  }
+
+  /** Show what others have the server fetch, now and then; no key is asked for. */
+  async look(admin) {
+    this.admin = admin;
+    if (performance.now() - this.looked < LOOK_MS || (admin && !hasKey("admin"))) return;
+    this.looked = performance.now();
+    const listed = await getJSON("models/pull", { admin }).catch(() => ({ data: [] }));
+    for (const pull of listed.data) {
+      if (ENDS.includes(pull.status) || this.shown.has(pull.id)) continue;
+      this.shown.add(pull.id);
+      request(`models/pull/${pull.id}`, { admin, headers: { Accept: "text/event-stream" } })
+        .then((response) => this.follow(pull.name, response))
+        .catch(() => {})
+        .finally(() => this.shown.delete(pull.id));
+    }
   }
 
   async open() {
@@ -43,10 +63,12 @@ export class AddModel {
       for await (const data of eventsOf(response)) {
         if (data === "[DONE]") break;
         last = JSON.parse(data);
+        this.shown.add(last.id);
         row.update(last);
       }
     } finally {
       row.element.remove();
+      this.shown.delete(last?.id);
     }
     if (last?.status === "success") notify(`${last.model} is fetched.`);
     else notify(last?.error || `${name} is not fetched: ${last?.status ?? "the connection ended"}`, "error");

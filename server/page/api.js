@@ -87,9 +87,9 @@ export async function errorText(response) {
   }
 }
 
-/** Whether a key was given to the page. */
-export function hasKey() {
-  return Boolean(keys.api || keys.admin);
+/** Whether a key was given to the page: one of the kind, or any. */
+export function hasKey(kind) {
+  return Boolean(kind ? keys[kind] : keys.api || keys.admin);
 }
 
 /** Whether a request waits for a key. */

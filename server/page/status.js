@@ -86,7 +86,7 @@ export class StatusView {
     this.recent.update(snapshot.recent);
     this.errors.update(snapshot.errors);
     this.models.update(snapshot);
-    this.addModel.admin = snapshot.server.needs_admin_key;
+    this.addModel.look(snapshot.server.needs_admin_key);
   }
 
   describe(card, { server, created }) {

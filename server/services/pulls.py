@@ -183,12 +183,12 @@ class Pulls:
             round(settings.pull_gb * 2**30),
             str(settings.cache) if settings.cache else None,
         )
-        path.unlink(missing_ok=True)
         path.with_suffix(CANCEL).unlink(missing_ok=True)
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        opened, new = tempfile.mkstemp(dir=path.parent)
         try:
             fcntl.flock(opened, fcntl.LOCK_EX)
             os.write(opened, msgspec.json.encode([state.name, state.served_as]) + b"\n")
+            os.replace(new, path)  # no worker sees it without its first line
             command = [sys.executable, "-P", "-m", "pipelines.hub.pull_process", str(path)]
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, pass_fds=(opened,), start_new_session=True

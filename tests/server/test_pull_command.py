@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from fake_hub import FakeHub
 from hub_rig import content
 
+from pipelines.hub.base.cache import RepoCache
 from server import cli
 
 DATA = content(5000)
@@ -70,6 +71,15 @@ def test_several_names_and_what_is_here(braid, tmp_path):
     assert (folder / "mine").resolve() == tmp_path / "mine"
 
 
+def test_two_folders_of_one_name_are_refused(braid, tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place / "mine").mkdir(parents=True)
+    result = braid("serve", "a/mine", "b/mine")
+    assert (result.exit_code, braid.set) == (2, {})
+    assert "a/mine and b/mine have the same name" in result.output
+    assert braid("serve", "a/mine", "./a/mine", "acme/tiny").exit_code == 0
+
+
 def test_a_folder_or_file_of_that_name_wins(braid, tmp_path, hub):
     (tmp_path / "acme" / "tiny").mkdir(parents=True)
     num_requests = len(hub.log)
@@ -105,6 +115,29 @@ def test_the_offers_of_a_repository(braid, hub):
     plain = braid("pull", "--list", "acme/plain").output
     assert "nothing would be taken: safetensors are exported first: --export int8" in plain
     assert "nothing would be taken" in braid("pull", "--list", "acme/tiny:Q2_K").output
+
+
+def test_what_is_wanted_no_more_is_removed(braid, tmp_path):
+    braid("pull", "acme/tiny", "--to", "repo")
+    braid("pull", "acme/tiny:q8_0", "--to", "repo")
+    braid("serve", "acme/tiny")
+    cache = tmp_path / "hf" / "hub" / "models--acme--tiny"
+    parts = [cache / "blobs" / f"{letter * 64}.{end}" for letter, end in
+             (("a", "braid-part"), ("b", "braid-part"), ("c", "0123.incomplete"), ("d", "braid-part"))]  # fmt: skip
+    for part in parts:
+        part.write_bytes(DATA)
+        os.utime(part, (0, 0))
+    os.utime(parts[1])
+    with RepoCache(cache.parent, "acme/tiny").locked("d" * 64, wait=lambda: None):
+        assert "of unfinished downloads removed" in braid("pull", "--clean", "--to", "repo").output
+    assert [part.exists() for part in parts] == [False, True, False, True], "old ones that nobody fetches"
+    assert len(models("repo")) == 4
+    removed = braid("pull", "--clean", "acme/tiny", "--to", "repo")
+    assert removed.exit_code == 0, removed.output
+    assert models("repo") == ["acme/tiny:q8_0/mmproj-F16.gguf", "acme/tiny:q8_0/tiny-Q8_0.gguf"]
+    assert models(tmp_path / "braid" / "served") == []
+    assert not cache.exists()
+    assert braid("pull").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pipelines.hub.base.environment import HubEnvironment
 from pipelines.hub.base.errors import Corrupt
+from pipelines.hub.base.names import MODELSCOPE, URL, HubName
 from pipelines.hub.base.remote_files import COMMIT, Listing, RemoteFile, checked
 
 TREE_VERSION = 1
@@ -35,6 +37,15 @@ class RepoCache:
         self.root = root
         self.folder = root / name
         self._locks = root / ".locks" / name
+
+    @classmethod
+    def of(cls, name: HubName, environment: HubEnvironment) -> RepoCache:
+        """The cache of a model: that of the Hugging Face libraries, or Braid's own of other places."""
+        if name.hub == URL:
+            return cls(environment.own_cache / URL, name.cache_key)
+        if name.hub == MODELSCOPE:
+            return cls(environment.own_cache / MODELSCOPE, name.repo)
+        return cls(environment.hub_cache, name.repo)
 
     def blob(self, etag: str) -> Path:
         return self.folder / "blobs" / etag

@@ -111,26 +111,33 @@ def check_changes(settings: Settings) -> None:
 
 
 def _write_alias(repository: Path, destination: str, source: str, task: str) -> None:
-    folder = repository / destination.removesuffix(LATEST)
+    name = destination.removesuffix(LATEST)
+    folder, origin = repository / name, _behind(repository, source)
     graph: dict[str, Any] = {
         "version": 1,
         "task": task,
-        "nodes": {"reply": {"type": "graph", "from": "request", "graph": source}},
+        "nodes": {"reply": {"type": "graph", "from": "request", "graph": origin}},
     }
     try:
-        check_local_name(destination.removesuffix(LATEST))
+        check_local_name(name)
         check_place(folder)
         check_above(folder, repository)
         note = read_note(folder)
-        if destination.removesuffix(LATEST) == source or (note is not None and "alias_of" not in note):
+        if name in (source, origin) or (note is not None and "alias_of" not in note):
             raise HubError(
                 f"{folder.name} is a model that was fetched: delete it first, or take another name"
             )
         new = new_folder(folder)
         (new / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
-        put_in_place(new, folder, {"alias_of": source, "files": []})
+        put_in_place(new, folder, {"alias_of": origin, "files": []})
     except HubError as error:
         raise RequestError(str(error), field="destination") from None
+
+
+def _behind(repository: Path, name: str) -> str:
+    """The model that a further name stands for: names lead to models, not to one another in a circle."""
+    note = read_note(repository / name)
+    return str(note["alias_of"]) if note is not None and "alias_of" in note else name
 
 
 def _remove(repository: Path, name: str) -> None:

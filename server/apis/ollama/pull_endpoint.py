@@ -10,6 +10,7 @@ from pydantic import StrictBool
 
 from pipelines.base.errors import FetchFailed
 from pipelines.hub.base.events import ENDS, SUCCESS, PullEvent
+from pipelines.requests.fields.unknown_fields import note_left_out
 from server.apis.ollama.models_endpoint import NamedModel
 from server.apis.ollama.replies import line
 from server.apis.ollama.reply_models import PullProgress
@@ -25,7 +26,10 @@ SHOWN_DIGITS = 12
 
 
 class PullModelBody(NamedModel):
-    """The body of pull: `model` is a name on a hub, as `hf.co/ORG/NAME:TAG`."""
+    """The body of pull: `model` is a name on a hub, as `hf.co/ORG/NAME:TAG`.
+
+    `insecure` changes nothing: certificates are always verified, and `HF_ENDPOINT` may be plain HTTP.
+    """
 
     stream: StrictBool | None = None
     insecure: StrictBool | None = None
@@ -39,6 +43,8 @@ class OllamaPullEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         body = parse(PullModelBody, await self._services.admit(req, any_content=True))
+        if body.insecure:
+            note_left_out("insecure", "true")
         state = self._services.pulls.start(PullRequest(body.given))
         events = self._services.pulls.events(state.id)
         if body.stream is not False:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+from dataclasses import replace
 
 import pytest
 from fake_hub import _Handler
 from hub_rig import NAME, content
 
 from pipelines.hub.base.errors import Corrupt, HubError, NameFault
+from pipelines.hub.base.events import Stop
 from pipelines.hub.base.names import parse_name
-from pipelines.hub.model_folder import NOTE, check_local_name, fetched_bytes
+from pipelines.hub.model_folder import NOTE, check_local_name, noted_folders
 from pipelines.hub.offers.gguf import gguf_offers
+from pipelines.hub.pull import Puller, WantedModel
 
 IR = {"openvino_model.xml": b"<x/>", "openvino_model.bin": b"1", "config.json": b"{}"}
 
@@ -21,7 +26,7 @@ def test_notes_of_a_repository_are_not_fetched(rig):
     folder = rig.pull(local="x")
     assert not (folder / "1").exists()
     assert json.loads((folder / NOTE).read_text())["name"] == NAME
-    assert fetched_bytes(rig.models) == sum(map(len, IR.values()))
+    assert noted_folders(rig.models) == [folder]
 
 
 @pytest.mark.parametrize("local", ["mine/2", "mine/x", "mine/x/y", "fetched/x"])
@@ -48,6 +53,35 @@ def test_a_newer_version_takes_the_place_of_the_older_one_in_the_bound(rig):
     rig.pull(max_bytes=1500)
     with pytest.raises(HubError, match="BRAID_PULL_GB"):
         rig.pull(max_bytes=1500, local="another")
+
+
+def test_pulls_that_run_count_in_the_bound(rig):
+    rig.offer(Q4_K_M=content(1000))
+    rig.models.mkdir()
+    running = rig.models / f".pulling-{os.getppid()}-0.bytes"
+    running.write_text("700")
+    with pytest.raises(HubError, match="BRAID_PULL_GB"):
+        rig.pull(max_bytes=1500)
+    killed = subprocess.Popen(["true"])
+    killed.wait()
+    left = running.rename(rig.models / f".pulling-{killed.pid}-0.bytes")
+    rig.pull(max_bytes=1500)
+    assert not left.exists()
+    assert not [*rig.models.glob("*.bytes")]
+
+
+def test_what_a_conversion_makes_counts_in_the_bound(rig):
+    rig.hub.repos[NAME] = {"config.json": b"{}", "model.safetensors": content(1000)}
+
+    def convert(fetched, new, weights, stop, note):
+        (new / "model.onnx").write_bytes(content(3000))
+
+    puller = Puller(rig.environment, rig.events.append, Stop(), convert)
+    wish = WantedModel(parse_name(NAME), export="int8", max_bytes=2500)
+    with pytest.raises(HubError, match="BRAID_PULL_GB"):
+        puller.pull(wish, rig.models)
+    assert noted_folders(rig.models) == []
+    assert (puller.pull(replace(wish, max_bytes=4000), rig.models) / "model.onnx").is_file()
 
 
 @pytest.mark.parametrize(

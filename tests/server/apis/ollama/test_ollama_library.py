@@ -64,8 +64,10 @@ def test_a_pull_is_shown_in_ollamas_words(rig, tmp_path, monkeypatch):
         assert (steps[0]["status"], steps[-1]["status"]) == ("pulling manifest", "success")
         sizes = [(step["completed"], step["total"]) for step in steps if "digest" in step]
         assert sizes[-1] == (3004, 3004)
-        whole = rig.post("/api/pull", {"model": "hf.co/acme/tiny", "stream": False}, **ADMIN)
+        body = {"model": "hf.co/acme/tiny", "stream": False, "insecure": True}
+        whole = rig.post("/api/pull", body, **ADMIN)
         assert whole.json == {"status": "success"}
+        assert whole.headers["x-braid-ignored-fields"] == "insecure;type=true"
         failed = lines(rig.post("/api/pull", {"model": "acme/none"}, **ADMIN))
         assert "error" in failed[-1]
 
@@ -115,6 +117,17 @@ def test_a_copy_takes_the_place_of_no_fetched_model(rig):
     assert rig.post("/api/copy", {"source": "tiny", "destination": "mine"}, **ADMIN).status == 200
     assert rig.post("/api/copy", {"source": "mine", "destination": "mine"}, **ADMIN).status == 400
     assert "graph: tiny" in (rig.folder / "mine" / "graph.yaml").read_text()
+
+
+def test_copies_of_copies_name_the_model_and_no_circle(rig):
+    def copy(source, destination):
+        return rig.post("/api/copy", {"source": source, "destination": destination}, **ADMIN).status
+
+    assert [copy("tiny", "a"), copy("a", "b"), copy("b", "a")] == [200, 200, 200]
+    for name in ("a", "b"):
+        assert "graph: tiny" in (rig.folder / name / "graph.yaml").read_text()
+    (rig.folder / "tiny").rmdir()
+    assert copy("a", "tiny") == 400, "the model that a name leads to is none of its own further names"
 
 
 @pytest.mark.parametrize("path", ["//api/copy", "/api/copy/", "///api/copy"])
