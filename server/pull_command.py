@@ -67,7 +67,7 @@ def pull(
     NAME is ORG/NAME or ORG/NAME:TAG on a hub, as Qwen/Qwen3-4B-GGUF:Q4_K_M, or the address of a GGUF file.
     Files are stored in the cache of the Hugging Face libraries; the folder of models gets links to them.
 
-    --clean removes parts of files that nobody fetched on for a day, and each NAME from the cache, from the
+    --clean removes parts of files to which no byte came for a day, and each NAME from the cache, from the
     folder of models and from where `serve` has it.
     """
     from server.base.settings import SettingsError, read_settings
