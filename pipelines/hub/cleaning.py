@@ -22,7 +22,7 @@ OLD_S = 24 * 3600.0
 
 
 def remove_parts(environment: HubEnvironment, repositories: Iterable[Path], older_s: float = OLD_S) -> int:
-    """Remove the parts of files that no process fetches, and unfinished folders; returns the bytes of the parts.
+    """Remove the parts of files that no process fetches, and unfinished folders; returns the bytes of parts.
 
     Raises OSError.
     """
