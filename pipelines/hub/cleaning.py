@@ -32,7 +32,7 @@ def remove_parts(environment: HubEnvironment, repositories: Iterable[Path], olde
             if part.name.endswith(ENDS) and part.lstat().st_mtime < time.time() - older_s:
                 num_bytes += _remove_part(root, part)
     for repository in repositories:
-        for folder in {repository, *(found.parent for found in noted_folders(repository))}:
+        for folder in {repository, *(model.parent for model in noted_folders(repository))}:
             remove_left(folder)
     return num_bytes
 
@@ -55,7 +55,7 @@ def remove_model(name: HubName, environment: HubEnvironment, repositories: Itera
 
 
 def _remove_part(root: Path, part: Path) -> int:
-    """Its bytes on the disk; 0 where a process fetches the file now."""
+    """Remove a part, unless a process fetches the file now; returns the bytes that it had on the disk."""
     etag = part.name.partition(".")[0]
     with _lock_of(root / ".locks" / part.parents[1].name / f"{etag}.lock") as is_free:
         if not is_free:

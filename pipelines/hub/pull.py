@@ -34,7 +34,7 @@ from pipelines.hub.model_folder import (
 )
 from pipelines.hub.offers.offer import CTRANSLATE2, GGUF, SAFETENSORS, SERVED
 from pipelines.hub.offers.repository import Choice, choose
-from pipelines.hub.room import Room
+from pipelines.hub.room import FetchRoom
 from pipelines.hub.transfer.fetch_file import CONNECTIONS, FileFetcher, in_parallel
 from pipelines.hub.transfer.part_file import completed_bytes
 
@@ -125,7 +125,7 @@ class Puller:
         note = _note(wish, chosen)
         size = chosen.listing.size_of(chosen.choice.offer.paths)
         if not is_current(folder, note):
-            room = Room(repository.absolute(), folder, wish.max_bytes)
+            room = FetchRoom(repository.absolute(), folder, wish.max_bytes)
             with room.reserved(size):
                 snapshot = self._fetch(wish, chosen, repository)
                 self._install(wish, chosen, snapshot, room, note)
@@ -211,7 +211,7 @@ class Puller:
         _check_disk(repository, copies, str(wish.name))
 
     def _install(
-        self, wish: WantedModel, chosen: ChosenFiles, snapshot: Path, room: Room, note: Mapping[str, Any]
+        self, wish: WantedModel, chosen: ChosenFiles, snapshot: Path, room: FetchRoom, note: Mapping[str, Any]
     ) -> None:
         offer, folder = chosen.choice.offer, room.folder
         if offer.kind in SERVED:

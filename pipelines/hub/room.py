@@ -24,7 +24,7 @@ LOCK, END = f"{NEW}lock", ".bytes"
 
 
 @dataclass(frozen=True)
-class Room:
+class FetchRoom:
     """The room for the model of one folder; `max_bytes` bounds all models that were fetched into the
     repository, None: nothing does.
     """
@@ -35,7 +35,7 @@ class Room:
 
     @contextmanager
     def reserved(self, num_bytes: int) -> Iterator[None]:
-        """Until the block ends, other pulls leave so much room to this model.  Raises NoRoom, OSError."""
+        """Until the block ends, other pulls leave this room to the model.  Raises NoRoom, OSError."""
         if self.max_bytes is None:
             yield
             return
@@ -51,7 +51,7 @@ class Room:
             note.unlink(missing_ok=True)
 
     def check(self, num_bytes: int) -> None:
-        """Raise NoRoom where a model of so many bytes has no room beside the others."""
+        """Raise NoRoom where a model of this size has no room beside the others."""
         if self.max_bytes is None:
             return
         folders = (folder for folder in noted_folders(self.repository) if folder != self.folder)
