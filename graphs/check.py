@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 LINE_KEYS = ("type", "from", "body")
+NOTHING = type(None)
+"""The type of a value that no line gives."""
 MAX_LINES = 500
 """Lines of one list; bounds the search for nearest names."""
 
@@ -123,8 +125,14 @@ class _Checker:
         }
 
     def _lines(
-        self, raw: Mapping[str, Any], path: KeyPath, scope: Scope, places: tuple[Place, ...]
+        self,
+        raw: Mapping[str, Any],
+        path: KeyPath,
+        scope: Scope,
+        places: tuple[Place, ...],
+        results: Any = NOTHING,
     ) -> tuple[Binding, ...]:
+        """The lines of one list.  Those that give `results` need no reader."""
         bindings = []
         for name, line in raw.items():
             self._name(name, (*path, name))
@@ -132,7 +140,8 @@ class _Checker:
             scope.values.setdefault(name, binding.gives)
             bindings.append(binding)
         for name in list(raw)[:-1]:
-            if name not in scope.was_read:
+            is_result = results is not NOTHING and accepts(results, scope.values[name])
+            if name not in scope.was_read and not is_result:
                 self.document.add((*path, name), f"nothing reads `{name}`; read it below, or delete the line")
         return tuple(bindings)
 
@@ -269,6 +278,7 @@ class _Checker:
     ) -> tuple[Binding, ...]:
         outside = dict.fromkeys(outer, "is a line of the request graph, which a body cannot read")
         scope = self._scope(f"the body of `{name}`", {contract.root: contract.gives}, lines, path, outside)
-        bindings = self._lines(lines, path, scope, ("step",))
+        results = contract.result if contract.several else NOTHING
+        bindings = self._lines(lines, path, scope, ("step",), results)
         self._result(bindings, contract.result, f"the body of `{name}` must give", scope)
         return bindings

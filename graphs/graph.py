@@ -60,6 +60,12 @@ class Binding:
     body: tuple[Binding, ...] = ()
     place: str = ""
 
+    @property
+    def results(self) -> tuple[Binding, ...]:
+        """The lines of the body that no other of its lines reads, in order: what the body gives."""
+        read = {source.root for line in self.body for source in line.sources.values()}
+        return tuple(line for line in self.body if line.name not in read)
+
 
 @dataclass(frozen=True)
 class Graph:

@@ -114,12 +114,14 @@ def named_paths(settings: Any, kind: type[PathKind]) -> Iterator[PathKind]:
 class BodyContract:
     """What the body of an engine node may read and what its last line must give.
 
-    `root` is the name by which the body's lines read the engine's value (`step`, `batch`).
+    `root` is the name by which the body's lines read the engine's value (`step`, `batch`).  `several`: each
+    line that no other reads is a result of its own, by its name.
     """
 
     root: str
     gives: Any
     result: Any
+    several: bool = False
 
 
 class Node:

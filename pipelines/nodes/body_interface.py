@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from graphs.graph import Binding
@@ -107,6 +107,9 @@ class Body(Protocol):
 
     @property
     def guides(self) -> Guiding | None: ...
+
+    def results(self, root: Any, wanted: Collection[str]) -> dict[str, Any]:
+        """The values of some lines, for which only what they need is run."""
 
     def __call__(self, root: Any, /) -> Any:
         """The last line's value for the engine's: a step's context, a batch, tensors."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -92,15 +93,54 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseVectors:
+    """A sparse vector for each text: the numbers that are not 0, and their places, in ascending order.
+
+    ids: int32[numbers of all texts], each below `size`; weights: float32 of the same length; lengths:
+    int32[num_texts].
+    """
+
+    ids: NDArray[np.int32]
+    weights: Floats
+    lengths: NDArray[np.int32]
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.int32], Floats]]:
+        """The places and the numbers of each text."""
+        ends = np.cumsum(self.lengths)[:-1]
+        return zip(np.split(self.ids, ends), np.split(self.weights, ends), strict=True)
+
+    @property
+    def dense(self) -> Floats:
+        """float32[num_texts, size]."""
+        values = np.zeros((len(self), self.size), np.float32)
+        values[np.repeat(np.arange(len(self)), self.lengths), self.ids] = self.weights
+        return values
+
+
+Vectors = Floats | list[Floats] | SparseVectors
+"""float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text; or sparse ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class PooledOutputs:
     """The output of a batcher: one vector for each text, or one for each token of each text.
 
-    `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text, [] where the
-    engine host holds them.
+    `vectors` are [] where the engine host holds those of tokens.  `named` are the results that the request
+    names, of which `vectors` are the first.
     """
 
-    values: NDArray[np.float32] | list[NDArray[np.float32]]
+    vectors: Vectors
     held: Held | None = None
+    named: Mapping[str, Vectors] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Floats | list[Floats]:
+        """The vectors as arrays, sparse ones with all their zeros."""
+        return self.vectors.dense if isinstance(self.vectors, SparseVectors) else self.vectors
 
     @property
     def per_token(self) -> bool:

@@ -156,6 +156,7 @@ class PoolingInput(PromptInput):
     activate: bool = True  # vectors of length 1, classes and scores as probabilities
     dimensions: int | None = None  # a vector is cut to this many numbers
     purpose: str | None = None  # which of the model's prompts is put before each text
+    results: tuple[str, ...] = ()  # which of the model's vectors: dense, sparse, colbert, or names of lines
     instruction: str | None = None  # what a score is for, where the model's template uses it
     max_query_tokens: int | None = None
     max_document_tokens: int | None = None

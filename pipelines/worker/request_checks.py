@@ -68,6 +68,8 @@ def _check_pooling(model: str, request: PoolingInput, plan: RequestPlan) -> None
             f"(received dimensions={request.dimensions}).",
             "dimensions",
         )
+    if request.results and "results" not in plan.handled:
+        raise RequestError(f"Model '{model}' has one kind of vectors", "embedding_kinds")
     if request.purpose not in (None, *PURPOSES) and "purpose" not in plan.handled:
         raise RequestError(
             f"Unsupported input_type '{request.purpose}'. This model does not define any input_type task "

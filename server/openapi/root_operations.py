@@ -26,7 +26,7 @@ from server.apis.tei.replies import (
     Predictions,
     RankedTexts,
     Similarities,
-    SparseVectors,
+    SparseInputs,
     TokenVectors,
     Vectors,
 )
@@ -123,7 +123,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             "A weight for each word in each input",
             "tei",
             (TEI_EMBED,),
-            (SparseVectors,),
+            (SparseInputs,),
             errors=TEI_POSTS,
         )
     },

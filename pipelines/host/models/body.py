@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from graphs.graph import Binding
@@ -35,8 +36,28 @@ class LiveBody:
         self._preparing = [line.node for line in lines if isinstance(line.node, PreparesStep)]
         self._drafting = [line.node for line in lines if isinstance(line.node, Drafting)]  # the first lines
         self._experts_s = 0.0
+        self._chains: dict[frozenset[str], frozenset[str]] = {}  # wanted lines → those that they need
         self._phases = {line.name: _phase(line.name) for line in engine.body}
         self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
+
+    def results(self, root: Any, wanted: Collection[str]) -> dict[str, Any]:
+        """The values of these lines; lines that none of them needs do not run."""
+        values, needed = {self._root: root}, self._needed(frozenset(wanted))
+        for line in self.lines:
+            if line.name in needed:
+                values[line.name] = line.node.run(**line.inputs(values))
+                self.profile.mark(self._phases[line.name])
+        return {name: values[name] for name in wanted}
+
+    def _needed(self, wanted: frozenset[str]) -> frozenset[str]:
+        """The lines from which these follow, themselves too."""
+        if wanted not in self._chains:
+            needed = set(wanted)
+            for line in reversed(self.lines):
+                if line.name in needed:
+                    needed.update(source.root for source in line.sources.values())
+            self._chains[wanted] = frozenset(needed)
+        return self._chains[wanted]
 
     def __call__(self, root: Any, /) -> Any:
         """The last line's value for the engine's: a step's context, a batch, tensors."""

@@ -5,23 +5,26 @@ How texts are batched is in `pipelines/host/engine/batching`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
 
+from graphs.errors import listed
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.adapters.weights import HoldsAdapters, WithoutAdapters
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.encoder_batch import BodyResult, Encoded, RowShape, SparseEncoded, TokenBatch
 from pipelines.host.contracts.encoder_contract import SupportsEmbeds
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.nodes.images.image_tensors import image_tensors
-from pipelines.nodes.interface import Loading, Planning, Running
-from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
+from pipelines.nodes.interface import Checking, Loading, Planning, Running
+from pipelines.nodes.pooling.body.pooled_shape import GivesVectors
+from pipelines.nodes.pooling.result_names import QUERIES, ResultNames, places_tensor
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import Features, Held, Images, PooledOutputs, Tensors, Tokens
+from pipelines.values.node_values import Features, Images, PooledOutputs, Tensors, Tokens
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput
 from pipelines.values.text_images import shown_in
@@ -35,16 +38,20 @@ if TYPE_CHECKING:
 CACHE_MB = 256
 
 
-class Batcher(Node, Planning):
+class Batcher(Node, Planning, Checking):
     """Dynamic batching: texts, windows of sound, or images of many requests run together through an encoder,
     in a thread of the engine host.
+
+    Each line of the body that no other reads is a result: a request names those that it wants, by the names
+    of the lines or by their kind (dense, sparse, colbert), and only what they need runs.  Without names it
+    gets the first.
 
     `images`: the embeddings that another batcher gives for the images that the texts show; they stay in the
     engine host, and the encoder reads them in the place of their tokens.
     """
 
     place: ClassVar[Place] = "engine"
-    body = BodyContract(root="batch", gives=TokenBatch, result=Encoded)
+    body = BodyContract(root="batch", gives=TokenBatch, result=Encoded | SparseEncoded, several=True)
 
     class Config(NodeConfig):
         max_batch_tokens: int | None = Field(
@@ -67,14 +74,35 @@ class Batcher(Node, Planning):
             description="MB of embeddings of images, or of sounds in conversations, that stay for requests "
             "with the same one; default: 256; only for these",
         )
+        queries: str | None = Field(
+            default=None,
+            description="the result that requests for vectors of queries get (`input_type: query`); default: "
+            "the first, as other requests",
+        )
 
     def load(self, resources: Loading) -> None:
         self.address = resources.address
         sources = resources.binding.sources if resources.binding else {}
-        self.needs = RequestPlan(held=frozenset({sources["images"].root} if "images" in sources else ()))
+        self.results = ResultNames(resources.binding)
+        handled = {"results"} | ({"purpose"} if self.config.queries else set())
+        self.needs = RequestPlan(
+            held=frozenset({sources["images"].root} if "images" in sources else ()),
+            handled=frozenset(handled),
+        )
 
     def plan(self, request: PoolingInput) -> RequestPlan:
         return self.needs
+
+    def check(self, request: PoolingInput, plan: RequestPlan) -> None:
+        """Raises RequestError for results that the body does not give."""
+        if self.address.node not in plan.held:
+            self._wanted(request)
+
+    def _wanted(self, request: object) -> dict[str, int]:
+        """The results of a request, by the words with which it names them.  Raises RequestError."""
+        is_query = self.config.queries is not None and getattr(request, "purpose", None) in QUERIES
+        words = getattr(request, "results", ()) or ((self.config.queries if is_query else None),)
+        return {word or "": self.results.place(word) if word else 0 for word in words}
 
     def run(
         self,
@@ -85,7 +113,7 @@ class Batcher(Node, Planning):
         """Raises RequestError for ids that no model has."""
         hold = self.address.node in call.plan.held
         if isinstance(tokens, Features):
-            return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(pooled)
+            return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(self._read(call))
         if not (tokens.lengths if isinstance(tokens, Images) else tokens):
             return Deferred(None)
         if isinstance(tokens, Images):
@@ -93,18 +121,23 @@ class Batcher(Node, Planning):
             inputs |= _options(call.request)
         else:
             return self._texts(call, tokens, images)
-        return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
+        return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(self._read(call))
+
+    def _read(self, call: Running) -> Callable[[Tensors], PooledOutputs]:
+        """Reads the engine's reply to this call."""
+        wanted = self._wanted(call.request)
+        return lambda reply: self.results.read(reply, wanted)
 
     def _texts(
         self, call: Running, tokens: list[Tokens], images: Deferred[PooledOutputs] | None
     ) -> Deferred[PooledOutputs]:
         return call.infer(
             self.address,
-            tensors_of(tokens, call.request),
+            Tensors(tensors_of(tokens, call.request) | places_tensor([*self._wanted(call.request).values()])),
             text_lengths=[len(text.ids) for text in tokens],
             hold=self.address.node in call.plan.held,
             images=shown_in(tokens, images),
-        ).map(pooled)
+        ).map(self._read(call))
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
@@ -113,12 +146,15 @@ class Batcher(Node, Planning):
         """
         from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 
-        config = self.config
+        config, shapes = self.config, self._shapes(body)
+        names = [*shapes]
+        if config.queries not in (None, *names):
+            raise ValueError(f"queries: its body has no result `{config.queries}`; it has {listed(names)}")
         return BatchEngine(
-            BatchBody(body, _adapted(body), body.profile, body.warm),
+            BatchBody(ResultLines(body, names), _adapted(body), body.profile, body.warm),
             self._bounds(body),
             BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
-            per_token=self._shape(body).per_token,
+            results=[*shapes.values()],
             cache=self._cache(body),
         )
 
@@ -158,11 +194,33 @@ class Batcher(Node, Planning):
         return Bounds(wanted or most, vocab_size, self._shape(body).size, shape, *sizes)
 
     def _shape(self, body: Body) -> RowShape:
-        """The shape of what the body gives."""
-        last = body.lines[-1].node
-        if not isinstance(last, GivesVectors):
-            raise ValueError("the last line of its body gives no vectors")
-        return last.gives
+        """The shape of the first result."""
+        return next(iter(self._shapes(body).values()))
+
+    def _shapes(self, body: Body) -> dict[str, RowShape]:
+        """The shapes of the results, by the names of their lines."""
+        read = {source.root for line in body.bindings for source in line.sources.values()}
+        results = {line.name: line.node for line in body.lines if line.name not in read}
+        for name, node in results.items():
+            if not isinstance(node, GivesVectors):
+                raise ValueError(f"`{name}`, a line of its body, gives no vectors")
+        return {name: node.gives for name, node in results.items() if isinstance(node, GivesVectors)}
+
+
+class ResultLines:
+    """A body as its engine calls it: gives the results that a batch wants, by their places in `names`."""
+
+    def __init__(self, body: Body, names: Sequence[str]) -> None:
+        self._body = body
+        self._names = names
+
+    def __call__(self, batch: TokenBatch) -> dict[int, BodyResult]:
+        places = {self._names[place]: place for place in batch.results}
+        values = self._body.results(batch, [*places])
+        return {place: values[name] for name, place in places.items()}
+
+    def close(self) -> None:
+        self._body.close()
 
 
 def _adapted(body: Body) -> HoldsAdapters:
@@ -202,13 +260,3 @@ def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dty
     except OverflowError:
         outside = next(each for text in tokens for each in text.ids if not -(1 << 31) <= each < 1 << 31)
         raise RequestError(f"Token id {outside} is out of vocabulary") from None
-
-
-def pooled(reply: Tensors) -> PooledOutputs:
-    """The engine's reply as the lines after the batcher read it."""
-    if "held" in reply:
-        return PooledOutputs([], Held(int(reply["held"][0]), reply["lengths"].tolist()))
-    values, lengths = reply["embeddings"], reply.get("lengths")
-    if lengths is None:
-        return PooledOutputs(values)
-    return PooledOutputs(np.split(values, np.cumsum(lengths)[:-1]))

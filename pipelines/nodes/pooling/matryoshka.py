@@ -13,7 +13,7 @@ from ops.activations import unit_length
 from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values.node_values import PooledOutputs
+from pipelines.values.node_values import PooledOutputs, SparseVectors, Vectors
 from pipelines.values.stream_values import Deferred
 
 
@@ -48,9 +48,18 @@ def shortened(pooled: PooledOutputs, size: int, activate: bool, model: str) -> P
 
     Raises RequestError, with vLLM's text, for a size that no vector has.
     """
-    if isinstance(pooled.values, list):
-        return PooledOutputs([_cut(values, size, activate, model) for values in pooled.values])
-    return PooledOutputs(_cut(pooled.values, size, activate, model))
+    cut = {name: _shorter(values, size, activate, model) for name, values in pooled.named.items()}
+    first = next(iter(cut.values())) if cut else _shorter(pooled.vectors, size, activate, model)
+    return PooledOutputs(first, named=cut)
+
+
+def _shorter(vectors: Vectors, size: int, activate: bool, model: str) -> Vectors:
+    """The first numbers of each vector; sparse ones stay as they are."""
+    if isinstance(vectors, SparseVectors):
+        return vectors
+    if isinstance(vectors, list):
+        return [_cut(values, size, activate, model) for values in vectors]
+    return _cut(vectors, size, activate, model)
 
 
 def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> NDArray[np.float32]:

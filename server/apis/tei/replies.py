@@ -30,7 +30,7 @@ class SparseValue(Reply):
     value: float
 
 
-class SparseVectors(RootModel[list[list[SparseValue]]]):
+class SparseInputs(RootModel[list[list[SparseValue]]]):
     """The values that are not 0 of each input's vector over the vocabulary."""
 
 
@@ -68,7 +68,7 @@ def encode_vectors(context: ReplyContext, num_chars: int, rows: Floats | list[Fl
 
 
 def encode_sparse(context: ReplyContext, num_chars: int, rows: Floats) -> EncodedReply:
-    """`SparseVectors`, their indices in ascending order."""
+    """`SparseInputs`, their indices in ascending order."""
     return _encoded(context, num_chars, [_sparse(row) for row in rows])
 
 

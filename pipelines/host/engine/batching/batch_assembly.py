@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.engine.batching.batched_request import BatchPart
+from pipelines.host.contracts.encoder_batch import Rows, TokenBatch
+from pipelines.host.engine.batching.batched_request import BatchPart, Texts
 
 
 def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
@@ -35,6 +35,7 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         if any(part.request.images for part in parts)
         else (),
         _adapters(parts, sizes),
+        tuple(sorted({place for part in parts for place in part.request.results})),
     )
 
 
@@ -50,20 +51,37 @@ def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
     return np.concatenate(found) if found else None
 
 
-def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:
-    """Copy the outputs of each text to its request, whose array is made with its first outputs.
-
-    `values`: float32[num_texts, size], or for tokens float32[num_texts, width, size]; the requests' outputs
-    are float32[num_texts, size], for tokens float32[num_tokens, size].
-    """
-    at, size = 0, values.shape[-1]
+def scatter(rows: Rows, parts: Sequence[BatchPart], place: int = 0) -> None:
+    """Copy one result of the batch to the requests that want it."""
+    at = 0
     for part in parts:
-        texts, outputs = part.request, values[at : at + len(part)]
-        if texts.outputs is None:
-            num_outputs = len(texts.lengths) if values.ndim == 2 else len(texts.ids)
-            texts.outputs = np.empty((num_outputs, size), np.float32)
-        if values.ndim == 2:
-            texts.outputs[part.items] = outputs
-        else:
-            texts.outputs[part.tokens] = outputs[:, : part.length]
+        if place in part.request.results:
+            _write(rows[at : at + len(part)], part, place)
         at += len(part)
+
+
+def _write(rows: Rows, part: BatchPart, place: int) -> None:
+    """Copy the outputs of a request's texts to it; the array for them is made with its first outputs.
+
+    A request's outputs are float32[num_texts, size], for tokens float32[num_tokens, size], or a list with an
+    array for each text.
+    """
+    texts = part.request
+    if place not in texts.outputs:
+        texts.outputs[place] = _room(rows, texts)
+    outputs = texts.outputs[place]
+    if isinstance(outputs, list):
+        for item, row in zip(part.items.tolist(), rows, strict=True):
+            outputs[item] = row
+    elif outputs.ndim == rows.ndim:  # type: ignore[union-attr]
+        outputs[part.items] = rows
+    else:
+        outputs[part.tokens] = rows[:, : part.length]  # type: ignore[call-overload]
+
+
+def _room(rows: Rows, texts: Texts) -> Rows:
+    """An array for all outputs of a request, with values like `rows`."""
+    if isinstance(rows, list):
+        return [rows[0]] * len(texts.lengths)
+    num_outputs = len(texts.lengths) if rows.ndim == 2 else len(texts.ids)
+    return np.empty((num_outputs, rows.shape[-1]), np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE, AdapterWeights, HoldsAdapters, LinearShape, WithoutAdapters
 from pipelines.base.errors import EngineError, Overloaded
-from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.host.contracts.encoder_batch import BodyResult, RowShape, TokenBatch
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.embed_cache import EmbedCache
@@ -42,7 +42,7 @@ class BatchBody:
     """What computes the batches of an engine."""
 
     compute: Runnable
-    """Encodes a `TokenBatch`; the engine closes it."""
+    """Encodes a `TokenBatch`: the results that it wants, by their places; the engine closes it."""
     adapters: HoldsAdapters = field(default_factory=WithoutAdapters)
     """Holds the adapters that requests name: the encoder."""
     profile: StepProfile = field(default_factory=StepProfile)
@@ -62,18 +62,18 @@ class BatchEngine(JoiningEngine[BatchPart]):
         bounds: Bounds,
         settings: BatchSettings,
         *,
-        per_token: bool = False,
+        results: Sequence[RowShape] = (),
         cache: EmbedCache | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_token`: the body returns an output for each token, else for each text.
+        """`results` are those of the body; without any it gives one vector for each text.
 
         `cache`, of a body that reads images and gives rows of tokens: an image whose rows are there is not
         run.
         """
         self.bounds = bounds
         self._settings = settings
-        self.per_token = per_token
+        self._results = results or (RowShape(per_token=False, size=bounds.output_size),)
         self._cache = cache
         self._known = None if cache is None else KnownImages(cache)
         self._waiting = WaitingQueue(settings.max_batch_tokens)
@@ -82,23 +82,28 @@ class BatchEngine(JoiningEngine[BatchPart]):
         self._changes: list[Callable[[], None]] = []  # of what is held, for the engine's thread
         super().__init__(body.compute, body.profile, body.warm, clock)
 
+    @property
+    def per_token(self) -> bool:
+        """Whether the first result has an output for each token."""
+        return self._results[0].per_token
+
     def submit(self, key: Hashable, request: TensorRequest) -> None:
         if "wanted" in request.inputs:
             request.on_result(key, {"known": self._find_named(request)})
             return
         if request.adapter not in self._numbers:
             raise EngineError(f"adapter {request.adapter} is not loaded")
-        inputs = checked_texts(request.inputs, self.bounds)
-        check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
-        bounds, lengths = self.bounds, inputs["lengths"].tolist()
-        check_rows(request.images, lengths, bounds.embeds_size, bounds.mrope_axes)
+        bounds, inputs = self.bounds, checked_texts(request.inputs, self.bounds)
+        check_rows(request.images, inputs["lengths"].tolist(), bounds.embeds_size, bounds.mrope_axes)
         texts = texts_of(key, inputs, request.on_result, self._clock(), request.images, request.adapter)
+        wanted = [self._results[place] for place in texts.results]
+        check_answer(wanted, len(texts.lengths), len(texts.ids))
         with self._condition:
             self._find_known(texts)
             if self._known is not None and "uuids" in inputs:
                 self._known.add(request.origin.tenant, inputs, texts.names)
             if not texts.remaining:
-                request.on_result(key, texts.answer(self.per_token))
+                request.on_result(key, texts.answer(self._results))
                 return
             waiting = self._waiting.num_tokens
             if waiting and waiting + len(texts.ids) > self._settings.max_waiting_tokens:
@@ -164,10 +169,11 @@ class BatchEngine(JoiningEngine[BatchPart]):
         """Run the body and copy the outputs to their requests."""
         batch = assemble(parts)
         self.profile.mark("gather")
-        encoded = self._body(batch)
-        values = encoded.ops.fetch(encoded.values)
+        results: Mapping[int, BodyResult] = self._body(batch)
+        fetched = {place: result.fetch() for place, result in results.items()}
         self.profile.mark("fetch")
-        scatter(values, parts)
+        for place, rows in fetched.items():
+            scatter(rows, parts, place)
         self.profile.mark("scatter")
         self.profile.end(BATCHES, int(batch.lengths.sum()), len(batch.lengths), 0)
         return batch
@@ -187,7 +193,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
             return None
         if self._cache is not None and texts.names:
             self._cache.store(texts)
-        return texts.answer(self.per_token)
+        return texts.answer(self._results)
 
     def _drop(self, texts: Texts) -> None:
         self._waiting.drop(texts)

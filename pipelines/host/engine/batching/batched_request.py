@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.adapters.weights import BASE
+from pipelines.host.contracts.encoder_batch import Rows, RowShape
 from pipelines.host.engine.interface.engine_contract import ResultCallback
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
@@ -27,9 +28,10 @@ class Texts:
 
     `names`, of images, are digests of what is read of each; those that are `stored` have no features.
     `rows` are the places of the first features of each, [] without features.  `order` are the texts that are
-    run, from the longest to the shortest; `remaining` of them have no output yet.  `images` are those that
-    each text shows, [] where none does.  All are run with the adapter of the load number `adapter`.  A larger
-    `priority` runs later.  `num_done` of its tokens were run.
+    run, from the longest to the shortest; `remaining` of them have no output yet.  `results` are the places
+    of the body's results that the request wants, and `outputs` those of each that were computed.  `images`
+    are those that each text shows, [] where none does.  All are run with the adapter of the load number
+    `adapter`.  A larger `priority` runs later.  `num_done` of its tokens were run.
     """
 
     key: Hashable
@@ -45,7 +47,8 @@ class Texts:
     remaining: int
     features: NDArray[np.float32] | None = None
     grids: NDArray[np.int32] | None = None
-    outputs: NDArray[np.float32] | None = None
+    results: tuple[int, ...] = (0,)
+    outputs: dict[int, Rows] = field(default_factory=dict)
     names: list[bytes] = field(default_factory=list)
     stored: NDArray[np.bool_] | None = None
     images: Sequence[PromptEmbeds | None] = ()
@@ -75,14 +78,28 @@ class Texts:
             yield lengths[start], start, end
             start = end
 
-    def answer(self, per_token: bool) -> dict[str, NDArray[Any]]:
-        """The outputs of all texts, in the order of the request."""
-        assert self.outputs is not None, "its last output was written"
-        return (
-            {"embeddings": self.outputs, "lengths": self.lengths}
-            if per_token
-            else {"embeddings": self.outputs}
-        )
+    def answer(self, shapes: Sequence[RowShape]) -> dict[str, NDArray[Any]]:
+        """The outputs of all texts, in the order of the request: of result 1 as `1.embeddings`, and so on.
+
+        `lengths` are the rows of each text, where that is not 1; `ids` are the places of sparse numbers, and
+        `size` is how many places there are.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        for place in self.results:
+            prefix = f"{place}." if place else ""
+            parts = _arrays(self.outputs[place], shapes[place], self.lengths)
+            arrays |= {prefix + name: array for name, array in parts.items()}
+        return arrays
+
+
+def _arrays(rows: Rows, shape: RowShape, num_tokens: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
+    if not isinstance(rows, list):
+        return {"embeddings": rows} | ({"lengths": num_tokens} if shape.per_token else {})
+    joined, lengths = np.concatenate(rows), np.array([*map(len, rows)], np.int32)
+    if not shape.is_sparse:
+        return {"embeddings": joined, "lengths": lengths}
+    numbers = {"embeddings": joined["weight"].copy(), "ids": joined["id"].copy()}
+    return {**numbers, "lengths": lengths, "size": np.array([shape.size], np.int64)}
 
 
 def texts_of(
@@ -111,6 +128,7 @@ def texts_of(
         inputs.get("grids"),
         names=[name.tobytes() for name in inputs["names"]] if "names" in inputs else [],
         stored=inputs["stored"].astype(bool) if "stored" in inputs else None,
+        results=tuple(inputs["results"].tolist()) if "results" in inputs else (0,),
         images=images,
         adapter=adapter,
     )

@@ -46,15 +46,17 @@ class EmbedCache:
         known = [item for item, rows in enumerate(cached) if rows is not None]
         if not known:
             return 0
-        texts.outputs = np.empty((len(texts.ids), size), np.float32)
+        outputs = np.empty((len(texts.ids), size), np.float32)
         for item in known:
-            texts.outputs[texts.span(item)] = cached[item]
+            outputs[texts.span(item)] = cached[item]
+        texts.outputs[0] = outputs
         texts.order = texts.order[~np.isin(texts.order, known)]
         texts.remaining = len(texts.order)
         return len(known)
 
     def store(self, texts: Texts) -> None:
         """Store the outputs that were computed, those of `order`; all of the request are there."""
-        assert texts.outputs is not None, "its last output was written"
+        outputs = texts.outputs[0]
+        assert isinstance(outputs, np.ndarray), "the embeddings of images are no lists"
         for item in texts.order.tolist():
-            self.add(texts.names[item], texts.outputs[texts.span(item)])
+            self.add(texts.names[item], outputs[texts.span(item)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from pipelines.base.errors import ContextTooLong, RequestError
 
 if TYPE_CHECKING:
+    from pipelines.host.contracts.encoder_batch import RowShape
     from pipelines.host.engine.batching.batched_request import Arrays
 
 MAX_ANSWER_VALUES = 1 << 25
@@ -116,12 +118,13 @@ def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None
         raise RequestError(f"Token id {ids[np.argmax(outside)]} is out of vocabulary")
 
 
-def check_answer(num_outputs: int, output_size: int) -> None:
-    """Raise RequestError before it is computed, for a request whose result would have too many numbers."""
-    if num_outputs * output_size > MAX_ANSWER_VALUES:
+def check_answer(results: Sequence[RowShape], num_texts: int, num_tokens: int) -> None:
+    """Raise RequestError before it is computed, for a request whose results would have too many numbers."""
+    num_values = sum(shape.num_values(num_texts, num_tokens) for shape in results)
+    if num_values > MAX_ANSWER_VALUES:
+        words = " and ".join(map(str, results))
         raise RequestError(
-            f"the reply would hold {num_outputs * output_size} numbers, "
-            f"{num_outputs} outputs of {output_size}; "
+            f"the reply would hold {num_values} numbers: {words}; "
             f"one request may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
             "input",
         )

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from graphs.node import Node, Place
 from ops.contract import Bools, PoolingOps
-from pipelines.host.contracts.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
-from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
+from pipelines.nodes.pooling.body.pooled_shape import given_above
 
 
 class Activation(Node):

@@ -16,9 +16,9 @@ from ops.activations import ACTIVATIONS
 from ops.contract import PoolingOps
 from pipelines.base.float_tensors import read_float_tensors
 from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
-from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
+from pipelines.nodes.pooling.body.pooled_shape import given_above
 
 CONFIG, WEIGHTS, TORCH_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
 

@@ -14,11 +14,10 @@ from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.open_model import log_opened_model, open_encoder, open_for_adapters
 from pipelines.host.backends.registry import ENCODERS, EncoderEngine, device_pattern
 from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape, TokenBatch
 from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
-from pipelines.nodes.pooling.body.pooled_shape import RowShape
 
 
 class Encoder(Node):

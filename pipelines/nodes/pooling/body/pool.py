@@ -8,9 +8,9 @@ from pydantic import Field
 
 from graphs.node import Node, NodeConfig, Place
 from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
-from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
+from pipelines.nodes.pooling.body.pooled_shape import given_above
 
 
 class Pool(Node):

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import RowShape
 from pipelines.nodes.interface import Loading
-
-
-@dataclass(frozen=True)
-class RowShape:
-    """A vector of `size` numbers for each text, or for each of its tokens."""
-
-    per_token: bool
-    size: int
-
-    def __str__(self) -> str:
-        return f"{self.size} numbers for each {'token' if self.per_token else 'text'}"
 
 
 @runtime_checkable

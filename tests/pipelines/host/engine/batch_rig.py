@@ -13,7 +13,7 @@ import numpy as np
 from fake_encoder import FakeEncoder, row_of
 from patience import PATIENCE_S
 
-from pipelines.host.contracts.encoder_batch import Encoded, TokenBatch
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape, TokenBatch
 from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.engine_contract import TensorRequest
@@ -31,11 +31,11 @@ class Body:
     began: queue.Queue[TokenBatch] = field(default_factory=queue.Queue)
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, batch: TokenBatch) -> Encoded:
+    def __call__(self, batch: TokenBatch) -> dict[int, Encoded]:
         self.began.put(batch)
         if self.held:
             assert self.turns.acquire(timeout=LONG_S)
-        return Encoded(self.encoder.run(batch), batch, self.encoder.ops)
+        return {0: Encoded(self.encoder.run(batch), batch, self.encoder.ops)}
 
     def close(self) -> None:
         self.closed.set()
@@ -59,7 +59,7 @@ class Rig:
             BatchBody(self.body, adapters=encoder, warm=None if warm is None else encoder.warm),
             bounds,
             BatchSettings(**settings),
-            per_token=per_token,
+            results=[RowShape(per_token, encoder.size)],
             clock=clock,
         )
         self.told: queue.Queue[tuple[Any, Any]] = queue.Queue()

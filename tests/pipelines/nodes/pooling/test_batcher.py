@@ -12,7 +12,8 @@ from pipelines.base.errors import RequestError
 from pipelines.host.models.model import load_for_host
 from pipelines.loading.inspection import inspect
 from pipelines.loading.load import BuildError
-from pipelines.nodes.pooling.batcher import Batcher, pooled
+from pipelines.nodes.pooling.batcher import Batcher
+from pipelines.nodes.pooling.result_names import ResultNames
 from pipelines.nodes.request_plan import NOTHING
 from pipelines.repository.model_folders import scan
 from pipelines.values.node_values import Images, Tensors, Tokens
@@ -99,8 +100,9 @@ def test_ids_that_no_model_has_are_refused_before_they_are_sent(node, outside):
 
 def test_the_answer_is_rows_of_texts_or_of_their_tokens():
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
-    assert pooled(Tensors(embeddings=values)).values is values
-    split = pooled(Tensors(embeddings=values, lengths=np.array([1, 3], np.int32)))
+    names = ResultNames(None)
+    assert names.read(Tensors(embeddings=values), {"": 0}).values is values
+    split = names.read(Tensors(embeddings=values, lengths=np.array([1, 3], np.int32)), {"": 0})
     assert split.per_token
     assert [part.tolist() for part in split.values] == [values[:1].tolist(), values[1:].tolist()]
 

@@ -8,7 +8,7 @@ from fake_encoder import HostArrays
 from patience import PATIENCE_S
 
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape
 from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.interface.engine_contract import TensorRequest
@@ -30,7 +30,7 @@ class Body:
     def __call__(self, batch):
         self.sizes.append(len(batch.features))
         assert batch.ids.shape == (len(batch.features), FRAMES)
-        return Encoded(frames_of(batch.features), batch, HostArrays())
+        return {0: Encoded(frames_of(batch.features), batch, HostArrays())}
 
     def close(self):
         pass
@@ -40,7 +40,7 @@ class Body:
 def engine():
     body = Body()
     bounds = Bounds(FRAMES, 1, 4, COLUMNS)
-    made = BatchEngine(BatchBody(body), bounds, BatchSettings(2 * FRAMES), per_token=True)
+    made = BatchEngine(BatchBody(body), bounds, BatchSettings(2 * FRAMES), results=[RowShape(True, 4)])
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from fake_encoder import HostArrays
 from patience import PATIENCE_S
 
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.encoder_batch import Encoded
+from pipelines.host.contracts.encoder_batch import Encoded, RowShape
 from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 from pipelines.host.engine.batching.embed_cache import EmbedCache
 from pipelines.host.engine.batching.text_checks import Bounds
@@ -31,7 +31,7 @@ class Body:
 
     def __call__(self, batch):
         self.seen += [float(each.ravel()[0]) for each in batch.features]
-        return Encoded(rows_of(batch.features), batch, HostArrays())
+        return {0: Encoded(rows_of(batch.features), batch, HostArrays())}
 
     def close(self):
         pass
@@ -48,7 +48,7 @@ def make_engine():
                 BatchBody(Body()),
                 bounds,
                 BatchSettings(2 * ROWS),
-                per_token=True,
+                results=[RowShape(True, 4)],
                 cache=EmbedCache(max_bytes),
             )
         )

@@ -31,7 +31,7 @@ def test_each_image_has_its_own_features_and_its_own_rows_of_the_result():
     values = np.zeros((*batch.ids.shape, 2), np.float32)
     values[batch.mask.astype(bool)] = batch.features[:, :2]
     scatter(values, parts)
-    assert texts.outputs.tolist() == texts.features[:, :2].tolist()
+    assert texts.outputs[0].tolist() == texts.features[:, :2].tolist()
 
 
 @pytest.mark.parametrize(
