@@ -25,6 +25,7 @@ from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.origins import PageGuard
 from server.http.socket_exchange import ARRIVING, SocketExchange
 from server.http.unknown_fields_report import HEADER, UnknownFieldsReport
+from server.keys.limits import HEADERS
 from server.process.worker_state import process_of
 from server.services.request_counts import RequestCounts
 from server.services.services import Services
@@ -62,7 +63,9 @@ class Lifespan:
 
 
 class RequestIds:
-    """Falcon middleware: every answer carries the id by which the logs know its request."""
+    """Falcon middleware: every answer carries the id by which the logs know its request, and what its key has
+    left.
+    """
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         _note(req).take_id(req.get_header("X-Request-Id"))
@@ -76,6 +79,8 @@ class RequestIds:
         trace = req.scope["braid.exchange"].trace
         trace.status, trace.streams = resp.status_code, resp.stream is not None
         resp.set_header("X-Request-Id", trace.id)
+        for bound in req.scope["braid.exchange"].bounds:
+            resp.set_headers(bound.headers())
 
 
 def _note(req: falcon.asgi.Request) -> Exchange:
@@ -139,7 +144,7 @@ def batch_worker(services: Services) -> BatchWorker:
         return app
 
     settings = services.settings
-    calls = LineCalls(make_app, services.work, dialects(settings), settings.error_codes == "openai")
+    calls = LineCalls(services, make_app, dialects(settings))
     return BatchWorker(services.offline, calls, services.load_of)
 
 
@@ -152,8 +157,8 @@ def create_app(services: Services) -> App:
         Lifespan(services),
         RequestIds(),
         UnknownFieldsReport(settings.strict_fields),
-        PageGuard(bool(settings.api_keys), settings.host, settings.cors_origins, settings.allowed_hosts),
-        Guard(settings.api_keys, settings.admin_keys),
+        PageGuard(settings.needs_key, settings.host, settings.cors_origins, settings.allowed_hosts),
+        Guard(settings.api_keys, settings.admin_keys, lambda: services.key_file),
     ]
     if settings.cors_origins:
         middleware.insert(0, _cors(settings))
@@ -169,7 +174,8 @@ def create_app(services: Services) -> App:
 def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
     kind = falcon.CORSMiddleware if origins == "*" else ListedOrigins
-    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After", HEADER, NOT_STORED])
+    shown = ["X-Request-Id", "Retry-After", HEADER, NOT_STORED, *HEADERS]
+    return kind(allow_origins=origins, expose_headers=shown)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from pipelines.transcription.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from pipelines.wire.lora_modules import parse_module
@@ -14,10 +15,13 @@ from server.apis.batches.offline_store import OfflineStore
 from server.apis.responses.background import BackgroundResponses
 from server.apis.responses.store import ResponseStore
 from server.apis.speech.sound_memory import SoundMemory
+from server.apis.usage.usage_log import UsageLog
 from server.base.settings import Settings
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies
 from server.http.work_queue import Work
+from server.keys.key_file import KEYS_COPY, KeyFile
+from server.keys.limits import Limits
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
 from server.services.pulls import Pulls
@@ -32,14 +36,21 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
     """The services of a worker that reaches its engines through `client`."""
     catalogue, response_store = catalogue or Catalogue(client), ResponseStore(settings)
     max_body_bytes = settings.max_body_mb << 20
+    key_file, limits = None, Limits(None)
+    if settings.keys_file is not None:
+        key_file = KeyFile(settings.keys_file, _beside_socket(settings, KEYS_COPY))
+        limits = Limits(_beside_socket(settings, "limits"))
+    usage = UsageLog(settings, key_file, limits)
     return Services(
         settings=settings,
         client=client,
         catalogue=catalogue,
         admission=Admission(settings.max_concurrency, settings.tenant_share),
+        key_file=key_file,
+        limits=limits,
         arriving=ArrivingBodies(max_body_bytes),
         work=Work(settings.max_body_mb),
-        requests=RequestLog(client.report if settings.status else None),
+        requests=RequestLog(client.report if settings.status else None, usage.add),
         response_store=response_store,
         background=BackgroundResponses(response_store),
         sounds=SoundMemory(round(settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES),
@@ -51,8 +62,14 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
             lambda: client.rescan(),
             lambda name: any(card.name == name for card in catalogue.cards()),
         ),
+        usage=usage,
         new_trace_sender=trace_sender,
     )
+
+
+def _beside_socket(settings: Settings, name: str) -> Path | None:
+    """A file in the private folder of the server; None in a process that no server has started."""
+    return settings.engine_socket and settings.engine_socket.with_name(name)
 
 
 def _media_sources(settings: Settings) -> MediaSources:
@@ -102,7 +119,7 @@ def _client(settings: Settings) -> HostClient:
                 settings.load_on_request,
             ),
             announce=lambda status: announce(
-                status, settings.models, settings.url, bool(settings.api_keys), settings.default_model
+                status, settings.models, settings.url, settings.needs_key, settings.default_model
             ),
         )
     if settings.engine_socket is None:

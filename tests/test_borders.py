@@ -22,7 +22,8 @@ IN_THE_HOST = SHARED | OPENING | {"ops", "pipelines.nodes", "pipelines.host.cont
 IN_THE_HOST |= {"pipelines.host.engine", "pipelines.host.guides", "pipelines.host.sampling"}
 ENGINE_NODE = IN_THE_HOST | {"pipelines.grammars"}  # its `run` is the worker's, its `start` the engine host's
 BELOW_APIS = {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server.base"}
-BELOW_APIS |= {"server.dialects", "server.http", "server.media", "server.schema", "server.services"}
+BELOW_APIS |= {"server.dialects", "server.http", "server.keys", "server.media", "server.schema"}
+BELOW_APIS |= {"server.services"}
 MAY_IMPORT = {
     "graphs": {"graphs"},
     "ops": {"ops"},
@@ -96,15 +97,17 @@ MAY_IMPORT = {
     | {"pipelines.wire", "server.base"},
     "server.schema": {"pipelines.base", "server.base", "server.schema"},
     "server.sqlite": {"pipelines.base", "server.base", "server.sqlite"},
+    "server.keys": {"pipelines.base", "pipelines.telemetry.named_keys", "server.keys"},
     "server.dialects": {"pipelines.base", "pipelines.values", "server.dialects", "server.schema"},
     "server.http": {"pipelines.base", "pipelines.requests.fields", "pipelines.telemetry.http_requests"}
-    | {"pipelines.telemetry.request_trace", "server.dialects", "server.http", "server.schema"},
+    | {"pipelines.telemetry.request_trace", "server.dialects", "server.http", "server.keys"}
+    | {"server.schema"},
     "server.media": {"pipelines.base", "pipelines.values", "server.base", "server.media"},
     "server.status": {"graphs", "pipelines", "server.base", "server.schema", "server.status"},
     "server.process": {"pipelines.base", "pipelines.telemetry", "server.base", "server.http"}
-    | {"server.process"},
+    | {"server.keys.key_file", "server.process"},
     "server.services": {"graphs.errors", "graphs.outline", "pipelines", "server.base", "server.http"}
-    | {"server.dialects", "server.process", "server.schema", "server.services"},
+    | {"server.dialects", "server.keys", "server.process", "server.schema", "server.services"},
     "server.traces": {"pipelines.telemetry", "server.base", "server.services", "server.traces"},
     "server.apis": {
         *BELOW_APIS,

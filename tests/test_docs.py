@@ -8,6 +8,7 @@ import shlex
 from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 from every_route import ROOT_ROUTES, ROUTES, SOCKET_ROUTES
@@ -90,7 +91,9 @@ def test_a_braid_command_exists_with_its_options(where: str, words: list[str]) -
     if name in PROGRAMS:
         known = {option for param in PROGRAMS[name].params for option in param.opts} | {"--help"}
     elif not name.startswith("-"):
-        known = {option for param in main.commands[name].params for option in param.opts} | {"--help"}
+        command = main.commands[name]
+        command = command.commands[rest[0]] if isinstance(command, click.Group) else command
+        known = {option for param in command.params for option in param.opts} | {"--help"}
     else:
         known = {"--help", "--version"}
     assert {word for word in ours if word.startswith("--")} <= known

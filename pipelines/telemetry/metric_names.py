@@ -107,6 +107,9 @@ BATCH_REQUESTS = "braid:batch_requests"
 BATCH_REQUESTS_RUNNING = "braid:batch_requests_running"
 SPOKEN_SECONDS = "braid:speech_seconds"
 SPEECH_REAL_TIME_FACTOR = "braid:speech_real_time_factor"
+KEY_REQUESTS = "braid:key_requests"
+KEY_TOKENS = "braid:key_tokens"
+KEY_LIMITED = "braid:key_limited_requests"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -213,6 +216,9 @@ METRICS = {
     SPEECH_REAL_TIME_FACTOR: MetricSpec(
         "histogram", "Time of speaking a text, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
     ),
+    KEY_REQUESTS: MetricSpec("counter", "Requests by the names of keys.", ("key", "model_name")),
+    KEY_TOKENS: MetricSpec("counter", "Tokens by the names of keys, by kind.", ("key", "model_name", "kind")),
+    KEY_LIMITED: MetricSpec("counter", "Requests over the limits of named keys.", ("key", "bound")),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
     IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),

@@ -35,6 +35,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("scale_out", "scale_out.api:API"),
     ("speech", "speech.api:API"),
     ("tokenizing", "tokenizing.api:API"),
+    ("usage", "usage.api:API"),
     ("voice", "voice.api:API"),
     ("operations", "operations.api:OPERATIONS"),
     ("status", "operations.api:STATUS"),

@@ -18,6 +18,7 @@ API_NAMES = {
     "voice": "speech of text",
     "realtime": "live speech over WebSockets",
     "scale_out": "vLLM's render and generate: token ids in, token ids out",
+    "usage": "what each API key has used, and OpenAI's usage of an organization",
     "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",
     "ollama": "Ollama's chat, generate, embed and lists of models",
     "llamacpp": "llama.cpp's own paths, and texts with a gap (infill)",

@@ -119,6 +119,18 @@ class Settings(BaseModel):
         "other key; they see all requests in `/v1/status`; empty: every client that may send requests may "
         "load and unload. Of several `api_keys` each sees and cancels its own requests",
     )
+    keys_file: Path | None = Field(
+        default=None,
+        description="YAML file of named keys, as `braid keys add` writes it: name, digest, models, requests "
+        "and tokens per minute, admin; beside `api_keys` and `admin_keys`. It is read again when it changes: "
+        "[keys](operations.md#keys)",
+    )
+    usage_file: Path | None = Field(
+        default=None,
+        description="SQLite file of the requests and tokens of each key, day and model, which `/v1/usage` "
+        "shows; default: a file that is removed when the server stops",
+    )
+    usage_days: int = Field(default=90, ge=1, description="days until the usage of a day is removed")
     max_loaded_gb: float | None = Field(
         default=None,
         gt=0,
@@ -319,7 +331,17 @@ class Settings(BaseModel):
     @property
     def key_share(self) -> float:
         """The part of a pool that one API key may hold: all of it where there are no others."""
-        return self.tenant_share if len({*self.api_keys}) > 1 else 1.0
+        return self.tenant_share if len({*self.api_keys}) > 1 or self.keys_file else 1.0
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether clients must send a key."""
+        return bool(self.api_keys or self.keys_file)
+
+    @property
+    def needs_admin_key(self) -> bool:
+        """Whether the paths that load and unload models take no other keys than those of administrators."""
+        return bool(self.admin_keys or self.keys_file)
 
     @property
     def engine_devices(self) -> list[str | None]:

@@ -10,6 +10,7 @@ import falcon.asgi
 
 from server.http.errors import Unauthorized
 from server.http.exchange import Exchange
+from server.keys.key_file import KeyFile
 
 OPEN_PATHS = frozenset(
     {
@@ -33,8 +34,8 @@ ADMIN_PATHS = frozenset(
 )
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIXES = ("/v2/repository/models/", "/models/pull/")
-STATUS_ENDING = "/status"
-"""The end of the path that shows requests: an admin key opens it too."""
+SHOWING_ENDINGS = ("/status", "/usage", "/organization/usage/completions")
+"""The ends of the paths that show what all keys do: an admin key opens them too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
 """Where models come and go and requests are ended: an admin key opens it, if there is one."""
 
@@ -56,22 +57,21 @@ class Keys:
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """
-        sent = _sent(authorization, api_key, subprotocols)
-        digests = [_digest(key.encode("utf-8", "surrogateescape")) for key in sent]
-        owner = None
+        digests, owner = sent_digests(authorization, api_key, subprotocols), None
         for digest, tenant in self._tenants.items():
             for sent_digest in digests:
                 owner = tenant if hmac.compare_digest(sent_digest, digest) else owner
         return owner
 
 
-def _sent(authorization: str | None, api_key: str | None, subprotocols: str | None) -> list[str]:
-    """The keys that a request carries: OpenAI's clients send one header, Anthropic's the other."""
+def sent_digests(authorization: str | None, api_key: str | None, subprotocols: str | None) -> list[bytes]:
+    """Those of the keys that a request carries: OpenAI's clients send one header, Anthropic's the other."""
     named = [name.strip() for name in (subprotocols or "").split(",")]
     offered = [name.removeprefix(SUBPROTOCOL_KEY) for name in named if name.startswith(SUBPROTOCOL_KEY)]
     scheme, _, key = (authorization or "").partition(" ")
     bearer = [key] if scheme.lower() == "bearer" else []
-    return [key.strip() for key in [*bearer, *([api_key] if api_key is not None else []), *offered[:1]]]
+    sent = [*bearer, *([api_key] if api_key is not None else []), *offered[:1]]
+    return [_digest(key.strip().encode("utf-8", "surrogateescape")) for key in sent]
 
 
 def _digest(key: bytes) -> bytes:
@@ -92,9 +92,16 @@ class Guard:
     credentials with a preflight, and it reaches no endpoint of ours.
     """
 
-    def __init__(self, keys: Iterable[str], admin_keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        keys: Iterable[str],
+        admin_keys: Iterable[str] = (),
+        key_file: Callable[[], KeyFile | None] = lambda: None,
+    ) -> None:
+        """`key_file` gives the file of further keys, if there is one: then every path needs a key."""
         self._keys = Keys(keys)
         self._admin_keys = Keys(admin_keys)
+        self._key_file = key_file
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         is_page = is_open(req.path) and (req.path != FRONT or req.method != "POST")
@@ -118,27 +125,29 @@ class Guard:
 
         Raises Unauthorized without a valid key.
         """
-        keys = self._admin_keys if self._admin_keys and _is_admin(path) else self._keys
-        if not keys:
+        key_file = self._key_file()
+        needs_admin = _is_admin(path) and (bool(self._admin_keys) or key_file is not None)
+        keys = self._admin_keys if needs_admin else self._keys
+        if not keys and key_file is None:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
         subprotocols = header("sec-websocket-protocol") if is_socket else None
         sent = header("authorization"), header("x-api-key") or header("x-goog-api-key"), subprotocols
+        named = None if key_file is None else key_file.find(sent_digests(*sent))
         tenant = keys.tenant(*sent)
-        if tenant is None and path.endswith(STATUS_ENDING):
+        is_admin = self._admin_keys.tenant(*sent) is not None
+        if named is not None and (named.admin or not needs_admin):
+            exchange.key, tenant, is_admin = named, named.account, named.admin
+        elif tenant is None and path.endswith(SHOWING_ENDINGS):
             tenant = self._admin_keys.tenant(*sent)
         if tenant is None:
-            kind = "API key" if keys is self._keys else "admin key, which this path needs,"
+            kind = "admin key, which this path needs," if needs_admin else "API key"
             raise Unauthorized(
                 f"Unauthorized: send a valid {kind} as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
         exchange.tenant = exchange.account = exchange.trace.account = tenant
-        exchange.sees = self._seen_by(tenant, sent)
-
-    def _seen_by(self, tenant: str, sent: tuple[str | None, ...]) -> str | None:
-        """Several keys see their own requests, unless they are admin keys."""
-        is_admin = self._admin_keys and self._admin_keys.tenant(*sent) is not None
-        return None if is_admin or len(self._keys) < 2 else tenant
+        is_only_one = key_file is None and len(self._keys) < 2
+        exchange.sees = None if is_admin or is_only_one else tenant
 
 
 def is_open(path: str) -> bool:

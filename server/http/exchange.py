@@ -11,13 +11,17 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.base.cancellation import ClientGone, TakesLong, short_work
 from pipelines.requests.fields.request_ids import clean_id
 from pipelines.telemetry.request_trace import RequestTrace
 from server.dialects import OPENAI, Dialect
 from server.http.work_queue import LONG_WORK_BYTES, Work
+
+if TYPE_CHECKING:
+    from server.keys.key_file import Key
+    from server.keys.limits import Bound
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -63,6 +67,8 @@ class Exchange:
         self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
+        self.key: Key | None = None  # the named key that was sent
+        self.bounds: list[Bound] = []  # where that key stands, once the request was counted
         self.sees: str | None = None  # the account whose requests alone it may see and cancel; None: of all
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.dialect = dialect

@@ -57,6 +57,7 @@ class SocketExchange(Exchange):
         """
         part = Exchange(self._receive, self._send, self._work, self.dialect, self.error_words, watches=False)
         part.tenant, part.account, part.trace.account = self.tenant, self.account, self.account
+        part.key = self.key
         part.trace.path, part.trace.status, part.trace.streams = self.trace.path, self.status, True
         self._when_gone.append(part.leave)
         part.at_end(partial(self._when_gone.remove, part.leave))

@@ -141,6 +141,13 @@ GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
+USAGE: dict[str, Schema] = {
+    **{name: {"type": "integer", "minimum": 0} for name in ("start_time", "end_time", "limit")},
+    "bucket_width": {"type": "string", "enum": ["1d"]},
+    "page": {"type": "string"},
+    "group_by": {"type": "array", "items": {"type": "string", "enum": ["model", "api_key_id"]}},
+    **{name: {"type": "array", "items": {"type": "string"}} for name in ("models", "api_key_ids")},
+}
 WATCH: dict[str, Schema] = {**MODEL, "stream": {"type": "boolean"}}
 EVENTS: dict[str, Schema] = {
     "stream": {"type": "boolean"},

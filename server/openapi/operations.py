@@ -32,6 +32,7 @@ from server.apis.tokenizing.reply import (
     TokenizerDescription,
 )
 from server.apis.tokenizing.request import DetokenizeRequest
+from server.apis.usage.endpoint import UsagePage
 from server.apis.voice.events import SpokenEvent
 from server.openapi.operation import (
     BATCH,
@@ -69,6 +70,7 @@ from server.openapi.operation import (
     TRANSLATION,
     UNLOAD_LORA,
     UPLOAD,
+    USAGE,
     WATCH,
     Operation,
 )
@@ -105,6 +107,14 @@ DECISIONS_POST = Operation(
     (DECISION, SYSTEM_ONE),
     (DecisionReply, SystemOneReply),
 )
+USAGE_GET = Operation(
+    "Requests and tokens of each day, of the key that asks, or with an admin key of all",
+    "server",
+    reply=(UsagePage,),
+    query=USAGE,
+    errors=(*GUARDED, 400, 503),
+)
+
 OPERATIONS: dict[str, dict[str, Operation]] = {
     "/chat/completions": {
         "POST": Operation("The next message of a conversation", "text", (CHAT,), (ChatCompletion,), ChatChunk)
@@ -235,6 +245,8 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/unload_lora_adapter": {
         "POST": Operation("Unload an adapter; requests that run go on", "models", (UNLOAD_LORA,), TEXT)
     },
+    "/usage": {"GET": USAGE_GET},
+    "/organization/usage/completions": {"GET": USAGE_GET},
     "/models/{name:path}/profile": {
         "GET": Operation(
             "How the time of the model's steps is spent",

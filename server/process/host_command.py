@@ -94,6 +94,6 @@ def host_command(settings: Settings, plan: HostPlan, with_banner: bool) -> list[
         command += ["--url", settings.url]
         if settings.default_model:
             command += ["--default-model", settings.default_model]
-    if settings.api_keys:
+    if settings.needs_key:
         command += ["--needs-key"]
     return command

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from server.base.settings import Settings
+from server.keys.key_file import KEYS_COPY, KeyFile, KeyFileError
 from server.process.engine_hosts import EngineHosts
 from server.process.grpc_port import check_grpc
 from server.process.host_command import HostPlan, host_command, plan_hosts
@@ -28,7 +29,13 @@ def start(arbiter: Any, settings: Settings) -> None:
     os.environ["BRAID_TLS"] = str(settings.tls)
     if settings.grpc_port is not None:
         check_grpc(settings, settings.grpc_port)
-    arbiter.braid_folder = open_folder(settings, arbiter.log)
+    arbiter.braid_folder = folder = open_folder(settings, arbiter.log)
+    if settings.keys_file is not None:
+        try:
+            KeyFile(settings.keys_file, folder.path / KEYS_COPY)
+        except KeyFileError as error:
+            folder.remove()
+            sys.exit(f"Braid cannot start: BRAID_KEYS_FILE: {error}")
     if settings.in_process:
         return
     try:
@@ -42,8 +49,8 @@ def start(arbiter: Any, settings: Settings) -> None:
 def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
     """A private folder, after those of servers that were killed are removed.
 
-    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_FILES and PROMETHEUS_MULTIPROC_DIR in the
-    environment.
+    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_USAGE_FILE, BRAID_FILES and
+    PROMETHEUS_MULTIPROC_DIR in the environment.
     """
     for left in remove_left_over():
         log.info("Removed %s, which a killed server left behind", left)
@@ -52,6 +59,8 @@ def open_folder(settings: Settings, log: logging.Logger) -> PrivateFolder:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder.path / "metrics")
     if settings.responses_file is None:
         os.environ["BRAID_RESPONSES_FILE"] = str(folder.path / "responses.sqlite")
+    if settings.usage_file is None:
+        os.environ["BRAID_USAGE_FILE"] = str(folder.path / "usage.sqlite")
     if settings.files is None:
         os.environ["BRAID_FILES"] = str(folder.path / "files")
     os.environ["BRAID_ENGINE_SOCKET"] = str(folder.path / "engine.sock")

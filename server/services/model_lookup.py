@@ -27,14 +27,17 @@ async def find_pipeline(
 ) -> Pipeline:
     """The model that a request names, by the rules of `model_choice.find_pipeline`.
 
-    A name may end with `:latest`, as Ollama's lists show it.  The model stays loaded until the exchange ends,
-    and is waited for while the client is there.
+    A key that may use some models finds no others.  A name may end with `:latest`, as in Ollama's lists.  The
+    model stays loaded until the exchange ends, and is waited for while the client is there.
     """
+    catalogue, default = services.of(exchange).catalogue, services.settings.default_model
+    if exchange.key is not None and default is not None and not exchange.key.allows(default):
+        default = None
     return await model_choice.find_pipeline(
-        services.catalogue,
-        without_tag(services.catalogue, model),
+        catalogue,
+        without_tag(catalogue, model),
         ability,
         exchange.at_end,
         exchange.while_here,
-        services.settings.default_model,
+        default,
     )

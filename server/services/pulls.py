@@ -82,7 +82,7 @@ class Pulls:
 
     def check_allowed(self, request: PullRequest) -> HubName:
         """The model that a request names.  Raises RequestError, and NotFound where nothing may be fetched."""
-        patterns = self._settings.pull or ((ALL,) if self._settings.admin_keys else (OFF,))
+        patterns = self._settings.pull or ((ALL,) if self._settings.needs_admin_key else (OFF,))
         if OFF in patterns:
             raise NotFound(
                 "Not Found: this server fetches no models; it does with BRAID_ADMIN_KEYS, or where "

@@ -42,14 +42,21 @@ class EndedRequest:
 class RequestLog:
     """Belongs to the event loop.  `listeners` are called with each ended request, after its reply."""
 
-    def __init__(self, report: Report | None) -> None:
-        """`report` sends records to the engine host; None: they are for the listeners alone."""
+    def __init__(
+        self, report: Report | None, count: Callable[[RequestTrace], None] = lambda trace: None
+    ) -> None:
+        """`report` sends records to the engine host; None: they are for the listeners alone.  `count` is
+        called at once with each request that ran anything.
+        """
+        self._count = count
         self.listeners: list[Callable[[EndedRequest], None]] = []
         self._report = report
         self._ended: list[tuple[float, RequestTrace]] = []
 
     def ended(self, trace: RequestTrace) -> None:
         """A request has ended; one that ran nothing and failed nowhere has no record."""
+        if trace.calls:
+            self._count(trace)
         is_wanted = self._report is not None or self.listeners
         if is_wanted and (trace.calls or trace.failures) and len(self._ended) < MAX_WAITING:
             self._ended.append((time.monotonic(), trace))

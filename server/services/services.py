@@ -13,6 +13,7 @@ import falcon.asgi
 
 from pipelines.base.errors import Unavailable
 from pipelines.telemetry import deferred
+from pipelines.worker.allowed_models import AllowedModels
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.engines.faces import HostClient, RequestClient
 from server.base.settings import Settings
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from server.apis.responses.background import BackgroundResponses
     from server.apis.responses.store import ResponseStore
     from server.apis.speech.sound_memory import SoundMemory
+    from server.apis.usage.usage_log import UsageLog
+    from server.keys.key_file import KeyFile
+    from server.keys.limits import Limits
     from server.media.fetching import MediaFetcher
     from server.services.pulls import Pulls
     from server.status.feed import StatusFeed
@@ -59,6 +63,8 @@ class Services:
     client: HostClient
     catalogue: Catalogue
     admission: Admission
+    key_file: KeyFile | None
+    limits: Limits
     arriving: ArrivingBodies
     work: Work
     requests: RequestLog
@@ -69,6 +75,7 @@ class Services:
     feed: StatusFeed
     offline: OfflineStore
     pulls: Pulls
+    usage: UsageLog
     new_trace_sender: Callable[[], TraceSender | None]
     traces: TraceSender | None = None
     counting: asyncio.Task[None] | None = None
@@ -93,7 +100,7 @@ class Services:
 
     async def _open_stores(self) -> None:
         """One that cannot be opened answers 503 on its own paths, until a later use opens it."""
-        for opening in (self.response_store.open, self.offline.start):
+        for opening in (self.response_store.open, self.offline.start, self.usage.open):
             try:
                 await opening()
             except RuntimeError as error:
@@ -105,8 +112,8 @@ class Services:
         It is JSON, unless `any_content` allows other types and compressed bodies.
         """
         if is_here(req):
-            body, exchange = await body_here(req, any_content), req.scope["braid.exchange"]
-            exchange.at_end(self.admission.enter(exchange.tenant))
+            body = await body_here(req, any_content)
+            self.enter(req.scope["braid.exchange"])
             return body
         body = await self.admit_read(req, joined, any_content)
         return body if any_content else body.removeprefix(BYTE_ORDER_MARK)
@@ -118,9 +125,26 @@ class Services:
         any_content: bool = True,
     ) -> Read:
         """Admits as `admit` does, and gives what `read` makes of the body while it arrives."""
-        body, exchange = await self.arriving.read(req, read, any_content), req.scope["braid.exchange"]
-        exchange.at_end(self.admission.enter(exchange.tenant))
+        body = await self.arriving.read(req, read, any_content)
+        self.enter(req.scope["braid.exchange"])
         return body
+
+    def enter(self, exchange: Exchange) -> None:
+        """Give a request a permit of its tenant until its exchange ends, and count it for its key.
+
+        Raises Overloaded without a place, KeyLimited where the key has had its requests or tokens.
+        """
+        exchange.at_end(self.admission.enter(exchange.tenant))
+        if exchange.key is not None and not exchange.bounds:  # those of a line of a batch are known
+            self.limits.admit(exchange.key, exchange)
+
+    def of(self, exchange: Exchange) -> Services:
+        """These services with the models that the key of a request may use."""
+        if exchange.key is None or exchange.key.allows_all:
+            return self
+        services = copy(self)
+        services.catalogue = AllowedModels(self.catalogue, exchange.key.allows)
+        return services
 
     async def note_affinity(self, req: falcon.asgi.Request, body: bytes) -> None:
         """Where there are several engines: note in the exchange what keeps a session's requests at one."""
@@ -160,6 +184,7 @@ class Services:
             self.counting.cancel()
         deferred.catch_up()
         self.requests.flush()
+        await self.usage.close()
         if self.traces is not None:
             await asyncio.to_thread(self.traces.close)
 
@@ -168,6 +193,9 @@ class Services:
             await asyncio.sleep(COUNTED_S)
             deferred.catch_up()
             self.requests.flush()
+            await self.usage.flush()
+            if self.key_file is not None and self.key_file.has_changed():
+                await asyncio.to_thread(self.key_file.refresh)
 
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""

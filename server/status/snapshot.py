@@ -102,8 +102,8 @@ class StatusSnapshots:
             server=ServerPart(
                 version=VERSION,
                 started=values.started(),
-                needs_key=bool(settings.api_keys),
-                needs_admin_key=bool(settings.admin_keys),
+                needs_key=settings.needs_key,
+                needs_admin_key=settings.needs_admin_key,
                 default_model=default_model(settings, known.cards),
             ),
             engines=engine_parts(settings.num_engines, inspected),

@@ -53,7 +53,7 @@ class FilesEndpoint(_FilesEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
-        exchange.at_end(self._services.admission.enter(exchange.tenant))
+        self._services.enter(exchange)
         exchange.at_end(self._uploads.enter(exchange.tenant))
         file = await self._upload(req, exchange)
         resp.content_type = falcon.MEDIA_JSON

@@ -21,7 +21,8 @@ class GeminiModelsEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        cards = [card for card in self._services.catalogue.cards() if card.task == CHAT]
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        cards = [card for card in catalogue.cards() if card.task == CHAT]
         resp.content_type = falcon.MEDIA_JSON
         resp.data = GeminiModels(models=[gemini_model(card) for card in cards]).to_json()
 
@@ -33,7 +34,8 @@ class GeminiModelEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = known_card(self._services.catalogue, name, ("ready", "unloaded"))
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        card = known_card(catalogue, name, ("ready", "unloaded"))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = gemini_model(card).to_json()
 

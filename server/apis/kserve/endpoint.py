@@ -45,7 +45,8 @@ class ModelNamesEndpoint(_ServedEndpoint):
     """GET v2/models."""
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        json_reply(resp, ModelNames([card.name for card in self._services.catalogue.cards()]))
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        json_reply(resp, ModelNames([card.name for card in catalogue.cards()]))
 
 
 class ModelMetadataEndpoint(_ServedEndpoint):
@@ -54,7 +55,8 @@ class ModelMetadataEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        json_reply(resp, metadata(self._services, find_served(self._services, name, version)))
+        services = self._services.of(req.scope["braid.exchange"])
+        json_reply(resp, metadata(services, find_served(services, name, version)))
 
 
 class ModelReadyEndpoint(_ServedEndpoint):
@@ -63,7 +65,7 @@ class ModelReadyEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        check_ready(self._services, name, version)
+        check_ready(self._services.of(req.scope["braid.exchange"]), name, version)
         json_reply(resp, ModelReadiness(name, ready=True))
 
 
@@ -73,7 +75,8 @@ class ModelConfigEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        resp.media = model_config(metadata(self._services, find_served(self._services, name, version)))
+        services = self._services.of(req.scope["braid.exchange"])
+        resp.media = model_config(metadata(services, find_served(services, name, version)))
 
 
 class ModelStatsEndpoint(_ServedEndpoint):
@@ -82,7 +85,7 @@ class ModelStatsEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        resp.media = await model_statistics(self._services, name, version)
+        resp.media = await model_statistics(self._services.of(req.scope["braid.exchange"]), name, version)
 
 
 class InferEndpoint(_ServedEndpoint):
@@ -91,7 +94,8 @@ class InferEndpoint(_ServedEndpoint):
     async def on_post(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange = req.scope["braid.exchange"]
+        services = self._services.of(exchange)
         body = await services.admit(req, any_content=True)
         length = json_length(body, req.get_header(HEADER))
         inference = await exchange.off_loop(lambda: read_infer(body, length), work_size(body, length))

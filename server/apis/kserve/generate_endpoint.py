@@ -43,7 +43,8 @@ class GenerateEndpoint:
     async def on_post(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange = req.scope["braid.exchange"]
+        services = self._services.of(exchange)
         body = await services.admit(req, any_content=True)
         request_id, question = await exchange.off_loop(lambda: read_generate(body), len(body))
         served = find_served(services, name, version)

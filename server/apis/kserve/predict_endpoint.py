@@ -27,8 +27,9 @@ class VersionStatusEndpoint(_VersionEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str
     ) -> None:
-        served = find_served(self._services, name, version)
-        resp.media = version_status(self._services.catalogue.versions(name)[served.status.version])
+        services = self._services.of(req.scope["braid.exchange"])
+        served = find_served(services, name, version)
+        resp.media = version_status(services.catalogue.versions(name)[served.status.version])
 
 
 class SignatureEndpoint(_VersionEndpoint):
@@ -37,7 +38,7 @@ class SignatureEndpoint(_VersionEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        resp.media = signature(find_served(self._services, name, version))
+        resp.media = signature(find_served(self._services.of(req.scope["braid.exchange"]), name, version))
 
 
 class PredictEndpoint(_VersionEndpoint):
@@ -46,7 +47,8 @@ class PredictEndpoint(_VersionEndpoint):
     async def on_post(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange = req.scope["braid.exchange"]
+        services = self._services.of(exchange)
         body = await services.admit(req, any_content=True)
         key = find_served(services, name, version).key
         pipeline = await find_pipeline(services, exchange, key, TENSORS)

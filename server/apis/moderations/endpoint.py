@@ -6,6 +6,7 @@ import falcon
 import falcon.asgi
 
 from pipelines.base.errors import NotFound, RequestError
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_choice import CLASSIFICATION, TEXT, Ability
 from pipelines.worker.pipeline import Pipeline
 from server.apis.moderations.classifier import harms_of, moderate_by_labels
@@ -28,7 +29,7 @@ class ModerationsEndpoint:
         raw = await services.admit(req)
         request = await parse_body(exchange, ModerationRequest, raw)
         contents = request.contents()
-        name = request.named_model or self._only_model()
+        name = request.named_model or self._only_model(services.of(exchange).catalogue)
         pipeline = await find_pipeline(services, exchange, name, MODERATING)
         if not moderates(pipeline):
             raise NotFound(
@@ -45,12 +46,11 @@ class ModerationsEndpoint:
         )
         resp.content_type, resp.data = falcon.MEDIA_JSON, reply.to_json()
 
-    def _only_model(self) -> str | None:
+    def _only_model(self, catalogue: Catalogue) -> str | None:
         """The only model that moderates, for requests that name none, or one of OpenAI's.
 
         Raises RequestError where there are several.
         """
-        catalogue = self._services.catalogue
         cards = [
             card for card in catalogue.cards() if card.state == "ready" and card.task in MODERATING.tasks
         ]

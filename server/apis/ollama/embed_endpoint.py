@@ -96,14 +96,14 @@ class OllamaEmbedEndpoint(PoolingEndpoint[OllamaEmbedding]):
         await self.respond(await self._services.admit(req, any_content=True), req, resp)
 
     def read(self, raw: bytes, dialect: Dialect) -> OllamaEmbedding:
-        request = parse(self.source, raw).request()
-        request.model = served_name(self._services.catalogue, request.asked)
-        return request
+        return parse(self.source, raw).request()
 
     async def reply_to(
         self, request: OllamaEmbedding, num_bytes: int, req: falcon.asgi.Request, resp: falcon.asgi.Response
     ) -> None:
         """Without a text the model is loaded."""
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        request.model = served_name(catalogue, request.asked)
         if request.input:
             await super().reply_to(request, num_bytes, req, resp)
         else:

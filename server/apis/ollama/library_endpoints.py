@@ -104,7 +104,8 @@ class DeleteEndpoint(_LibraryEndpoint):
 
 def check_changes(settings: Settings) -> None:
     """Raises RequestError where clients may fetch no models: then they may not change the repository."""
-    if not (settings.pull or settings.admin_keys) or "off" in settings.pull or not settings.models.is_dir():
+    may_change = (settings.pull or settings.needs_admin_key) and "off" not in settings.pull
+    if not may_change or not settings.models.is_dir():
         raise RequestError(
             "this server changes no models; it does with BRAID_ADMIN_KEYS, or where BRAID_PULL lists names"
         )

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, StrictStr
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import BraidError, MissingField
 from pipelines.wire.messages import ModelStatus
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
@@ -83,23 +84,22 @@ class _ListEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = (await self._reply()).to_json()
+        resp.data = (await self._reply(self._services.of(req.scope["braid.exchange"]).catalogue)).to_json()
 
     on_head = on_get
 
-    async def _reply(self) -> Reply:
+    async def _reply(self, catalogue: Catalogue) -> Reply:
         raise NotImplementedError
 
-    async def _known(self) -> list[tuple[ModelCard, ModelFacts]]:
-        catalogue = self._services.catalogue
+    async def _known(self, catalogue: Catalogue) -> list[tuple[ModelCard, ModelFacts]]:
         return [(card, await self._reader.facts(catalogue.status(card.name))) for card in catalogue.cards()]
 
 
 class TagsEndpoint(_ListEndpoint):
     """The models of the repository and their adapters, those that changed last first."""
 
-    async def _reply(self) -> InstalledModels:
-        known = await self._known()
+    async def _reply(self, catalogue: Catalogue) -> InstalledModels:
+        known = await self._known(catalogue)
         entries = [self._entry(name, card, facts) for card, facts in known for name in _names(card)]
         return InstalledModels(models=sorted(entries, key=lambda entry: entry.modified_at, reverse=True))
 
@@ -122,7 +122,7 @@ def _names(card: ModelCard) -> list[str]:
 class LoadedEndpoint(_ListEndpoint):
     """The models that are in memory."""
 
-    async def _reply(self) -> ModelsInMemory:
+    async def _reply(self, catalogue: Catalogue) -> ModelsInMemory:
         sizes: dict[str, int] = {}
         for host in await self._services.client.inspect(""):
             for load in host.models:
@@ -131,7 +131,7 @@ class LoadedEndpoint(_ListEndpoint):
         return ModelsInMemory(
             models=[
                 _loaded(card, facts, sizes.get(card.name, 0), is_gpu)
-                for card, facts in await self._known()
+                for card, facts in await self._known(catalogue)
                 if card.state == "ready"
             ]
         )
@@ -160,7 +160,7 @@ class ShowEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         wanted = parse(NamedModel, await self._services.admit(req, any_content=True)).given
-        catalogue = self._services.catalogue
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
         name = served_name(catalogue, wanted)
         status = catalogue.status(catalogue.model_of(name))
         facts, pipeline = await self._reader.facts(status), self._reader.pipeline(name)

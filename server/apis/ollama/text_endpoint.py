@@ -53,7 +53,7 @@ class OllamaTextEndpoint(GenerationEndpoint[OllamaRequest, OllamaContext, Choice
         self, request: OllamaRequest, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response
     ) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
-        request.model = served_name(services.catalogue, request.source.model)
+        request.model = served_name(services.of(exchange).catalogue, request.source.model)
         if request.source.loads_only:
             await self._load(request, exchange, resp)
         else:

@@ -31,8 +31,9 @@ class ModelGraphEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = known_card(self._services.catalogue, name)
-        built = self._services.catalogue.built(card.name)
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        card = known_card(catalogue, name)
+        built = catalogue.built(card.name)
         shown = ModelGraph(model=card.name, source=built.text, **dict(outline(built.graph)))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = shown.model_dump_json().encode()

@@ -61,7 +61,7 @@ class InvocationsEndpoint:
 
     async def _task(self, exchange: Exchange, model: Any) -> str | None:
         """The task of the model that a body names, else the common task of all models; None if several."""
-        cards = self._services.catalogue.cards()
+        cards = self._services.of(exchange).catalogue.cards()
         if isinstance(model, str) and (model not in NO_NAMES or model in [card.name for card in cards]):
             return (await find_pipeline(self._services, exchange, model, READING)).task
         tasks = {card.task for card in cards}

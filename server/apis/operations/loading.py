@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from graphs.keep_alive import keep_alive_s
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.repository.files.model_versions import model_of
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.triton import repository_index
 from server.http.request_body import joined, parse
@@ -135,7 +136,8 @@ class ConfigStatusEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(self._services)
+        services = self._services.of(req.scope["braid.exchange"])
+        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(services.catalogue)
 
 
 class ReloadConfigEndpoint:
@@ -148,7 +150,7 @@ class ReloadConfigEndpoint:
         await _body(self._services, req)
         has_changed = await req.scope["braid.exchange"].while_here(self._services.client.rescan())
         resp.status = 201 if has_changed else 200
-        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(self._services)
+        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(self._services.catalogue)
 
 
 async def _body(services: Services, req: falcon.asgi.Request) -> bytes:
@@ -156,8 +158,7 @@ async def _body(services: Services, req: falcon.asgi.Request) -> bytes:
     return await services.arriving.read(req, joined, any_content=True) or b"{}"
 
 
-def _ovms_status(services: Services) -> bytes:
-    catalogue = services.catalogue
+def _ovms_status(catalogue: Catalogue) -> bytes:
     names = [card.name for card in catalogue.cards()]
     found = {name: list(map(_ovms_version, catalogue.versions(name).values())) for name in names}
     for name, version in catalogue.ended():

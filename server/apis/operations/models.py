@@ -49,7 +49,9 @@ class ModelsEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         models = [
-            each for card in self._services.catalogue.cards() for each in (model(card), *adapters(card))
+            each
+            for card in self._services.of(req.scope["braid.exchange"]).catalogue.cards()
+            for each in (model(card), *adapters(card))
         ]
         resp.content_type = falcon.MEDIA_JSON
         resp.data = _listed(models, req).model_dump_json().encode()
@@ -72,7 +74,7 @@ class ModelEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        catalogue = self._services.catalogue
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
         named = (each for card in catalogue.cards() for each in adapters(card) if each.id == name)
         found = next(named, None) or model(known_card(catalogue, name, ("ready", "unloaded")))
         resp.content_type = falcon.MEDIA_JSON

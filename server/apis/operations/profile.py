@@ -27,7 +27,7 @@ class ModelProfileEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = known_card(self._services.catalogue, name)
+        card = known_card(self._services.of(req.scope["braid.exchange"]).catalogue, name)
         profiled = await self._services.client.profile(card.name, seconds(req))
         deferred.catch_up()
         ran = (await asyncio.to_thread(MetricValues)).node_runs(card.name)

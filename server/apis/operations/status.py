@@ -8,6 +8,7 @@ import falcon
 import falcon.asgi
 
 from server.http.admission import Admission
+from server.http.errors import Forbidden
 from server.http.exchange import Exchange
 from server.http.streaming import as_stream
 from server.services.services import Services
@@ -27,6 +28,8 @@ class StatusEndpoint:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         feed, model = self._services.feed, req.get_param("model") or None
         exchange: Exchange = req.scope["braid.exchange"]
+        if exchange.key is not None and not exchange.key.allows_all:
+            raise Forbidden("The status shows all models, and this key may use some of them only")
         self._check(model)
         if EVENTS in req.accept or req.get_param_as_bool("stream"):
             exchange.at_end(self._places.enter(exchange.tenant))

@@ -8,7 +8,7 @@ import time
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
-from pipelines.worker.model_choice import SPEECH
+from pipelines.worker.model_choice import SPEECH, able_names
 from server.apis.realtime.live_text import LiveText, TextListener
 from server.apis.realtime.pcm import Pcm, PcmReader
 from server.apis.realtime.utterance import HeldSound, Utterance
@@ -36,7 +36,7 @@ class RealtimeSession:
     @property
     def default_model(self) -> str | None:
         """The model of the address, or the only one that reads speech."""
-        able = [card.name for card in self._services.catalogue.cards() if card.task in SPEECH.tasks]
+        able = able_names(self._services.of(self._socket).catalogue.cards(), SPEECH)
         return self._asked_model or (able[0] if len(able) == 1 else None)
 
     async def check_model(self, model: str | None) -> str:

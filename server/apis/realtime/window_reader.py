@@ -73,7 +73,10 @@ class WindowReader:
     ) -> WindowText:
         services, started_s, part = self._services, time.monotonic(), self._socket.part()
         try:
-            part.at_end(services.admission.enter(part.tenant))
+            if is_last:
+                services.enter(part)
+            else:
+                part.at_end(services.admission.enter(part.tenant))
             pipeline = await find_pipeline(services, part, self.choice.model, SPEECH)
             speech = {
                 "language": language,

@@ -79,7 +79,7 @@ class ResponsesSocket:
         part = self._socket.part()
         collect_unknown(self._services.settings.strict_fields)
         try:
-            part.at_end(self._services.admission.enter(part.tenant))
+            self._services.enter(part)
             await self._respond(part, text)
         except (falcon.WebSocketDisconnected, ClientGone):
             raise

@@ -6,6 +6,7 @@ from typing import Any
 
 import falcon.asgi
 
+from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_choice import EMBEDDING
 from server.apis.operations.status_page import FrontEndpoint
 from server.apis.pooling.rerank_endpoint import RerankEndpoint
@@ -58,13 +59,13 @@ class AnyTaskEndpoint(FrontEndpoint):
             body = (await parse_body(req.scope["braid.exchange"], JsonObject, raw)).root
             if "inputs" not in body and "query" not in body:
                 raise Invalid("`inputs` is required", field="inputs")
-        await self._endpoints[self._kind(body)].respond(raw, req, resp)
+        catalogue = self._services.of(req.scope["braid.exchange"]).catalogue
+        await self._endpoints[self._kind(body, catalogue)].respond(raw, req, resp)
 
-    def _kind(self, body: dict[str, Any]) -> str:
+    def _kind(self, body: dict[str, Any], catalogue: Catalogue) -> str:
         if "query" in body:
             return "rerank"
         if isinstance(body["inputs"], dict):
             return "similarity"
-        cards = self._services.catalogue.cards()
-        tasks = {card.task for card in cards if body.get("model") in (None, card.name)}
+        tasks = {card.task for card in catalogue.cards() if body.get("model") in (None, card.name)}
         return "embed" if tasks & {*EMBEDDING.tasks} else "predict"

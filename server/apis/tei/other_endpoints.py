@@ -104,7 +104,7 @@ class InfoEndpoint:
 
     def _name(self, req: falcon.asgi.Request) -> str | None:
         """The model that is named, else the only one that embeds, where there are others of other kinds."""
-        able = able_names(self._services.catalogue.cards(), EMBEDDING)
+        able = able_names(self._services.of(req.scope["braid.exchange"]).catalogue.cards(), EMBEDDING)
         return req.get_param("model") or (able[0] if len(able) == 1 else None)
 
     def _kind(self, pipeline: Pipeline) -> dict[Kind, Pooled | NamedLabels]:

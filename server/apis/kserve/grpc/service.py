@@ -53,7 +53,9 @@ class InferenceService:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._guard = Guard(services.settings.api_keys, services.settings.admin_keys)
+        self._guard = Guard(
+            services.settings.api_keys, services.settings.admin_keys, lambda: services.key_file
+        )
 
     def handler(self) -> Any:
         """For grpc's server: the methods by name, each with the classes of its messages."""
@@ -119,7 +121,7 @@ class InferenceService:
         given = {name.lower(): value for name, value in context.invocation_metadata() or ()}
         address = context.peer().rpartition(":")[0]
         self._guard.note_tenant(exchange, given.get, address, exchange.trace.path)
-        exchange.at_end(self._services.admission.enter(exchange.tenant))
+        self._services.enter(exchange)
 
     async def _server_live(self, request: Any, exchange: Exchange) -> Any:
         return TYPES["ServerLiveResponse"](live=True)
@@ -134,13 +136,12 @@ class InferenceService:
         )
 
     async def _model_ready(self, request: Any, exchange: Exchange) -> Any:
-        check_ready(self._services, request.name, request.version)
+        check_ready(self._services.of(exchange), request.name, request.version)
         return TYPES["ModelReadyResponse"](ready=True)
 
     async def _model_metadata(self, request: Any, exchange: Exchange) -> Any:
-        known: ModelMetadata = metadata(
-            self._services, find_served(self._services, request.name, request.version)
-        )
+        services = self._services.of(exchange)
+        known: ModelMetadata = metadata(services, find_served(services, request.name, request.version))
         return TYPES["ModelMetadataResponse"](
             name=known.name,
             versions=known.versions,
@@ -150,15 +151,16 @@ class InferenceService:
         )
 
     async def _model_config(self, request: Any, exchange: Exchange) -> Any:
-        known = metadata(self._services, find_served(self._services, request.name, request.version))
+        services = self._services.of(exchange)
+        known = metadata(services, find_served(services, request.name, request.version))
         return ParseDict({"config": model_config(known)}, TYPES["ModelConfigResponse"]())
 
     async def _model_statistics(self, request: Any, exchange: Exchange) -> Any:
-        counts = await model_statistics(self._services, request.name, request.version)
+        counts = await model_statistics(self._services.of(exchange), request.name, request.version)
         return ParseDict(counts, TYPES["ModelStatisticsResponse"]())
 
     async def _repository_index(self, request: Any, exchange: Exchange) -> Any:
-        entries = repository_index(self._services.catalogue.cards(), request.ready)
+        entries = repository_index(self._services.of(exchange).catalogue.cards(), request.ready)
         return ParseDict({"models": entries}, TYPES["RepositoryIndexResponse"]())
 
     async def _model_infer(self, request: Any, exchange: Exchange) -> Any:
@@ -177,7 +179,7 @@ class InferenceService:
 
     async def _read(self, request: Any, exchange: Exchange) -> tuple[Served, Pipeline, Inference]:
         inference = await exchange.off_loop(lambda: read_message(request), work_size(request))
-        served = find_served(self._services, request.model_name, request.model_version)
+        served = find_served(self._services.of(exchange), request.model_name, request.model_version)
         return served, await find_pipeline(self._services, exchange, served.key, INFER), inference
 
 
