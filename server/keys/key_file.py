@@ -150,7 +150,7 @@ class KeyFile:
     def find(self, digests: Iterable[bytes]) -> Key | None:
         """The key that has one of these digests.
 
-        The time of a look-up by a digest is of no use to who tries keys: nobody can choose a digest.
+        A look-up by digest may take unequal times: the digests of wrong keys cannot be chosen.
         """
         found = (self._by_digest.get(digest.hex()) for digest in digests)
         return next((key for key in found if key is not None), None)
