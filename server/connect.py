@@ -21,7 +21,7 @@ from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies
 from server.http.work_queue import Work
 from server.keys.key_file import KEYS_COPY, KeyFile
-from server.keys.limits import Limits
+from server.keys.limits import KeyLimits
 from server.media.fetching import MediaFetcher
 from server.media.sources import MediaSources
 from server.services.pulls import Pulls
@@ -36,10 +36,10 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
     """The services of a worker that reaches its engines through `client`."""
     catalogue, response_store = catalogue or Catalogue(client), ResponseStore(settings)
     max_body_bytes = settings.max_body_mb << 20
-    key_file, limits = None, Limits(None)
+    key_file, limits = None, KeyLimits(None)
     if settings.keys_file is not None:
         key_file = KeyFile(settings.keys_file, _beside_socket(settings, KEYS_COPY))
-        limits = Limits(_beside_socket(settings, "limits"))
+        limits = KeyLimits(_beside_socket(settings, "limits"))
     usage = UsageLog(settings, key_file, limits)
     return Services(
         settings=settings,

@@ -44,11 +44,11 @@ def add(
     """
     from pydantic import ValidationError
 
-    from server.keys.key_file import Key, KeyFileError, add_key, digest_of
+    from server.keys.key_file import KeyFileError, NamedKey, add_key, digest_of
 
     secret = f"sk-braid-{secrets.token_urlsafe(32)}"
     try:
-        key = Key(
+        key = NamedKey(
             name=name,
             digest=digest_of(secret),
             models=models or ("*",),
@@ -59,7 +59,7 @@ def add(
         add_key(path, key)
     except ValidationError as error:
         raise click.UsageError(
-            "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
+            "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in error.errors())
         ) from None
     except (KeyFileError, OSError) as error:
         raise click.ClickException(str(error)) from None

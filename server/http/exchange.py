@@ -20,8 +20,8 @@ from server.dialects import OPENAI, Dialect
 from server.http.work_queue import LONG_WORK_BYTES, Work
 
 if TYPE_CHECKING:
-    from server.keys.key_file import Key
-    from server.keys.limits import Bound
+    from server.keys.key_file import NamedKey
+    from server.keys.limits import KeyBound
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -67,8 +67,8 @@ class Exchange:
         self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
-        self.key: Key | None = None  # the named key that was sent
-        self.bounds: list[Bound] = []  # where that key stands, once the request was counted
+        self.key: NamedKey | None = None  # the named key that was sent
+        self.bounds: list[KeyBound] = []  # where that key stands, once the request was counted
         self.sees: str | None = None  # the account whose requests alone it may see and cancel; None: of all
         self.affinity: str | None = None  # what the requests of its session have alike, where it matters
         self.dialect = dialect

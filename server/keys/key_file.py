@@ -32,7 +32,7 @@ class KeyFileError(ValueError):
     """The file cannot be used; the message says where and why."""
 
 
-class Key(BaseModel):
+class NamedKey(BaseModel):
     """One named key.  A bound of None is none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +53,7 @@ class Key(BaseModel):
 
     @property
     def account(self) -> str:
-        """Whose stored responses, files and shares of the server are: another key has others."""
+        """The owner of stored responses, of files and of shares of the server: another key is another owner."""
         return hashlib.blake2b(bytes.fromhex(self.digest), digest_size=8, person=b"braid tenant").hexdigest()
 
     @property
@@ -65,7 +65,7 @@ class Key(BaseModel):
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
-KEYS = TypeAdapter(tuple[Key, ...])
+KEYS = TypeAdapter(tuple[NamedKey, ...])
 
 
 def digest_of(key: str) -> str:
@@ -73,15 +73,17 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def parse_keys(text: str, where: str = "the keys file") -> tuple[Key, ...]:
+def parse_keys(text: str, where: str = "the keys file") -> tuple[NamedKey, ...]:
     """The keys of a YAML list.  Raises KeyFileError."""
     try:
-        found = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        keys = KEYS.validate_python(() if found is None else found)
+        entries = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        keys = KEYS.validate_python(() if entries is None else entries)
     except yaml.YAMLError as error:
         raise KeyFileError(f"{where} is not valid YAML: {error}") from None
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5]]
+        problems = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:5]
+        ]
         raise KeyFileError(f"{where}: {'; '.join(problems)}") from None
     if len(keys) > MAX_KEYS:
         raise KeyFileError(f"{where} holds {len(keys)} keys; at most {MAX_KEYS} are read")
@@ -101,7 +103,7 @@ def read_text(path: Path) -> str:
         raise KeyFileError(f"{path} cannot be read: {error}") from None
 
 
-def add_key(path: Path, key: Key) -> None:
+def add_key(path: Path, key: NamedKey) -> None:
     """Append a key to a file, which is made where there is none; comments stay.  Raises KeyFileError."""
     before = read_text(path) if path.exists() else ""
     entry = key.model_dump(exclude_defaults=True, mode="json")
@@ -114,14 +116,14 @@ def add_key(path: Path, key: Key) -> None:
 def _replace(path: Path, text: str) -> None:
     """Write a file that its user alone may read, whole or not at all."""
     target = path.resolve()
-    made = target.with_name(f".{target.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    written = target.with_name(f".{target.name}.{os.getpid()}")
+    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        made.replace(target)
+        written.replace(target)
     except BaseException:
-        made.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
         raise
 
 
@@ -137,8 +139,8 @@ class KeyFile:
         self.path = path
         self._copy = copy
         self._stamp = self._stamp_now()
-        self._by_digest: dict[str, Key] = {}
-        self._by_account: dict[str, Key] = {}
+        self._by_digest: dict[str, NamedKey] = {}
+        self._by_account: dict[str, NamedKey] = {}
         try:
             self._read()
         except KeyFileError as error:
@@ -147,7 +149,7 @@ class KeyFile:
             log.error("%s; the keys from before stay", error)
             self._take(parse_keys(read_text(copy), str(copy)))
 
-    def find(self, digests: Iterable[bytes]) -> Key | None:
+    def find(self, digests: Iterable[bytes]) -> NamedKey | None:
         """The key that has one of these digests.
 
         A look-up by digest may take unequal times: the digests of wrong keys cannot be chosen.
@@ -155,7 +157,7 @@ class KeyFile:
         found = (self._by_digest.get(digest.hex()) for digest in digests)
         return next((key for key in found if key is not None), None)
 
-    def of_account(self, account: str) -> Key | None:
+    def of_account(self, account: str) -> NamedKey | None:
         return self._by_account.get(account)
 
     def has_changed(self) -> bool:
@@ -182,7 +184,7 @@ class KeyFile:
             with suppress(OSError):
                 _replace(self._copy, text)
 
-    def _take(self, keys: Iterable[Key]) -> None:
+    def _take(self, keys: Iterable[NamedKey]) -> None:
         self._by_digest = {key.digest: key for key in keys}
         self._by_account = {key.account: key for key in self._by_digest.values()}
 

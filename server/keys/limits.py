@@ -21,7 +21,7 @@ from typing import Protocol
 
 from pipelines.base.errors import Overloaded
 from pipelines.telemetry.named_keys import count_limited
-from server.keys.key_file import Key
+from server.keys.key_file import NamedKey
 
 MINUTE_S = 60.0
 ROW = struct.Struct("<16sdd")
@@ -33,7 +33,7 @@ HEADERS = [f"x-ratelimit-{part}-{kind}" for kind in (REQUESTS, TOKENS) for part 
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class KeyBound:
     """Where a key stands: `limit` in a minute, how many are left of it, after how many seconds all are."""
 
     kind: str
@@ -47,7 +47,7 @@ class Bound:
         return self.reset_s - MINUTE_S + MINUTE_S / self.limit
 
     def headers(self) -> dict[str, str]:
-        """As OpenAI sends them."""
+        """The headers that OpenAI sends of such a bound."""
         return {
             f"x-ratelimit-limit-{self.kind}": str(self.limit),
             f"x-ratelimit-remaining-{self.kind}": str(self.remaining),
@@ -58,7 +58,7 @@ class Bound:
 class KeyLimited(Overloaded):
     """A key has had what it may have in a minute."""
 
-    def __init__(self, key: Key, bound: Bound, bounds: list[Bound]) -> None:
+    def __init__(self, key: NamedKey, bound: KeyBound, bounds: list[KeyBound]) -> None:
         super().__init__(
             f"Rate limit reached for {bound.kind} per minute of the key `{key.name}`: limit {bound.limit}, "
             f"remaining {bound.remaining}; try again in {duration(bound.wait_s)}",
@@ -70,10 +70,10 @@ class KeyLimited(Overloaded):
 class Counted(Protocol):
     """A request of a key."""
 
-    bounds: list[Bound]
+    bounds: list[KeyBound]
 
 
-class Limits:
+class KeyLimits:
     """The counts of all keys.  The file belongs to one server and ends with it."""
 
     def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -84,7 +84,7 @@ class Limits:
             os.ftruncate(self._file, NUM_ROWS * ROW.size)
         self._rows = mmap.mmap(-1 if self._file is None else self._file, NUM_ROWS * ROW.size)
 
-    def enter(self, key: Key) -> list[Bound]:
+    def enter(self, key: NamedKey) -> list[KeyBound]:
         """Count a request; where the key stands then.  Raises KeyLimited, with nothing counted."""
         now = self._clock()
         with self._row(key) as (row, free_at):
@@ -97,7 +97,7 @@ class Limits:
             self._write(key, row, free_at)
             return self._bounds(key, free_at, now)
 
-    def admit(self, key: Key, request: Counted) -> None:
+    def admit(self, key: NamedKey, request: Counted) -> None:
         """Count a request, and note where its key stands, also where that is refused.  Raises KeyLimited."""
         try:
             request.bounds = self.enter(key)
@@ -106,7 +106,7 @@ class Limits:
             count_limited(key.name, error.kind_of_bound)
             raise
 
-    def spend(self, key: Key, num_tokens: int) -> None:
+    def spend(self, key: NamedKey, num_tokens: int) -> None:
         """Count the tokens of a request that has ended: more than are left delay the key's next request."""
         if key.tokens_per_minute and num_tokens:
             with self._row(key) as (row, free_at):
@@ -114,8 +114,8 @@ class Limits:
                 free_at[1] = start + num_tokens * MINUTE_S / key.tokens_per_minute
                 self._write(key, row, free_at)
 
-    def _bounds(self, key: Key, free_at: list[float], now: float) -> list[Bound]:
-        """Those that the key has, of requests and of tokens."""
+    def _bounds(self, key: NamedKey, free_at: list[float], now: float) -> list[KeyBound]:
+        """The bounds that the key has, of requests and of tokens."""
         limits = (key.requests_per_minute, key.tokens_per_minute)
         return [
             _bound(kind, limit, max(0.0, at - now))
@@ -124,7 +124,7 @@ class Limits:
         ]
 
     @contextmanager
-    def _row(self, key: Key) -> Iterator[tuple[int, list[float]]]:
+    def _row(self, key: NamedKey) -> Iterator[tuple[int, list[float]]]:
         """The place of a key's row and its times, while no other process changes them."""
         self._lock(fcntl.LOCK_EX)
         try:
@@ -138,7 +138,7 @@ class Limits:
         if self._file is not None:
             fcntl.flock(self._file, operation)
 
-    def _write(self, key: Key, row: int, free_at: list[float]) -> None:
+    def _write(self, key: NamedKey, row: int, free_at: list[float]) -> None:
         ROW.pack_into(self._rows, row, _id(key), *free_at)
 
     def _place(self, key_id: bytes) -> int:
@@ -153,12 +153,12 @@ class Limits:
         return first * ROW.size
 
 
-def _bound(kind: str, limit: int, reset_s: float) -> Bound:
+def _bound(kind: str, limit: int, reset_s: float) -> KeyBound:
     used = reset_s * limit / MINUTE_S
-    return Bound(kind, limit, max(0, math.floor(limit - used + 1e-6)), reset_s)
+    return KeyBound(kind, limit, max(0, math.floor(limit - used + 1e-6)), reset_s)
 
 
-def _id(key: Key) -> bytes:
+def _id(key: NamedKey) -> bytes:
     return hashlib.blake2b(key.name.encode(), digest_size=16).digest()
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from server.apis.speech.sound_memory import SoundMemory
     from server.apis.usage.usage_log import UsageLog
     from server.keys.key_file import KeyFile
-    from server.keys.limits import Limits
+    from server.keys.limits import KeyLimits
     from server.media.fetching import MediaFetcher
     from server.services.pulls import Pulls
     from server.status.feed import StatusFeed
@@ -64,7 +64,7 @@ class Services:
     catalogue: Catalogue
     admission: Admission
     key_file: KeyFile | None
-    limits: Limits
+    limits: KeyLimits
     arriving: ArrivingBodies
     work: Work
     requests: RequestLog

@@ -13,8 +13,8 @@ import falcon.asgi
 from pipelines.wire.sampling_params import BACKGROUND
 from server.dialects import Dialects
 from server.http.exchange import Exchange, Message
-from server.keys.key_file import Key
-from server.keys.limits import Bound, KeyLimited
+from server.keys.key_file import NamedKey
+from server.keys.limits import KeyBound, KeyLimited
 from server.services.services import Services
 
 PRIORITY = str(BACKGROUND).encode()
@@ -91,7 +91,7 @@ class LineCalls:
         is_json = reply.content_type.startswith(falcon.MEDIA_JSON)
         return LineReply(reply.status, exchange.request_id, b"".join(reply.pieces), is_json)
 
-    async def _room_of(self, key: Key) -> list[Bound]:
+    async def _room_of(self, key: NamedKey) -> list[KeyBound]:
         """Where a key stands once a line was counted, which waits until the key's limits allow it."""
         while True:
             try:

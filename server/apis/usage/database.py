@@ -31,7 +31,7 @@ cached = cached + excluded.cached, output = output + excluded.output
 """
 
 
-class Place(NamedTuple):
+class UsagePlace(NamedTuple):
     """What a row counts: `day` is the number of a day since 1970, in UTC."""
 
     day: int
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class Totals:
+class UsageTotals:
     """Sums over requests; `cached` are those of the `input` tokens that were in the cache."""
 
     requests: int = 0
@@ -48,7 +48,7 @@ class Totals:
     cached: int = 0
     output: int = 0
 
-    def add(self, other: Totals) -> None:
+    def add(self, other: UsageTotals) -> None:
         self.requests += other.requests
         self.input += other.input
         self.cached += other.cached
@@ -68,7 +68,7 @@ class UsageDatabase:
     def close(self) -> None:
         self._db.close()
 
-    def add(self, gained: Mapping[Place, Totals]) -> None:
+    def add(self, gained: Mapping[UsagePlace, UsageTotals]) -> None:
         """Add to rows; once a day the rows of days that are too old are removed."""
         today = int(self._now() // DAY_S)
         with connection.transaction(self._db):
@@ -77,11 +77,11 @@ class UsageDatabase:
                 self._db.execute("DELETE FROM usage WHERE day <= ?", (today - self._max_days,))
         self._cleaned = today
 
-    def rows(self, first_day: int, last_day: int) -> Iterable[tuple[Place, Totals]]:
+    def rows(self, first_day: int, last_day: int) -> Iterable[tuple[UsagePlace, UsageTotals]]:
         """What days have, in order, the last one included."""
         found = self._db.execute("SELECT * FROM usage WHERE day BETWEEN ? AND ?", (first_day, last_day))
-        return [(Place(*row[:3]), Totals(*row[3:])) for row in found.fetchall()]
+        return [(UsagePlace(*row[:3]), UsageTotals(*row[3:])) for row in found.fetchall()]
 
 
-def _numbers(totals: Totals) -> tuple[int, int, int, int]:
+def _numbers(totals: UsageTotals) -> tuple[int, int, int, int]:
     return totals.requests, totals.input, totals.cached, totals.output

@@ -11,7 +11,7 @@ import falcon.asgi
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
-from server.apis.usage.database import DAY_S, Place, Totals
+from server.apis.usage.database import DAY_S, UsagePlace, UsageTotals
 from server.http.exchange import Exchange
 from server.http.query_page import read_whole_number
 from server.schema.reply_models import Reply
@@ -111,23 +111,23 @@ def _listed(req: falcon.asgi.Request, name: str, known: Iterable[str] = ()) -> l
     return values
 
 
-def _bucket(day: int, rows: Iterable[tuple[Place, Totals]], groups: set[str]) -> UsageBucket:
-    found: dict[tuple[str | None, str | None], Totals] = {}
+def _bucket(day: int, rows: Iterable[tuple[UsagePlace, UsageTotals]], groups: set[str]) -> UsageBucket:
+    sums: dict[tuple[str | None, str | None], UsageTotals] = {}
     for place, totals in rows:
         if place.day == day:
             group = (
                 place.model if "model" in groups else None,
                 place.key if "api_key_id" in groups else None,
             )
-            found.setdefault(group, Totals()).add(totals)
+            sums.setdefault(group, UsageTotals()).add(totals)
     return UsageBucket(
         start_time=day * DAY_S,
         end_time=(day + 1) * DAY_S,
-        results=[_result(*group, totals) for group, totals in found.items()],
+        results=[_result(*group, totals) for group, totals in sums.items()],
     )
 
 
-def _result(model: str | None, key: str | None, totals: Totals) -> UsageResult:
+def _result(model: str | None, key: str | None, totals: UsageTotals) -> UsageResult:
     return UsageResult(
         input_tokens=totals.input,
         output_tokens=totals.output,

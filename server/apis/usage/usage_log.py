@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from pipelines.base.errors import BraidError
 from pipelines.telemetry.named_keys import count_use
 from pipelines.telemetry.request_trace import RequestTrace
-from server.apis.usage.database import DAY_S, Place, Totals, UsageDatabase
+from server.apis.usage.database import DAY_S, UsageDatabase, UsagePlace, UsageTotals
 from server.base.settings import Settings
-from server.keys.key_file import Key, KeyFile
-from server.keys.limits import Limits
+from server.keys.key_file import KeyFile, NamedKey
+from server.keys.limits import KeyLimits
 from server.sqlite.off_loop import OffLoop
 
 WRITE_S = 1.0
@@ -31,14 +31,14 @@ class UsageLog:
         self,
         settings: Settings,
         key_file: KeyFile | None,
-        limits: Limits,
+        limits: KeyLimits,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._path = settings.usage_file
         self._key_file = key_file
         self._limits = limits
         self._now = now
-        self._waiting: dict[Place, Totals] = {}
+        self._waiting: dict[UsagePlace, UsageTotals] = {}
         self._written_s = 0.0
         self._off_loop = OffLoop("usage", lambda: UsageDatabase(self._path, settings.usage_days, now))
 
@@ -69,13 +69,13 @@ class UsageLog:
             if self._key_file is not None:
                 name = None if key is None else key.name
                 count_use(name, model, totals.requests, totals.input, totals.cached, totals.output)
-            place = Place(day, self.name(trace.account), model)
+            place = UsagePlace(day, self.name(trace.account), model)
             if place in self._waiting or len(self._waiting) < MAX_WAITING:
-                self._waiting.setdefault(place, Totals()).add(totals)
+                self._waiting.setdefault(place, UsageTotals()).add(totals)
         if key:
             self._limits.spend(key, sum(totals.input + totals.output for totals in used.values()))
 
-    def _key(self, account: str) -> Key | None:
+    def _key(self, account: str) -> NamedKey | None:
         return None if self._key_file is None else self._key_file.of_account(account)
 
     async def flush(self) -> None:
@@ -83,7 +83,7 @@ class UsageLog:
         if time.monotonic() - self._written_s >= WRITE_S:
             await self._write()
 
-    async def rows(self, first_day: int, last_day: int) -> Iterable[tuple[Place, Totals]]:
+    async def rows(self, first_day: int, last_day: int) -> Iterable[tuple[UsagePlace, UsageTotals]]:
         """What days have; what other workers count now comes within a second.  Raises Unavailable."""
         await self._write()
         return await self._off_loop.run(UsageDatabase.rows, first_day, last_day)
@@ -98,15 +98,15 @@ class UsageLog:
             await self._off_loop.run(UsageDatabase.add, gained)
         except BraidError:  # it was logged
             for place, totals in gained.items():
-                self._waiting.setdefault(place, Totals()).add(totals)
+                self._waiting.setdefault(place, UsageTotals()).add(totals)
 
 
-def _by_model(trace: RequestTrace) -> dict[str, Totals]:
+def _by_model(trace: RequestTrace) -> dict[str, UsageTotals]:
     """What a request used of each model; it is one request of the first."""
-    found: dict[str, Totals] = {}
+    found: dict[str, UsageTotals] = {}
     for call in trace.calls:
         timing, is_first = call.timing, not found
-        found.setdefault(call.model, Totals(requests=int(is_first))).add(
-            Totals(0, timing.num_prompt_tokens, timing.num_cached_tokens, timing.num_output_tokens)
+        found.setdefault(call.model, UsageTotals(requests=int(is_first))).add(
+            UsageTotals(0, timing.num_prompt_tokens, timing.num_cached_tokens, timing.num_output_tokens)
         )
     return found

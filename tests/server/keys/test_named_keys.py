@@ -16,8 +16,8 @@ from pipelines.worker.model_table import ModelCard
 from server.apis.usage.usage_log import UsageLog
 from server.base.settings import Settings
 from server.cli import main
-from server.keys.key_file import Key, KeyFile, KeyFileError, digest_of, parse_keys
-from server.keys.limits import KeyLimited, Limits, duration
+from server.keys.key_file import KeyFile, KeyFileError, NamedKey, digest_of, parse_keys
+from server.keys.limits import KeyLimited, KeyLimits, duration
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -184,12 +184,12 @@ def test_keys_add_shows_a_key_once_and_writes_its_digest(tmp_path):
 
 
 def key(**limits):
-    return Key(name="ann", digest="0" * 64, **limits)
+    return NamedKey(name="ann", digest="0" * 64, **limits)
 
 
 def test_limits_are_those_of_a_server_not_of_a_worker(tmp_path):
     now = [1000.0]
-    one, other = (Limits(tmp_path / "limits", lambda: now[0]) for _ in range(2))
+    one, other = (KeyLimits(tmp_path / "limits", lambda: now[0]) for _ in range(2))
     ann = key(requests_per_minute=3)
     assert [limits.enter(ann)[0].remaining for limits in (one, other, one)] == [2, 1, 0]
     with pytest.raises(KeyLimited) as refused:
@@ -203,7 +203,7 @@ def test_limits_are_those_of_a_server_not_of_a_worker(tmp_path):
 
 def test_tokens_beyond_the_limit_delay_the_next_request(tmp_path):
     now = [1000.0]
-    limits, ann = Limits(None, lambda: now[0]), key(tokens_per_minute=600)
+    limits, ann = KeyLimits(None, lambda: now[0]), key(tokens_per_minute=600)
     (bound,) = limits.enter(ann)
     assert (bound.remaining, bound.reset_s) == (600, 0)
     limits.spend(ann, 1200)
@@ -214,8 +214,8 @@ def test_tokens_beyond_the_limit_delay_the_next_request(tmp_path):
 
 
 def test_many_names_have_rows_of_their_own():
-    limits = Limits(None)
-    keys = [Key(name=f"k{i}", digest=f"{i:064x}", requests_per_minute=2) for i in range(2000)]
+    limits = KeyLimits(None)
+    keys = [NamedKey(name=f"k{i}", digest=f"{i:064x}", requests_per_minute=2) for i in range(2000)]
     assert {limits.enter(each)[0].remaining for each in keys} == {1}
     assert {limits.enter(each)[0].remaining for each in keys} == {0}
 
@@ -277,7 +277,7 @@ def test_usage_outlives_the_worker_and_ends_after_its_days(tmp_path):
 
     async def on_day(day, *traces):
         now[0] = day * 86_400.0
-        usage = UsageLog(settings, None, Limits(None), lambda: now[0])
+        usage = UsageLog(settings, None, KeyLimits(None), lambda: now[0])
         await usage.open()
         for trace in traces:
             usage.add(trace)
