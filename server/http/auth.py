@@ -65,7 +65,7 @@ class Keys:
 
 
 def sent_digests(authorization: str | None, api_key: str | None, subprotocols: str | None) -> list[bytes]:
-    """The digests of the keys that a request carries; OpenAI's clients send one header, Anthropic's another."""
+    """The digests of the keys that a request carries; each vendor's clients send another header."""
     named = [name.strip() for name in (subprotocols or "").split(",")]
     offered = [name.removeprefix(SUBPROTOCOL_KEY) for name in named if name.startswith(SUBPROTOCOL_KEY)]
     scheme, _, key = (authorization or "").partition(" ")

@@ -53,7 +53,7 @@ class NamedKey(BaseModel):
 
     @property
     def account(self) -> str:
-        """The owner of stored responses, of files and of shares of the server: another key is another owner."""
+        """The owner of stored responses and files: another key is another owner."""
         return hashlib.blake2b(bytes.fromhex(self.digest), digest_size=8, person=b"braid tenant").hexdigest()
 
     @property
