@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from every_case import every_case
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("deploy", "graphs", "ops", "pipelines", "server", "tools")
@@ -28,7 +29,7 @@ def test_every_folder_has_one_clause_and_none_is_left_over():
     assert sorted(folder for folder, _, _ in ROWS) == folders()
 
 
-@pytest.mark.parametrize(("folder", "process", "clause"), ROWS, ids=[row[0] for row in ROWS])
+@every_case(("folder", "process", "clause"), ROWS)
 def test_a_folder_names_its_process_and_what_it_is_for(folder, process, clause):
     assert process in PROCESSES
     assert 10 < len(clause) < 140

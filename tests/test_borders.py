@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from source_trees import tree_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 
 

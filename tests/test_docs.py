@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 from documents import PAGES, ROOT, Block, all_blocks
+from every_case import every_case
 from every_route import ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 
 from server.base.settings import PREFIX, Settings
@@ -55,6 +57,19 @@ def named(pattern: str) -> list[tuple[str, str]]:
     return sorted({(page.name, name) for page, text in TEXTS.items() for name in re.findall(pattern, text)})
 
 
+@cache
+def text_of(folder: str, pattern: str) -> str:
+    """All files of a folder that match, one after the other."""
+    return "".join(path.read_text() for path in (ROOT / folder).glob(pattern))
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What a link to a heading of the page may name."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
 def commands(word: str) -> list[tuple[str, list[str]]]:
     """(where, words) of each command in a block or in backticks that starts with `word`."""
     found = []
@@ -83,7 +98,7 @@ def test_the_index_names_every_page() -> None:
     assert {name for name in pages if f"({name})" not in TEXTS[ROOT / "docs" / "index.md"]} == set()
 
 
-@pytest.mark.parametrize(("where", "words"), commands("braid"))
+@every_case(("where", "words"), commands("braid"))
 def test_a_braid_command_exists_with_its_options(where: str, words: list[str]) -> None:
     name, *rest = words[1:]
     assert name.startswith("-") or name in main.commands, words
@@ -99,7 +114,7 @@ def test_a_braid_command_exists_with_its_options(where: str, words: list[str]) -
     assert {word for word in ours if word.startswith("--")} <= known
 
 
-@pytest.mark.parametrize(("where", "words"), commands("make"))
+@every_case(("where", "words"), commands("make"))
 def test_a_make_target_exists_with_its_variables(where: str, words: list[str]) -> None:
     for word in words[1:]:
         assert word.partition("=")[0] in (VARIABLES if "=" in word else TARGETS), words
@@ -109,23 +124,22 @@ def test_every_target_of_make_is_shown_by_its_help() -> None:
     assert set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)) == TARGETS - {"pytest"}
 
 
-@pytest.mark.parametrize(("page", "module"), named(r"python3? -m ([\w.]+)"))
+@every_case(("page", "module"), named(r"python3? -m ([\w.]+)"))
 def test_a_module_exists(page: str, module: str) -> None:
     assert importlib.util.find_spec(module)
 
 
-@pytest.mark.parametrize(("page", "variable"), named(rf"\b({PREFIX}[A-Z_]+)\b"))
+@every_case(("page", "variable"), named(rf"\b({PREFIX}[A-Z_]+)\b"))
 def test_a_variable_is_a_setting(page: str, variable: str) -> None:
     assert variable in NOT_OURS or variable.removeprefix(PREFIX).lower() in Settings.model_fields
 
 
-@pytest.mark.parametrize(("page", "option"), named(r"`(--[a-z_-]+)[^`\n]*`"))
+@every_case(("page", "option"), named(r"`(--[a-z_-]+)[^`\n]*`"))
 def test_an_option_in_the_text_exists(page: str, option: str) -> None:
-    others = "".join(path.read_text() for path in (ROOT / "tools").rglob("__main__.py"))
-    assert option in OPTIONS or f'"{option}"' in others
+    assert option in OPTIONS or f'"{option}"' in text_of("tools", "**/__main__.py")
 
 
-@pytest.mark.parametrize(("page", "link"), LINKS, ids=lambda each: getattr(each, "name", each))
+@every_case(("page", "link"), LINKS)
 def test_a_link_leads_somewhere(page: Path, link: str) -> None:
     if link.startswith("https://"):
         return
@@ -133,17 +147,16 @@ def test_a_link_leads_somewhere(page: Path, link: str) -> None:
     target = (page.parent / name).resolve() if name else page
     assert target.exists(), link
     if anchor:
-        heads = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
-        assert anchor in {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+        assert anchor in anchors(target)
 
 
-@pytest.mark.parametrize(("page", "path"), named(FILES.pattern))
+@every_case(("page", "path"), named(FILES.pattern))
 def test_a_path_in_the_text_exists(page: str, path: str) -> None:
     made_by_a_command = path.startswith(("model_repo/qwen3", "model_repo/minilm"))
     assert made_by_a_command or (ROOT / path).exists()
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=str)
+@every_case("block", PYTHON)
 def test_a_python_block_compiles(block: Block) -> None:
     compile(block.text, str(block), "exec")
 
@@ -159,13 +172,13 @@ def test_commands_are_found() -> None:
     assert ["braid", "check"] in [words[:2] for _, words in commands("braid")]
 
 
-@pytest.mark.parametrize(("page", "metric"), named(r"`((?:vllm:|braid:|http_|process_)[a-z_0-9]+)"))
+@every_case(("page", "metric"), named(r"`((?:vllm:|braid:|http_|process_)[a-z_0-9]+)"))
 def test_a_metric_exists(page: str, metric: str) -> None:
-    source = "".join(path.read_text() for path in (ROOT / "pipelines" / "telemetry").glob("*.py"))
+    source = text_of("pipelines/telemetry", "*.py")
     assert f'"{metric}"' in source or f'"{metric.removesuffix("_total")}"' in source
 
 
-@pytest.mark.parametrize(("page", "path"), named(r"`(?:GET|POST|DELETE) (/[\w/{}.-]*)[?`]"))
+@every_case(("page", "path"), named(r"`(?:GET|POST|DELETE) (/[\w/{}.-]*)[?`]"))
 def test_a_path_of_the_api_exists(page: str, path: str) -> None:
     under_prefixes = {prefix + each for prefix in PREFIXES for each in ROUTES | SOCKET_ROUTES}
     known = {re.sub(r"\{[^}]*\}", "{}", each) for each in under_prefixes | ROOT_ROUTES.keys()}

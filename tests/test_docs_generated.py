@@ -1,8 +1,10 @@
 """Pages of docs/ that are generated from the code are current; `make docs` writes them again."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
+from every_case import every_case
 
 from pipelines.nodes import NODE_TYPES, VOCABULARY
 from pipelines.values.tasks import TASKS
@@ -11,11 +13,12 @@ from tools.lab.reference import apis, graphs, settings
 from tools.lab.reference.setting_rows import default_text, setting_rows, table, type_text
 
 DOCS = Path(__file__).parent.parent / "docs"
+REFERENCE = cache(graphs.page)
 
 
 @pytest.mark.parametrize(
     ("page", "file"),
-    [(graphs.page, "graph_reference.md"), (settings.page, "settings.md")],
+    [(REFERENCE, "graph_reference.md"), (settings.page, "settings.md")],
     ids=["graph reference", "settings"],
 )
 def test_a_generated_page_is_current(page, file):
@@ -28,19 +31,19 @@ def test_the_table_of_api_families_is_current():
     assert apis.with_table(page) == page, "run `make docs`"
 
 
-@pytest.mark.parametrize("name", NODE_TYPES)
+@every_case("name", NODE_TYPES)
 def test_every_node_type_has_a_section_and_says_what_it_is_for(name):
-    assert f"\n#### {name}\n" in graphs.page()
+    assert f"\n#### {name}\n" in REFERENCE()
     assert graphs.first_paragraph(VOCABULARY[name])
 
 
-@pytest.mark.parametrize("model", [Settings, *(VOCABULARY[name].Config for name in NODE_TYPES)], ids=repr)
+@every_case("model", [Settings, *(VOCABULARY[name].Config for name in NODE_TYPES)])
 def test_every_setting_has_a_description(model):
     assert [name for name, _, _, description in setting_rows(model) if not description] == []
 
 
 def test_every_task_is_on_the_page():
-    assert all(f"| `{task}` |" in graphs.page() for task in TASKS)
+    assert all(f"| `{task}` |" in REFERENCE() for task in TASKS)
 
 
 @pytest.mark.parametrize(

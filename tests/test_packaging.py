@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from every_case import every_case
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -37,12 +38,12 @@ OF_USERS |= {
 PINNED = {canonicalize_name(each.name): each.specifier for each in PINS}
 
 
-@pytest.mark.parametrize("pin", PINS, ids=str)
+@every_case("pin", PINS)
 def test_a_constraint_is_one_exact_version(pin):
     assert [each.operator for each in pin.specifier] == ["=="]
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
+@every_case("requirement", REQUIREMENTS)
 def test_the_pinned_version_is_within_the_range(requirement):
     (pin,) = PINNED[canonicalize_name(requirement.name)]
     assert {each.operator for each in requirement.specifier} <= {">=", "<"}

@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_trees import tree_of
+from source_trees import nodes_of, tree_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 PRODUCT = ("graphs", "ops", "pipelines", "server")
 MOST_PARAMETERS = 7
 
@@ -44,7 +44,7 @@ def long_signatures(found):
     return {
         f"{path}: {node.name}"
         for path, tree in found
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and len(parameters(node)) > MOST_PARAMETERS
         and not is_click_command(node)
@@ -56,7 +56,7 @@ def star_tuples(found):
     return {
         path
         for path, tree in found
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call)
         for given in node.args
         if isinstance(given, ast.Starred) and isinstance(given.value, ast.Tuple | ast.List)
@@ -66,7 +66,7 @@ def star_tuples(found):
 def defined_names(found):
     """The names of functions and classes of ours."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    names = {node.name for _, tree in found for node in ast.walk(tree) if isinstance(node, kinds)}
+    names = {node.name for _, tree in found for node in nodes_of(tree) if isinstance(node, kinds)}
     return names - SHARED_NAMES
 
 
@@ -84,7 +84,7 @@ def positional_constants(found, names):
     return {
         path
         for path, tree in found
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call) and called_name(node) in names and len(node.args + node.keywords) > 1
         if any(is_constant(given) for given in node.args)
     }

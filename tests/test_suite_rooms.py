@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 from documents import ROOT
+from every_case import every_case
 from suite_schedule import FIRST, TOGETHER, unit_of
 from suite_times import BUDGETS_S, room_of
 
@@ -22,7 +23,7 @@ def test_the_documented_budgets_are_those_of_the_suite():
     assert {room: int(seconds) for room, seconds in ROW.findall(page)} == BUDGETS_S
 
 
-@pytest.mark.parametrize("folder", [*BUDGETS_S, *TOGETHER, *FIRST])
+@every_case("folder", [*BUDGETS_S, *TOGETHER, *FIRST])
 def test_rooms_and_units_are_there(folder):
     assert (ROOT / folder).exists()
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from source_trees import tree_of
+from source_trees import nodes_of, tree_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 FOLDERS = ("graphs", "ops", "pipelines", "server", "tools", "docs")
 SUFFIXES = {".py", ".cu", ".md"}
 INVERTED = "Aimed at|Measured|Refused|Held|Tried|Seen|Counted|Stored|Compared|Tested|Ignored|Not public"
@@ -90,7 +90,7 @@ def test_private_words_do_not_come_back(pattern):
 
 def docstrings(tree):
     """(line, text) of all docstrings, those behind assignments too."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         for before, each in pairwise([None, *getattr(node, "body", [])] if has_lines(node) else []):
             is_first = before is None and not isinstance(node, ast.Module)
             if (is_first or isinstance(before, (ast.Assign, ast.AnnAssign))) and is_text(each):
@@ -135,7 +135,7 @@ def test_variables_of_longer_functions_say_what_they_hold():
 
 
 def functions(tree):
-    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def variables(function):
