@@ -15,6 +15,7 @@ import pytest
 from compiled_kernels import compiled_kernels
 from fake_decoder import byte_tokenizer
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from patience import PATIENCE_S
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
@@ -40,8 +41,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile(
     "braid", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("braid")
-"""No example fails for being slow: machines of continuous integration are, at times."""
+settings.register_profile("few", settings.get_profile("braid"), max_examples=30)
+"""No example fails for being slow: machines of continuous integration are, at times.  `few`: without `breadth`."""
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +79,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """The environment of each process of the run, and of those that it starts.
 
     One thread for each, since the models of tests are tiny; what Python compiles is kept for the next process.
@@ -91,6 +92,17 @@ def pytest_configure() -> None:
     os.environ.update(NO_CERTIFICATES | AT_ONCE | NO_KERNELS)
     for name in ("connect", "read", "write", "pool"):
         setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, name, PATIENCE_S)
+    set_examples(few="not breadth" in config.option.markexpr)
+
+
+def set_examples(few: bool) -> None:
+    """How many random cases a test has that says nothing of it, and whether hypothesis draws constants of the code.
+
+    To find these takes each process of a run longer than it takes to collect its tests.
+    """
+    settings.load_profile("few" if few else "braid")
+    if few:
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

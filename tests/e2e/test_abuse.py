@@ -13,7 +13,7 @@ import pytest
 from breadth import after
 from paced_model import GRAPH, write_model
 from patience import PATIENCE_S
-from random_bodies import FIELDS, MESSAGES, random_body
+from random_bodies import MESSAGES, fields_of_paths, random_body
 from server_process import NO_LIMITS, ServerProcess, chat
 
 GUIDED = GRAPH.replace(
@@ -66,7 +66,7 @@ def client_of(server, timeout: float = PATIENCE_S) -> httpx.AsyncClient:
 @pytest.mark.parametrize("num_bodies", after(1, NUM_BODIES))
 def test_random_bodies_get_replies_soon_and_leave_nothing_behind(num_bodies, server):
     rng = random.Random(num_bodies)
-    paths = sorted(FIELDS)
+    paths = sorted(fields_of_paths())
     requested = [
         (path, {**random_body(path, rng), "model": "short"}) for path in paths * -(-num_bodies // len(paths))
     ]

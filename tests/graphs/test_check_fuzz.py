@@ -73,7 +73,7 @@ FILES = st.fixed_dictionaries({"nodes": NODES}, optional={"version": VALUES, "ta
 
 
 @given(FILES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_file_gives_a_graph_or_problems(data):
     text = json.dumps(data, indent=1, ensure_ascii=False)
     problems = said(text)

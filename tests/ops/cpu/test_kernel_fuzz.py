@@ -42,6 +42,7 @@ def test_no_array_is_read_or_written_beyond_its_end_and_instruction_sets_agree(t
     assert run(linked(tmp_path), 1, 300).startswith("300 cases ")
 
 
+@pytest.mark.breadth
 def test_sanitizers_find_nothing_in_one_instruction_set(tmp_path):
     if not kernel_library().bl_isa().startswith(b"avx"):
         pytest.skip("a processor without AVX2")

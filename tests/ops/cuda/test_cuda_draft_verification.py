@@ -22,7 +22,7 @@ def draft_tokens_of(random, lengths, num_ids):
     return draft_tokens
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(LENGTHS, st.integers(0, 2**32 - 1), st.booleans())
 def test_runs_of_any_lengths_over_several_blocks(one_device, lengths, seed, is_random):
     """Of two ids, so that about half of the draft tokens are accepted."""

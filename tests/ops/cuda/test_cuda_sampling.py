@@ -124,7 +124,7 @@ def test_rows_of_all_lengths_in_all_orders_of_threads(device, vocab):
     expect_plain(choose(device, *batch), *batch)
 
 
-@pytest.mark.parametrize(("vocab", "num"), after(1, [(257, 100), (257, 300), (50, 400), (2000, 300)]))
+@pytest.mark.parametrize(("vocab", "num"), after(1, [(257, 30), (257, 300), (50, 400), (2000, 300)]))
 def test_hundreds_of_rows_draw_what_numpy_draws(one_device, vocab, num):
     """Where numpy's exponential or its sums round otherwise near a border, one in thousands may differ."""
     random = np.random.default_rng(vocab)
@@ -172,7 +172,7 @@ extern "C" __global__ void compare_masses(const u32* bits, int count, int low_bi
 """
 
 
-@pytest.mark.parametrize("exponents", after(1, [range(0, 128, 9), range(128)]), ids=["some", "every one"])
+@pytest.mark.parametrize("exponents", after(1, [range(0, 128, 25), range(128)]), ids=["some", "every one"])
 def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights(exponents):
     """For every exponent, whatever is lost to the right, up to the fullest bins."""
     device = HostDevice(text=source() + MASSES)

@@ -47,7 +47,7 @@ def step_of(rows):
     return StepContext(step, rows)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PARAMS, min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_a_few_steps_of_any_parameters(one_device, params, seed):
     random, ours, numpys = np.random.default_rng(seed), rows_of(params), rows_of(params)

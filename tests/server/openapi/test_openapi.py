@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from every_route import ROOT_ROUTES, ROUTES
 from openapi_spec_validator import validate
+from whole_document import whole_document
 
-from server.apis.routes import described
-from server.base.settings import Settings
 from server.http.auth import OPEN_PATHS
 from server.openapi.endpoint import OpenAPIEndpoint
 from server.openapi.fields_page import page
@@ -32,7 +31,7 @@ BODIES = {body.model.__name__: body for each in EVERY for body in each.bodies}
 
 @pytest.fixture(scope="module")
 def told():
-    return described(Settings())
+    return whole_document()
 
 
 def test_the_document_is_valid(told):

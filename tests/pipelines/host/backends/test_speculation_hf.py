@@ -74,7 +74,7 @@ def test_a_draft_that_is_wrong_changes_nothing(exported, generated, shallow):
 
 
 def test_a_lookup_changes_nothing(exported, generated):
-    session = OpenVINOSession(exported("qwen3")[1] / "openvino_model.xml", EXACT)
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
     engine = speculating_engine(session, Lookup(Lookup.Config(adaptive=False), Path()).run)
-    assert generate_together(engine, prompts())[0] == generated("qwen3")
+    assert generate_together(engine, prompts())[0] == generated("llama")
     assert engine.counts().draft_tokens > 10

@@ -46,9 +46,7 @@ DECODERS = {
     "openvino": lambda path: OpenVINOSession(path, OpenVINOSettings(precision="f32", threads=1)),
 }
 IN_EVERY_RUN = [
-    ("bart", "openvino"),
     ("marian", "openvino"),
-    ("marian", "onnxruntime"),
     ("t5", "onnxruntime"),
 ]
 ALL = [(name, engine) for name in SIZES for engine in DECODERS if (name[:2], engine) != ("t5", "openvino")]

@@ -66,7 +66,7 @@ def test_what_is_too_much_is_refused_at_once(name):
         with pytest.raises(RequestError, match="more than|may have"):
             grammar_of_format(TOO_MUCH[name], "f")
 
-    assert least_cpu_s(refused) < 1
+    assert least_cpu_s(refused, 1) < 1
 
 
 @pytest.mark.parametrize("name", ENOUGH)

@@ -99,7 +99,7 @@ def check_rounds(params: list[SamplingParams], seed: int, num_rounds: int, **kin
                 ours.append(run.row, token_id)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(BATCHES, SEEDS)
 def test_runs_of_any_parameters_are_what_their_rows_give_one_by_one(params, seed):
     check_rounds(params, seed, 3)
@@ -112,7 +112,7 @@ def test_runs_of_more_parameters_are_what_their_rows_give_one_by_one(params, see
     check_rounds(params, seed, 3)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(BATCHES, SEEDS)
 def test_the_same_on_a_device(device, params, seed):
     check_rounds(params, seed, 2, ops=CudaSamplingOps(device), upload=device.upload)

@@ -7,11 +7,9 @@ import json
 
 import pytest
 from kserve_requests import IMAGE, as_input
+from whole_document import whole_document
 
-from server.apis.routes import described
-from server.base.settings import Settings
-
-PATHS = sorted(described(Settings())["paths"])
+PATHS = sorted(whole_document()["paths"])
 ODD = sorted(
     {
         "/".join([*parts[:at], "", *parts[at:]]) + end

@@ -136,13 +136,13 @@ def ran(session):
     return run
 
 
-@pytest.mark.parametrize("seed", after(8, range(12)))
+@pytest.mark.parametrize("seed", after(4, range(12)))
 def test_text_in_any_schedule_equals_text_alone(ran, seed):
     schedule, _ = ran(seed)
     assert schedule.texts == {one: schedule.alone(*one) for one in schedule.texts}
 
 
-@pytest.mark.parametrize("seed", after(2, range(8)))
+@pytest.mark.parametrize("seed", after(1, range(8)))
 def test_text_of_a_mixture_in_any_schedule_equals_text_alone(mixture, seed):
     schedule = Schedule(mixture, seed)
     schedule.run()
@@ -150,11 +150,11 @@ def test_text_of_a_mixture_in_any_schedule_equals_text_alone(mixture, seed):
 
 
 def test_the_schedules_meet_preemption_reuse_copies_and_mixed_steps(ran):
-    seen = sum((ran(seed)[1] for seed in range(12)), Counter())
-    assert seen["preemptions"] > 5
-    assert seen["reused"] > 100
-    assert seen["copies"] > 5
-    assert seen["mixed"] > 50
+    seen = sum((ran(seed)[1] for seed in range(4)), Counter())
+    assert seen["preemptions"] > 2
+    assert seen["reused"] > 50
+    assert seen["copies"] > 2
+    assert seen["mixed"] > 20
 
 
 def test_choices_of_a_prompt_differ(ran):

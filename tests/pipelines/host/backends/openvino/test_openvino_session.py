@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from breadth import after
 from lone_steps import step, together
 
 from pipelines.host.backends.model_config import read_max_context
@@ -156,7 +157,7 @@ def test_who_asks_for_f32_gets_no_rounded_activations():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize("family", after(1, ["llama", "qwen3"]))
 def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, family):
     """Bit for bit: one row of logits or all, chunks of a prompt, decoding alone or in company."""
     session = OpenVINOSession(exported(family)[1] / "openvino_model.xml", EXACT)

@@ -224,7 +224,7 @@ def test_weights_in_a_file_of_another_name_are_read_each_time(tmp_path, store, r
 
 
 @pytest.mark.parametrize(
-    ("form", "weights"), after(2, [("openvino", "int8"), ("onnx", "int4"), ("onnx", "int8")])
+    ("form", "weights"), after(1, [("openvino", "int8"), ("onnx", "int4"), ("onnx", "int8")])
 )
 def test_weights_of_few_bits_stay_in_their_file(store, reads, few_bits, form, weights):
     """Also beside a table of embeddings of 16 bits, which exports in ONNX have, and on processors with bf16."""

@@ -68,6 +68,6 @@ def test_nothing_is_transposed_and_the_logits_are_the_same(tmp_path, monkeypatch
 
 
 def test_one_head_of_keys_is_not_taken_for_what_all_heads_share(exported_onnx, monkeypatch):
-    with_turns, without = compared(exported_onnx("qwen2"), monkeypatch)
+    with_turns, without = compared(exported_onnx("llama"), monkeypatch)
     assert without["Transpose"] < with_turns["Transpose"]
     assert without["RoPE"] == with_turns["RoPE"] > 0

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from call_pieces import joined, parse
+from every_case import every_case
 from llguidance import LLMatcher, LLTokenizer
 
 from pipelines.grammars.grammar_text import grammar_of_format
@@ -36,14 +37,14 @@ def written(form, arguments):
     return arguments.pop(0)
 
 
-@pytest.mark.parametrize("name", forms.FORMS)
+@every_case("name", forms.FORMS)
 def test_calls_that_must_be_made_are_read(name):
     text = written(forms.calls(forms.FORMS[name], FUNCTIONS), list(ARGUMENTS))
     assert parse(name, [text]) == ("", WANTED)
     assert parse(name, list(text)) == ("", WANTED)
 
 
-@pytest.mark.parametrize("name", [name for name, form in forms.FORMS.items() if form.trigger])
+@every_case("name", [name for name, form in forms.FORMS.items() if form.trigger])
 def test_calls_in_free_text_begin_with_the_trigger(name):
     form = forms.FORMS[name]
     assert (form.before or form.begin).startswith(form.trigger)

@@ -1,5 +1,5 @@
-import pytest
 from call_pieces import parse
+from every_case import every_case
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 OTHER = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
@@ -42,20 +42,20 @@ TRANSCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_whole(name):
     text, content, calls = TRANSCRIPTS[name]
     assert parse("hermes", [text]) == (content, calls)
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_split_at_every_character(name):
     text, content, calls = TRANSCRIPTS[name]
     for at in range(len(text) + 1):
         assert parse("hermes", [text[:at], text[at:]]) == (content, calls), at
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_one_character_at_a_time(name):
     text, content, calls = TRANSCRIPTS[name]
     assert parse("hermes", list(text)) == (content, calls)

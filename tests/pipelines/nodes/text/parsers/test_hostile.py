@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 from call_pieces import joined
+from every_case import every_case
 from newer_transcripts import CALLS as NEWER
 from test_tools import TRANSCRIPTS
 
@@ -64,7 +65,7 @@ def check(make, text, random):
     return whole
 
 
-@pytest.mark.parametrize("name", CALLS)
+@every_case("name", CALLS)
 def test_half_of_a_call_is_no_content_where_a_limit_cuts_it(name):
     """The calls are the same as of a reply that ends there, and content is what is said before markers."""
     markers = [block.open for block in FAMILIES[name].blocks if not block.bare] + [*FAMILIES[name].before]
@@ -111,10 +112,10 @@ def damaged(text, random, marks):
     return text
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@every_case("name", TOOLS)
 def test_arguments_are_one_object_of_valid_json(name):
     random = Random(name)
-    for text in hostile(name, random, 25):
+    for text in hostile(name, random, 10):
         tools = random.choice(TOOL_LISTS)
         check(lambda tools=tools: TOOLS[name](tools), text, random)
 
@@ -128,7 +129,7 @@ def test_arguments_are_one_object_of_valid_json_for_many_texts(name, seed):
         check(lambda: TOOLS[name](TOOL_LISTS[seed % 2]), text, random)
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@every_case("name", TOOLS)
 def test_no_marker_of_a_read_call_is_content(name):
     """A value that a string can hold costs neither the call nor anything around it."""
     for text in CALLS[name]:
@@ -140,7 +141,7 @@ def test_no_marker_of_a_read_call_is_content(name):
             )
 
 
-@pytest.mark.parametrize("text", ['{"city": "Paris"}', '{"a": [1, {"b": null}], "c": "x"}'])
+@every_case("text", ['{"city": "Paris"}', '{"a": [1, {"b": null}], "c": "x"}'])
 def test_forced_calls(text):
     random = Random(text)
     for value in VALUES:
@@ -208,7 +209,7 @@ MARKS += [
 ]
 
 
-@pytest.mark.parametrize("name", REASONING)
+@every_case("name", REASONING)
 def test_reasoning_is_the_same_in_all_pieces(name):
     """No character is given twice, and without markers none is lost."""
     random, marks = Random(name), CHANNELS if name == "openai_gptoss" else MARKS

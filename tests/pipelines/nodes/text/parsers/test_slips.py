@@ -2,8 +2,8 @@
 
 import json
 
-import pytest
 from call_pieces import parse
+from every_case import every_case
 
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
 
@@ -163,9 +163,7 @@ SLIPS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "arguments"), SLIPS, ids=[f"{n}-{i}" for i, (n, *_) in enumerate(SLIPS)]
-)
+@every_case(("name", "text", "arguments"), SLIPS)
 def test_a_slip_costs_no_call(name, text, arguments):
     content, calls = parse(name, [text], [TOOL])
     assert parse(name, list(text), [TOOL]) == (content, calls)
@@ -173,7 +171,7 @@ def test_a_slip_costs_no_call(name, text, arguments):
     assert content == ""
 
 
-@pytest.mark.parametrize("text", NO_PYTHON)
+@every_case("text", NO_PYTHON)
 def test_what_is_no_call_is_text(text):
     whole = f"<|tool_call_start|>[{text}]<|tool_call_end|>"
     assert parse("lfm2", [whole]) == parse("lfm2", list(whole)) == (whole, [])
@@ -190,8 +188,8 @@ KIMI = [
 ]
 
 
-@pytest.mark.parametrize(("id", "tool"), KIMI)
-@pytest.mark.parametrize("section", ["tool_calls_section", "tool_call_section"])
+@every_case(("id", "tool"), KIMI)
+@every_case("section", ["tool_calls_section", "tool_call_section"])
 def test_ids_of_kimi_that_a_client_rewrote(id, tool, section):
     call = f"<|tool_call_begin|>{id}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
     text = f"<|{section}_begin|>{call}<|{section}_end|>"
@@ -202,7 +200,7 @@ def test_ids_of_kimi_that_a_client_rewrote(id, tool, section):
     )
 
 
-@pytest.mark.parametrize("id", ["call00003", "call_abc123", "3"])
+@every_case("id", ["call00003", "call_abc123", "3"])
 def test_ids_without_a_name_are_the_only_tool_s(id):
     text = f"<|tool_call_begin|>{id}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
     assert parse("kimi_k2", [text], [TOOL]) == ("", [("f", "{}")])

@@ -1,4 +1,4 @@
-import pytest
+from every_case import every_case
 
 from pipelines.nodes.text.parsers.tables import REASONING
 
@@ -28,20 +28,20 @@ def parse(prompt, pieces):
     return "".join(r for r, _ in out), "".join(c for _, c in out)
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_whole(name):
     prompt, text, reasoning, content = TRANSCRIPTS[name]
     assert parse(prompt, [text]) == (reasoning, content)
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_split_at_every_character(name):
     prompt, text, reasoning, content = TRANSCRIPTS[name]
     for at in range(len(text) + 1):
         assert parse(prompt, [text[:at], text[at:]]) == (reasoning, content), at
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
+@every_case("name", TRANSCRIPTS)
 def test_one_character_at_a_time(name):
     prompt, text, reasoning, content = TRANSCRIPTS[name]
     assert parse(prompt, list(text)) == (reasoning, content)

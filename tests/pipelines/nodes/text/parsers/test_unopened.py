@@ -1,6 +1,7 @@
 """A closing marker without an opening one: what came before it is reasoning, as in vLLM."""
 
 import pytest
+from every_case import every_case
 
 from pipelines.nodes.text.parsers.tables import REASONING
 
@@ -34,8 +35,8 @@ def parse(name, prompt, pieces, unopened):
     return "".join(r for r, _ in out), "".join(c for _, c in out)
 
 
-@pytest.mark.parametrize("name", THINK)
-@pytest.mark.parametrize("case", CASES)
+@every_case("name", THINK)
+@every_case("case", CASES)
 def test_text_that_waits_becomes_reasoning_or_content(name, case):
     text, reasoning, content = CASES[case]
     assert parse(name, ENDED, list(text), "held") == (reasoning, content)
@@ -43,7 +44,7 @@ def test_text_that_waits_becomes_reasoning_or_content(name, case):
         assert parse(name, ENDED, [text[:at], text[at:]], "held") == (reasoning, content), at
 
 
-@pytest.mark.parametrize("case", CASES)
+@every_case("case", CASES)
 def test_of_a_stream_the_marker_is_removed(case):
     """What was sent cannot be taken back; nothing that was opened differs."""
     text, reasoning, content = CASES[case]
@@ -70,7 +71,7 @@ def test_a_prompt_that_closed_the_reasoning_leaves_none(unopened):
     assert parse("qwen3", CLOSED, ["Four </think> five."], unopened) == ("", "Four </think> five.")
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every_case("name", OTHERS)
 def test_other_families_open_what_they_close(name):
     markers = {"mistral": "[/THINK]", "granite": "Here is my response:", "gemma4": "<channel|>"}
     text = f"Two.{markers.get(name, '</think>')}Four."
