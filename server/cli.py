@@ -14,6 +14,7 @@ import click
 from server.client_commands import PROGRAMS, RUN_MODULE, client_command
 from server.doctor_command import doctor
 from server.gunicorn_start import become_gunicorn
+from server.index_command import index
 from server.keys_command import keys
 from server.ovms_command import ovms
 from server.pull_command import PullTerms, hub_options, pull
@@ -308,6 +309,7 @@ def export(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(doctor)
+main.add_command(index)
 main.add_command(keys)
 main.add_command(ovms)
 main.add_command(pull)

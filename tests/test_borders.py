@@ -20,7 +20,10 @@ BATCH_CHECKS = {"pipelines.host.engine.batching.text_checks"}
 OPENING = {"pipelines.host.backends.open_model", "pipelines.host.backends.registry"}  # and no backend
 IN_THE_HOST = SHARED | OPENING | {"ops", "pipelines.nodes", "pipelines.host.contracts"}
 IN_THE_HOST |= {"pipelines.host.engine", "pipelines.host.guides", "pipelines.host.sampling"}
-ENGINE_NODE = IN_THE_HOST | {"pipelines.grammars"}  # its `run` is the worker's, its `start` the engine host's
+ENGINE_NODE = IN_THE_HOST | {
+    "pipelines.grammars",
+    "pipelines.retrieval",
+}  # its `run` is the worker's, its `start` the engine host's
 BELOW_APIS = {"graphs.errors", "graphs.keep_alive", "graphs.outline", "pipelines", "server.base"}
 BELOW_APIS |= {"server.dialects", "server.http", "server.keys", "server.media", "server.schema"}
 BELOW_APIS |= {"server.services"}
@@ -39,13 +42,16 @@ MAY_IMPORT = {
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.gguf": {"pipelines.base", "pipelines.gguf", "pipelines.onnx_format"},
     "pipelines.hub": {"pipelines.base", "pipelines.hub", "pipelines.repository.model_folders"},
+    "pipelines.retrieval": {"pipelines.base", "pipelines.retrieval", "pipelines.values"},
     "pipelines.repository": {"graphs", "pipelines.base", "pipelines.gguf", "pipelines.repository"},
-    "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
+    "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"}
+    | {"pipelines.retrieval"},
     **{
         f"pipelines.nodes.{name}": ENGINE_NODE
         for name in (
             "generation.scheduler",
             "pooling.batcher",
+            "retrieval.search",
             "speech.word_times",
             "tensors.infer",
             "voice.synthesizer",
@@ -57,6 +63,7 @@ MAY_IMPORT = {
     | {"pipelines.nodes.text.parsers"},
     "pipelines.nodes.text.markup": set(),
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
+    "pipelines.nodes.retrieval.body": IN_THE_HOST | {"pipelines.retrieval"},
     "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
     | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.mended_json"}
     | {"pipelines.nodes.text.templates.message_content", "pipelines.requests", "pipelines.values"}

@@ -16,6 +16,7 @@ from pipelines.local.options import (
     CompletionOptions,
     EmbeddingOptions,
     RankingOptions,
+    SearchOptions,
     TranscriptionOptions,
 )
 from pipelines.requests.fields.unknown_fields import unknown_field
@@ -25,6 +26,7 @@ from pipelines.requests.generation.completion import CompletionRequest
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
+from pipelines.requests.retrieval.search import SearchRequest
 from pipelines.requests.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -75,6 +77,11 @@ def ranking_body(
     query: str, documents: Sequence[str], model: str | None, options: RankingOptions
 ) -> RerankRequest:
     return _read(RerankRequest, RankingOptions, options, query=query, documents=[*documents], model=model)
+
+
+def search_body(query: str | Sequence[str], model: str | None, options: SearchOptions) -> SearchRequest:
+    given = query if isinstance(query, str) else [*query]
+    return _read(SearchRequest, SearchOptions, options, query=given, model=model)
 
 
 def speech_body(translate: bool, model: str | None, options: TranscriptionOptions) -> SpeechRequest:

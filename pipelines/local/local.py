@@ -21,6 +21,7 @@ from pipelines.local.bodies import (
     completion_body,
     embedding_bodies,
     ranking_body,
+    search_body,
     speech_body,
 )
 from pipelines.local.engine import EngineOptions, LocalEngine
@@ -32,12 +33,14 @@ from pipelines.local.options import (
     CompletionOptions,
     EmbeddingOptions,
     RankingOptions,
+    SearchOptions,
     TranscriptionOptions,
 )
-from pipelines.local.pooling import classes_of, ranking_of, vectors_of
+from pipelines.local.pooling import classes_of, hits_of, ranking_of, vectors_of
 from pipelines.local.replies import DocumentScore, TextReply, Transcript
 from pipelines.local.speech import Recording, transcript_of
 from pipelines.local.stream import ReplyStream
+from pipelines.values.search_values import Hit
 from pipelines.worker.model_table import ModelCard
 
 T = TypeVar("T")
@@ -218,6 +221,12 @@ class Local:
         body = ranking_body(query, documents, model, options)
         (ranking,) = self._together([partial(ranking_of, self._engine, body)])
         return ranking
+
+    def search(self, query: str, *, model: str | None = None, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """The passages of an index that answer a query, the best first.  Raises BraidError."""
+        body = search_body(query, model, options)
+        ((hits,),) = self._together([partial(hits_of, self._engine, body)])
+        return hits
 
     def transcribe(
         self,

@@ -127,6 +127,17 @@ class RankingOptions(TypedDict, total=False):
     priority: int
 
 
+class SearchOptions(TypedDict, total=False):
+    """The options of a search."""
+
+    top: int
+    filters: dict[str, Any]
+    weights: dict[str, float]
+    rerank: bool
+    score_threshold: float
+    priority: int
+
+
 class TranscriptionOptions(TypedDict, total=False):
     """The options of transcriptions: of what times are wanted is in `timestamp_granularities`."""
 

@@ -15,10 +15,12 @@ from pipelines.nodes.pooling.similarity import document_scores
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
+from pipelines.requests.retrieval.search import SearchRequest
 from pipelines.values.node_values import Classes
+from pipelines.values.search_values import Hit, Hits
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.encoding import truncate_texts
-from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, SCORING, Ability
+from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, SCORING, SEARCH, Ability
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -46,6 +48,13 @@ async def ranking_of(engine: LocalEngine, body: RerankRequest) -> list[DocumentS
         best = np.argsort(-scores, kind="stable")[: body.num_results].tolist()
         documents = [each.text or "" for each in body.documents]
         return [DocumentScore(index, float(scores[index]), documents[index]) for index in best]
+
+
+async def hits_of(engine: LocalEngine, body: SearchRequest) -> list[list[Hit]]:
+    """The hits of each query, the best first.  Raises BraidError."""
+    with LocalRequest() as request:
+        hits: Hits = await _answer(engine, body.model, SEARCH, request, lambda _: body.pooling_input())
+        return hits.found
 
 
 def _comparison(body: RerankRequest, pipeline: Pipeline) -> PoolingInput:

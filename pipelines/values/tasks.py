@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from graphs.graph import TaskContract
 from pipelines.values.node_values import Classes, PooledOutputs, Prompt, Scores, SpokenSound, Tensors
 from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
+from pipelines.values.search_values import Hits
 from pipelines.values.stream_values import Deferred, Series, Stream
 
 TEXT_ARGUMENT = "input"
@@ -164,6 +165,21 @@ class PoolingInput(PromptInput):
 
 
 @dataclass(frozen=True, slots=True)
+class SearchInput(PoolingInput):
+    """One request for passages: its `prompts` are the queries, which a model of vectors reads.
+
+    `filters` is a condition on the attributes of documents, `weights` what each kind of search counts for;
+    hits whose score is below `least_score` are left out.
+    """
+
+    top: int = 10
+    filters: Any = None
+    weights: dict[str, float] = field(default_factory=dict)  # {}: as the graph says
+    rerank: bool = True  # where the graph has a line for it
+    least_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TensorInput:
     """One request to tensor models.  `outputs` names the tensors of the reply; None: all."""
 
@@ -188,6 +204,7 @@ TASKS: dict[str, TaskContract] = {
     "token_embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
     "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
+    "search": TaskContract(request=SearchInput, reply=Deferred[Hits]),
     "transcribe": TaskContract(request=SpeechInput, reply=Stream[SpeechUpdate]),
     "speak": TaskContract(request=SpeakInput, reply=Series[SpokenSound]),
     "infer": TaskContract(request=TensorInput, reply=Deferred[Tensors]),

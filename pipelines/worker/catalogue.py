@@ -18,7 +18,7 @@ from pipelines.base.errors import BraidError
 from pipelines.base.garbage_collection import release_free_pages
 from pipelines.loading.load import BuildError, checked_graph
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.graph_node import GraphNode
+from pipelines.nodes.interface import NamesGraph
 from pipelines.repository.snapshot import digest
 from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import ModelStatus, Status
@@ -221,7 +221,7 @@ class Catalogue:
         pipeline = load_for_worker(loaded, model.instance_id, model.max_context or 0, graphs, self.get)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)
-        named = tuple(node.config.graph for node in nodes if isinstance(node, GraphNode))
+        named = tuple(node.config.graph for node in nodes if isinstance(node, NamesGraph))
         return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(loaded, graphs), graph)
 
     def _report_use(self) -> None:

@@ -32,6 +32,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("moderations", "moderations.api:API"),
     ("realtime", "realtime.api:API"),
     ("responses", "responses.api:API"),
+    ("retrieval", "retrieval.api:API"),
     ("scale_out", "scale_out.api:API"),
     ("speech", "speech.api:API"),
     ("tokenizing", "tokenizing.api:API"),

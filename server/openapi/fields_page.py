@@ -42,6 +42,7 @@ from server.openapi.operation import (
     RESPONSE,
     SCORE,
     SCORING,
+    SEARCH,
     SPEECH,
     SYSTEM_ONE,
     TOKENIZE,
@@ -132,6 +133,7 @@ DECISION_NOTE = (
     "`min_label_mass` is Braid's own: an answer whose labels are together less probable is a refusal. "
     "[decisions.md](decisions.md) describes questions and answers."
 )
+SEARCH_NOTE = "[retrieval.md](retrieval.md) describes searches, and how an index is made."
 VOICE_NOTE = (
     "`response_format` is mp3 by default, under /v3 wav; `voice` is that of the model by default. "
     "[speech.md](speech.md#text-to-speech) describes the fields."
@@ -193,6 +195,7 @@ PAGES = (
     Page("POST systemone", SYSTEM_ONE),
     Page("POST generative_scoring", SCORING),
     Page("POST moderations", MODERATION),
+    Page("POST search", SEARCH, note=SEARCH_NOTE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),

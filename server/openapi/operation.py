@@ -17,6 +17,7 @@ from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.pooling.scoring import ScoreRequest
+from pipelines.requests.retrieval.search import SearchRequest
 from pipelines.requests.speech.request import TranscriptionRequest, TranslationRequest
 from server.apis.batches.files.upload import UploadRequest
 from server.apis.decisions.openai_request import DecisionRequest
@@ -127,6 +128,7 @@ UPLOAD = BodySchema(UploadRequest)
 DECISION = BodySchema(DecisionRequest, DecisionRequest.ignored)
 SYSTEM_ONE = BodySchema(SystemOneRequest, SystemOneRequest.ignored)
 MODERATION = BodySchema(ModerationRequest, ModerationRequest.ignored)
+SEARCH = BodySchema(SearchRequest, SearchRequest.ignored)
 RENDER_CHAT = BodySchema(RenderChatRequest, generation.IGNORED, RenderChatRequest.refused)
 RENDER_COMPLETION = BodySchema(RenderCompletionRequest, generation.IGNORED, RenderCompletionRequest.refused)
 TOKENS_IN = BodySchema(TokensRequest, TokensRequest.ignored, TokensRequest.refused)

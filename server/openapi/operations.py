@@ -21,6 +21,7 @@ from server.apis.responses.reply_models import (
     InputTokenCount,
     Response,
 )
+from server.apis.retrieval.replies import SearchReply
 from server.apis.speech.events import SpeechEvent
 from server.apis.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
 from server.apis.tokenizing.reply import (
@@ -61,6 +62,7 @@ from server.openapi.operation import (
     RERANK,
     RESPONSE,
     SCORE,
+    SEARCH,
     SOUND,
     SPEECH,
     SYSTEM_ONE,
@@ -221,6 +223,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/systemone": {"POST": DECISIONS_POST},
     "/moderations": {
         "POST": Operation("Whether texts are harmful", "decisions", (MODERATION,), (Moderation,))
+    },
+    "/search": {
+        "POST": Operation("The passages that answer a query", "retrieval", (SEARCH,), (SearchReply,))
     },
     "/embeddings": {
         "POST": Operation("An embedding for each text", "pooling", (EMBEDDING,), (EmbeddingList,))

@@ -1,0 +1,1 @@
+"""The index of a search, which runs in the engine host."""

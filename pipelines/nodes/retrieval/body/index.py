@@ -1,0 +1,85 @@
+"""The index node: searches an index of passages, in the engine host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from pydantic import Field
+
+from graphs.node import FolderPath, Node, NodeConfig, Place
+from pipelines.base.errors import EngineError
+from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.nodes.interface import Loading
+from pipelines.retrieval.filters import where
+from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.values.node_values import Tensors
+from pipelines.values.search_values import Hit
+
+VECTORS, REQUEST, HITS = "vectors", "request", "hits"
+INPUTS = {
+    VECTORS: TensorPort(VECTORS, "float32", (None, None)),
+    REQUEST: TensorPort(REQUEST, "bytes", (1,)),
+}
+OUTPUTS = {HITS: TensorPort(HITS, "bytes", (1,))}
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A search as JSON on its way to the engine host: the queries, and what holds for all of them."""
+
+    queries: list[str]
+    top: int
+    weights: dict[str, float]
+    filters: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Index(Node):
+    """Searches an index that `braid index` has written, by vectors, words, or both.
+
+    A version that is published while it serves is searched within a second.
+    """
+
+    place: ClassVar[Place] = "step"
+
+    class Config(NodeConfig):
+        path: FolderPath = Field(description="the folder that `braid index` has written")
+
+    def load(self, resources: Loading) -> None:
+        """Raises FileNotFoundError, OSError, sqlite3.Error and ValueError for an index that is damaged."""
+        self.reader = IndexReader(self.folder / self.config.path)
+
+    def run(self, tensors: Tensors) -> Tensors:
+        """Raises RequestError for a wrong filter, EngineError for vectors of another model."""
+        wanted = msgspec.json.decode(tensors[REQUEST][0], type=Wanted)
+        condition = None if bytes(wanted.filters) == b"null" else where(msgspec.json.decode(wanted.filters))
+        queries = [Query(text, wanted.top, wanted.weights, condition) for text in wanted.queries]
+        try:
+            hits = self.reader.search(queries, tensors[VECTORS])
+        except ValueError as error:
+            raise EngineError(str(error)) from None
+        reply = np.empty(1, object)
+        reply[0] = msgspec.json.encode(hits)
+        return Tensors({HITS: reply})
+
+    @property
+    def opened(self) -> Mapping[str, str]:
+        """What the log says of it."""
+        about = self.reader.about
+        return {"index": f"{about.passages} passages of {about.documents} documents, by {about.model}"}
+
+    def close(self) -> None:
+        self.reader.close()
+
+
+def as_tensors(vectors: np.ndarray, wanted: Wanted) -> Tensors:
+    """A search on its way to the engine host."""
+    request = np.empty(1, object)
+    request[0] = msgspec.json.encode(wanted)
+    return Tensors({VECTORS: vectors, REQUEST: request})
+
+
+def hits_of(reply: Tensors) -> list[list[Hit]]:
+    """What came back from there."""
+    return msgspec.json.decode(reply[HITS][0], type=list[list[Hit]])

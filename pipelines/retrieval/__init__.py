@@ -1,0 +1,1 @@
+"""An index of passages on disk: cutting documents, storing their vectors and words, and searching them."""

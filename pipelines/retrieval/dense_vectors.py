@@ -1,0 +1,162 @@
+"""The vectors of an index: written row by row, and searched exactly.
+
+The files hold each vector twice: in 8 bits with a scale, which a search reads from end to end, and in 16
+bits, with which the best candidates are scored.  How far the two differ is stored for each row, so that no
+better row is missed: the result is that of a search over the vectors of 16 bits.  With `int8` the first alone
+is stored, in a third of the room, and its scores are the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+Precision = Literal["float16", "int8"]
+Number = TypeVar("Number", bound=np.generic)
+
+CODES, HALVES, SCALES = "codes.bin", "halves.bin", "scales.bin"
+BLOCK = 1024
+"""Rows that are scored at a time: their numbers in 32 bits stay in the processor's cache."""
+LARGEST_CODE = 127
+
+
+def unit(vectors: Floats) -> Floats:
+    """The vectors, float32[n, size], with length 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
+    scaled: Floats = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return scaled
+
+
+class VectorWriter:
+    """Appends vectors of length 1 to the files of a new version."""
+
+    def __init__(self, folder: Path, precision: Precision) -> None:
+        self._codes = (folder / CODES).open("wb")
+        self._scales = (folder / SCALES).open("wb")
+        self._halves: BinaryIO | None = (folder / HALVES).open("wb") if precision == "float16" else None
+
+    def append(self, vectors: Floats) -> None:
+        """Write vectors, float32[n, size].  Raises OSError, and ValueError for NaN and infinity."""
+        if not np.isfinite(vectors).all():
+            raise ValueError("the model gave a vector with numbers that are not finite")
+        exact = vectors if self._halves is None else vectors.astype(np.float16).astype(np.float32)
+        scales = np.abs(exact).max(axis=1) / LARGEST_CODE
+        codes = np.rint(exact / np.maximum(scales, np.finfo(np.float32).tiny)[:, None]).astype(np.int8)
+        errors = np.linalg.norm(exact - codes * scales[:, None], axis=1)
+        self._codes.write(codes.tobytes())
+        self._scales.write(np.stack([scales, errors], axis=1).astype(np.float32).tobytes())
+        if self._halves is not None:
+            self._halves.write(vectors.astype(np.float16).tobytes())
+
+    def copy(self, vectors: DenseVectors, rows: Rows) -> None:
+        """Append rows of an earlier version as they are.  Raises OSError."""
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            self._codes.write(vectors.codes[block].tobytes())
+            self._scales.write(vectors.scales[block].tobytes())
+            if self._halves is not None and vectors.halves is not None:
+                self._halves.write(vectors.halves[block].tobytes())
+
+    def close(self) -> None:
+        for file in (self._codes, self._scales, self._halves):
+            if file is not None:
+                file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class DenseVectors:
+    """The vectors of a version, mapped from its files: processes that search one index share its pages.
+
+    `codes`: int8[n, size]; `halves`: float16[n, size], None with `int8`; `scales`: float32[n, 2], of each row
+    the scale of its codes and the length of what they lose.
+    """
+
+    def __init__(self, folder: Path, count: int, size: int) -> None:
+        """Raises OSError, and ValueError where a file has not the length of `count` vectors."""
+        self.count, self.size = count, size
+        self.codes: NDArray[np.int8] = _mapped(folder / CODES, np.int8, (count, size))
+        self.scales: Floats = _mapped(folder / SCALES, np.float32, (count, 2))
+        halves = folder / HALVES
+        self.halves: NDArray[np.float16] | None = (
+            _mapped(halves, np.float16, (count, size)) if halves.exists() else None
+        )
+
+    def nearest(
+        self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None = None
+    ) -> list[tuple[Rows, Floats]]:
+        """The rows with the largest products with each query, the best first, and the products.
+
+        `queries`: float32[q, size] of length 1; `allowed`: bool[n], the rows that may be chosen.
+        """
+        return [self._best(query, scores, top, allowed) for query, scores in self._scored(queries)]
+
+    def _scored(self, queries: Floats) -> Iterator[tuple[Floats, Floats]]:
+        """Each query with the products of its codes, float32[n]."""
+        scores = np.empty((len(queries), self.count), np.float32)
+        block = np.empty((BLOCK, self.size), np.float32)
+        for start in range(0, self.count, BLOCK):
+            codes = self.codes[start : start + BLOCK]
+            end = start + len(codes)
+            np.copyto(block[: len(codes)], codes)
+            np.matmul(queries, block[: len(codes)].T, out=scores[:, start:end])
+            scores[:, start:end] *= self.scales[start:end, 0]
+        yield from zip(queries, scores, strict=True)
+
+    def _best(
+        self, query: Floats, scores: Floats, top: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[Rows, Floats]:
+        if allowed is not None:
+            scores = np.where(allowed, scores, -np.inf)
+            top = min(top, int(np.count_nonzero(allowed)))
+        top = min(top, self.count)
+        if not top:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        if self.halves is None:
+            rows = _largest(scores, top)
+        else:
+            rows = self._candidates(scores, float(np.linalg.norm(query)), top)
+            scores = scores.copy()
+            scores[rows] = self.halves[rows].astype(np.float32) @ query
+        order = np.lexsort((rows, -scores[rows]))[:top]
+        best = rows[order]
+        return best, scores[best]
+
+    def _candidates(self, scores: Floats, length: float, top: int) -> Rows:
+        """The rows that may be among the best: the product of a row differs from that of its codes by the
+        length of what they lose at most (Cauchy and Schwarz).
+        """
+        bounds = self.scales[:, 1] * length
+        lowest = scores - bounds
+        least = lowest[_largest(lowest, top)].min()
+        return np.flatnonzero(scores + bounds >= least)
+
+
+def _largest(values: Floats, count: int) -> Rows:
+    """The places of the `count` largest values, in no order."""
+    if count >= len(values):
+        return np.arange(len(values))
+    return np.argpartition(values, len(values) - count)[len(values) - count :]
+
+
+def _mapped(path: Path, dtype: type[Number], shape: tuple[int, int]) -> NDArray[Number]:
+    """The numbers of a file.  Raises OSError, and ValueError where it has another length."""
+    wanted = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    if path.stat().st_size != wanted:
+        raise ValueError(f"{path} has {path.stat().st_size} bytes, not {wanted}: the index is damaged")
+    if not wanted:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", shape=shape)

@@ -1,0 +1,106 @@
+"""Conditions on the attributes of documents, in OpenAI's form, as SQL.
+
+{"type": "eq", "key": "language", "value": "en"}; `type` may be eq, ne, gt, gte, lt, lte, in and nin; several
+are joined by {"type": "and", "filters": […]} or "or".  {"language": "en"} is short for the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipelines.base.errors import RequestError
+
+MAX_DEPTH, MAX_CONDITIONS = 8, 64
+COMPARISONS = {"eq": "IS", "ne": "IS NOT", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+LISTS = {"in": "IN", "nin": "NOT IN"}
+JOINS = {"and": " AND ", "or": " OR "}
+SCALARS = (str, int, float, bool)
+
+Where = tuple[str, list[Any]]
+"""A condition of SQL and the values of its marks."""
+
+
+def where(given: Any, field: str = "filters") -> Where:
+    """The condition on `documents.attributes`.  Raises RequestError naming the place that is wrong."""
+    return _FilterReader(field).read(given, field, 1)
+
+
+class _FilterReader:
+    """Reads one filter; it counts the conditions."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._num_conditions = 0
+
+    def read(self, wanted: Any, place: str, depth: int) -> Where:
+        if not isinstance(wanted, Mapping):
+            raise _wrong(place, "must be an object")
+        if depth > MAX_DEPTH:
+            raise _wrong(self._field, f"is nested more than {MAX_DEPTH} deep")
+        kind = wanted.get("type")
+        if not isinstance(kind, str) or not {"key", "filters"} & wanted.keys():
+            return self._shorthand(wanted, place)
+        if kind in JOINS:
+            return self._joined(wanted, kind, place, depth)
+        return self._condition(wanted, kind, place)
+
+    def _shorthand(self, given: Mapping[str, Any], place: str) -> Where:
+        if not given:
+            raise _wrong(place, "must have a condition")
+        parts = [
+            self._condition({"key": key, "value": value}, "eq", f"{place}.{key}")
+            for key, value in given.items()
+        ]
+        return _join(parts, "and")
+
+    def _joined(self, given: Mapping[str, Any], kind: str, place: str, depth: int) -> Where:
+        filters = given.get("filters")
+        if not isinstance(filters, list) or not filters:
+            raise _wrong(f"{place}.filters", "must be a list with at least one filter")
+        parts = [self.read(part, f"{place}.filters.{i}", depth + 1) for i, part in enumerate(filters)]
+        return _join(parts, kind)
+
+    def _condition(self, wanted: Mapping[str, Any], kind: str, place: str) -> Where:
+        self._num_conditions += 1
+        if self._num_conditions > MAX_CONDITIONS:
+            raise _wrong(self._field, f"has more than {MAX_CONDITIONS} conditions")
+        key, value = wanted.get("key"), wanted.get("value")
+        if not isinstance(key, str) or not key or '"' in key or "\0" in key:
+            raise _wrong(f"{place}.key", "must be the name of an attribute")
+        attribute = "json_extract(documents.attributes, ?)"
+        path = f'$."{key}"'
+        if kind in LISTS:
+            values = _checked(value, f"{place}.value", _is_list)
+            marks = ", ".join("?" * len(values))
+            return f"({attribute} {LISTS[kind]} ({marks}))", [path, *values]
+        if kind not in COMPARISONS:
+            allowed = ", ".join([*COMPARISONS, *LISTS, *JOINS])
+            raise _wrong(f"{place}.type", f"must be one of {allowed}")
+        value = _checked(value, f"{place}.value", _is_scalar)
+        return f"({attribute} {COMPARISONS[kind]} ?)", [path, value]
+
+
+def _join(parts: list[Where], kind: str) -> Where:
+    return f"({JOINS[kind].join(sql for sql, _ in parts)})", [
+        value for _, values in parts for value in values
+    ]
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, SCALARS)
+
+
+def _is_list(value: Any) -> bool:
+    is_list = isinstance(value, list) and 0 < len(value) <= MAX_CONDITIONS
+    return is_list and all(map(_is_scalar, value))
+
+
+def _checked(value: Any, place: str, fits: Callable[[Any], bool]) -> Any:
+    if not fits(value):
+        raise _wrong(place, "must be a string, a number or a boolean; for `in` and `nin` a list of them")
+    return value
+
+
+def _wrong(place: str, what: str) -> RequestError:
+    return RequestError(f"`{place}` {what}", field=place)

@@ -1,0 +1,211 @@
+"""An index, opened for searches: by vectors, by words, or by both."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.retrieval.dense_vectors import DenseVectors, Floats, unit
+from pipelines.retrieval.filters import Where
+from pipelines.retrieval.index_folder import IndexFolder
+from pipelines.retrieval.passages import Passages
+from pipelines.values.search_values import Hit
+
+log = logging.getLogger("braid.retrieval")
+
+ABOUT, FORMAT = "about.json", 1
+CHECK_S = 1.0
+"""How long a version is searched before it is looked whether there is a newer one, in seconds."""
+NUM_CANDIDATES = 100
+"""Passages of each kind of search that are fused, where fewer hits are wanted."""
+RANK_CONSTANT = 60
+"""k of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
+KINDS = ("dense", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a version holds: its model, the size of its vectors and how many there are."""
+
+    model: str
+    size: int
+    documents: int
+    passages: int
+    precision: str
+    passage_size: int
+    overlap: int
+    format: int = FORMAT
+
+    @classmethod
+    def read(cls, folder: Path) -> About:
+        """Raises ValueError for a file that is damaged or of another version of Braid, and OSError."""
+        try:
+            found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            if found["format"] != FORMAT:
+                raise ValueError(f"its format is {found['format']}, and this Braid reads {FORMAT}")
+            return cls(**found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{folder / ABOUT}: {error}; write the index again") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search: `weights` of the kinds that are fused, `top` hits, those that fulfil `condition` alone."""
+
+    text: str
+    top: int = 10
+    weights: Mapping[str, float] = field(default_factory=lambda: {"dense": 1.0})
+    condition: Where | None = None
+
+
+class Version:
+    """One version of an index, opened.  Used by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
+        self.about = About.read(folder)
+        self.vectors = DenseVectors(folder, self.about.passages, self.about.size)
+        self.passages = Passages(folder)
+
+    def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
+        """The hits of each query; `vectors`: float32[queries, size].
+
+        Raises ValueError for vectors of another size.
+        """
+        if vectors.shape != (len(queries), self.about.size):
+            raise ValueError(
+                f"the index holds vectors of {self.about.size} numbers, from {self.about.model}; the query's "
+                f"has {vectors.shape[-1]}: write the index again with the model that is used"
+            )
+        pairs = zip(queries, unit(vectors), strict=True)
+        return [self._hits(query, self._kinds(query, vector)) for query, vector in pairs]
+
+    def _kinds(self, query: Query, vector: Floats) -> dict[str, list[tuple[int, float]]]:
+        """(row, score) of each kind of search that has a weight, the best first."""
+        kinds = [kind for kind in KINDS if query.weights.get(kind)]
+        top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
+        ranked = {}
+        if "dense" in kinds:
+            allowed = query.condition and self.passages.allowed(query.condition, self.about.passages)
+            rows, scores = self.vectors.nearest(vector[None], top, allowed)[0]
+            ranked["dense"] = list(zip(rows.tolist(), scores.tolist(), strict=True))
+        if "text" in kinds:
+            ranked["text"] = self.passages.by_words(query.text, top, query.condition)
+        return ranked
+
+    def _hits(self, query: Query, kinds: Mapping[str, list[tuple[int, float]]]) -> list[Hit]:
+        scores: dict[int, dict[str, float]] = {}
+        for kind, ranked in kinds.items():
+            for row, score in ranked:
+                scores.setdefault(row, {})[kind] = score
+        fused = _fused(kinds, query.weights)
+        best = sorted(fused, key=lambda row: (-fused[row], row))[: query.top]
+        stored = self.passages.at(best)
+        return [
+            Hit(
+                stored[row].document,
+                stored[row].text,
+                fused[row],
+                stored[row].heading,
+                stored[row].start,
+                stored[row].attributes,
+                scores[row],
+            )
+            for row in best
+        ]
+
+    def close(self) -> None:
+        self.passages.close()
+
+
+def _fused(kinds: Mapping[str, list[tuple[int, float]]], weights: Mapping[str, float]) -> dict[int, float]:
+    """The score of each row: of one kind its own, of several the weighted sum of reciprocal ranks."""
+    if len(kinds) == 1:
+        (ranked,) = kinds.values()
+        return dict(ranked)
+    fused: dict[int, float] = {}
+    for kind, ranked in kinds.items():
+        for rank, (row, _) in enumerate(ranked, 1):
+            fused[row] = fused.get(row, 0.0) + weights[kind] / (RANK_CONSTANT + rank)
+    return fused
+
+
+class IndexReader:
+    """Searches the current version of an index; a newer one is opened when it is there.
+
+    Several threads may search at a time; they take turns.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Opens the current version.  Raises FileNotFoundError without one, else as `Version`."""
+        self._folder, self._clock = IndexFolder(path), clock
+        self._lock = threading.Lock()
+        self._number, self._version = self._open()
+        self._checked_s = clock()
+        self._fault = ""
+
+    @property
+    def about(self) -> About:
+        return self._version.about
+
+    def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
+        """The hits of each query; as `Version.search`."""
+        with self._lock:
+            self._follow()
+            return self._version.search(queries, vectors)
+
+    def read(self, function: Callable[[Passages], Any]) -> Any:
+        """What a function makes of the passages."""
+        with self._lock:
+            self._follow()
+            return function(self._version.passages)
+
+    def close(self) -> None:
+        with self._lock:
+            self._version.close()
+
+    def _follow(self) -> None:
+        """Open a newer version; where that fails, the one that is open is searched on."""
+        now_s = self._clock()
+        if now_s - self._checked_s < CHECK_S:
+            return
+        self._checked_s = now_s
+        try:
+            if self._folder.number() == self._number:
+                return
+            number, version = self._open()
+        except (OSError, ValueError, sqlite3.Error) as error:
+            if str(error) != self._fault:
+                log.error("the index %s stays at version %s: %s", self._folder.path, self._number, error)
+            self._fault = str(error)
+            return
+        self._version.close()
+        self._number, self._version, self._fault = number, version, ""
+
+    def _open(self) -> tuple[int, Version]:
+        for _ in range(3):
+            number = self._folder.number()
+            if number is None:
+                raise FileNotFoundError(f"{self._folder.path} holds no index: write one with `braid index`")
+            try:
+                return number, Version(self._folder.version(number))
+            except FileNotFoundError:
+                if self._folder.number() == number:
+                    raise
+        raise FileNotFoundError(f"{self._folder.path} changes faster than it can be opened")
+
+
+def query_vectors(vectors: Any) -> Floats:
+    """float32[queries, size] of what a model gave.  Raises ValueError for a vector per token."""
+    if isinstance(vectors, list):
+        raise ValueError("an index needs one vector for each text; the model gives one for each token")
+    return np.asarray(vectors, np.float32)

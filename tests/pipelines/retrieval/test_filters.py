@@ -1,0 +1,83 @@
+"""Filters on attributes choose what they say, and wrong ones name their place."""
+
+import json
+import sqlite3
+
+import pytest
+
+from pipelines.base.errors import RequestError
+from pipelines.retrieval.filters import where
+
+DOCUMENTS = {
+    "a": {"language": "en", "year": 2020, "draft": True},
+    "b": {"language": "de", "year": 2024.5},
+    "c": {"language": "en", "year": 2026, "odd key": 'q"'},
+    "d": {},
+}
+
+
+def chosen(given):
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE documents (name TEXT, attributes TEXT)")
+    db.executemany("INSERT INTO documents VALUES (?, ?)", [(n, json.dumps(a)) for n, a in DOCUMENTS.items()])
+    sql, values = where(given)
+    return "".join(n for (n,) in db.execute(f"SELECT name FROM documents WHERE {sql} ORDER BY name", values))
+
+
+def one(kind, key, value):
+    return {"type": kind, "key": key, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (one("eq", "language", "en"), "ac"),
+        (one("ne", "language", "en"), "bd"),
+        (one("gt", "year", 2024), "bc"),
+        (one("gte", "year", 2026), "c"),
+        (one("lt", "year", 2024), "a"),
+        (one("lte", "year", 2024.5), "ab"),
+        (one("in", "language", ["de", "fr"]), "b"),
+        (one("nin", "language", ["de"]), "ac"),
+        (one("eq", "draft", True), "a"),
+        (one("eq", "odd key", 'q"'), "c"),
+        ({"language": "en", "year": 2026}, "c"),
+        ({"type": "en"}, ""),  # an attribute named type
+        ({"type": "and", "filters": [one("eq", "language", "en"), one("gt", "year", 2021)]}, "c"),
+        ({"type": "or", "filters": [one("eq", "year", 2020), one("eq", "language", "de")]}, "ab"),
+    ],
+    ids=str,
+)
+def test_a_filter_chooses(given, names):
+    assert chosen(given) == names
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ([], "filters"),
+        ({}, "filters"),
+        (one("like", "language", "e"), "filters.type"),
+        (one("eq", "", "e"), "filters.key"),
+        (one("eq", 'a" OR 1', "e"), "filters.key"),
+        (one("eq", "a", None), "filters.value"),
+        (one("in", "a", "e"), "filters.value"),
+        (one("in", "a", []), "filters.value"),
+        ({"type": "and", "filters": []}, "filters.filters"),
+        ({"type": "and", "filters": [one("eq", "a", [])]}, "filters.filters.0.value"),
+        ({"type": "or", "filters": [one("eq", "a", 1)] * 65}, "filters"),
+    ],
+    ids=str,
+)
+def test_a_wrong_filter_names_its_place(given, field):
+    with pytest.raises(RequestError) as caught:
+        where(given)
+    assert caught.value.field == field
+
+
+def test_depth_is_bounded():
+    given = one("eq", "a", 1)
+    for _ in range(9):
+        given = {"type": "and", "filters": [given]}
+    with pytest.raises(RequestError, match="nested"):
+        where(given)

@@ -1,0 +1,188 @@
+"""An index follows its documents, and is whole whatever happens while it is written."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from pipelines.retrieval.cutting import Cutting
+from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
+from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_update import Making, SourceDocument, remove, update
+from pipelines.retrieval.passages import FILE
+from pipelines.retrieval.source_files import documents_of
+
+TEXTS = {
+    "bread.md": "# Bread\n\nYeast makes dough rise. Bakers knead it.",
+    "moon.md": "# Moon\n\nThe moon is 384,000 kilometres away from the earth.",
+    "law.txt": "A contract binds both parties.",
+}
+
+
+def embed(texts):
+    """Words by their place in a small table of hashes: texts with the same words are near."""
+    vectors = np.zeros((len(texts), 128), np.float32)
+    for row, text in enumerate(texts):
+        for word in text.lower().replace(".", " ").split():
+            vectors[row, sum(word.encode()) % 128] += 1
+    return vectors
+
+
+MAKING = Making("words", embed, Cutting(60))
+
+
+def documents(texts):
+    return [SourceDocument.of_text(name, text) for name, text in texts.items()]
+
+
+def names(reader, text, **options):
+    query = Query(text, 3, **options)
+    return [hit.document for hit in reader.search([query], embed([text]))[0]]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = IndexFolder(tmp_path / "index")
+    update(folder, documents(TEXTS), MAKING)
+    return folder
+
+
+def test_passages_are_found_by_vectors_words_and_both(folder):
+    reader = IndexReader(folder.path)
+    assert names(reader, "dough and yeast")[0] == "bread.md"
+    assert names(reader, "kilometres", weights={"text": 1.0}) == ["moon.md"]
+    assert names(reader, "the moon", weights={"dense": 1.0, "text": 0.5})[0] == "moon.md"
+    assert names(reader, "?!", weights={"text": 1.0}) == []
+    (hit,) = reader.search([Query("contract", 1)], embed(["contract"]))[0]
+    assert (hit.text, hit.start, set(hit.scores)) == (TEXTS["law.txt"], 0, {"dense"})
+
+
+def test_what_changed_is_embedded_again_and_nothing_else(folder):
+    embedded = []
+
+    def counted(texts):
+        embedded.extend(texts)
+        return embed(texts)
+
+    changed = {**TEXTS, "law.txt": "Courts judge disputes.", "new.txt": "Whales are mammals."}
+    del changed["bread.md"]
+    reader = IndexReader(folder.path, clock=iter(range(0, 1000, 10)).__next__)
+    report = update(folder, documents(changed), Making("words", counted, Cutting(60)))
+    assert sorted(embedded) == ["Courts judge disputes.", "Whales are mammals."]
+    assert (report.added, report.removed, report.unchanged) == (["law.txt", "new.txt"], ["bread.md"], 1)
+    assert names(reader, "whales")[0] == "new.txt"  # a reader that was open finds the new version
+    assert names(reader, "moon kilometres")[0] == "moon.md"  # whose row has moved
+    assert names(reader, "yeast", weights={"text": 1.0}) == []
+    assert names(reader, "contract", weights={"text": 1.0}) == []
+
+
+def test_documents_may_be_added_and_removed_one_by_one(folder):
+    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
+    remove(folder, ["moon.md", "unknown"], MAKING)
+    reader = IndexReader(folder.path)
+    assert sorted(reader.read(lambda passages: passages.documents())) == ["bread.md", "law.txt", "new.txt"]
+    assert names(reader, "whales")[0] == "new.txt"
+
+
+def test_an_index_may_be_empty_and_filled_again(folder):
+    update(folder, [], MAKING)
+    assert names(IndexReader(folder.path), "moon") == []
+    update(folder, documents(TEXTS), MAKING)
+    assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
+
+
+def test_another_way_of_making_makes_all_anew(folder):
+    report = update(folder, documents(TEXTS), Making("other", lambda texts: embed(texts)[:, :7], Cutting(60)))
+    assert len(report.added) == 3
+    assert IndexReader(folder.path).about.size == 7
+
+
+def test_a_document_that_cannot_be_read_is_left_out_and_named(tmp_path):
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "good.md").write_text("Yeast makes dough rise.")
+    (source / "bad.md").write_bytes(b"\xff\xfe\x00")
+    (source / "page.html").write_text("<h1>Moon</h1><script>no</script><p>It is far.")
+    (source / "scan.pdf").write_bytes(b"%PDF-1.4")
+    (source / ".hidden.md").write_text("no")
+    (source / "picture.png").write_bytes(b"\x89PNG")
+    folder = IndexFolder(tmp_path / "index")
+    report = update(folder, documents_of(source), MAKING)
+    assert report.added == ["good.md", "page.html"]
+    assert "UTF-8" in report.wrong["bad.md"]
+    assert "pypdfium2" in report.wrong["scan.pdf"]
+
+
+def test_an_error_changes_nothing(folder):
+    def fails(texts):
+        raise OSError(28, "No space left on device")
+
+    before = folder.number()
+    with pytest.raises(OSError, match="No space"):
+        update(folder, documents({"new.txt": "x y z"}), Making("words", fails, Cutting(60)))
+    assert folder.number() == before
+    assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
+    assert not list(folder.path.glob(".new-*"))
+
+
+def test_two_writers_do_not_write_at_once(folder):
+    with folder.next_version() as new:
+        shutil.copytree(folder.version(folder.number()), new, dirs_exist_ok=True)
+        with pytest.raises(IndexBusy, match="another process"):
+            update(folder, documents(TEXTS), MAKING)
+    update(folder, documents(TEXTS), MAKING)
+
+
+def test_a_writer_that_is_killed_leaves_the_old_index(folder):
+    code = f"""
+        import os, signal, sys
+        sys.path[:0] = [{os.path.dirname(__file__)!r}, {os.getcwd()!r}]
+        import test_index_update as t
+        def dies(texts):
+            os.kill(os.getpid(), signal.SIGKILL)
+        from pathlib import Path
+        t.update(t.IndexFolder(Path({str(folder.path)!r})), t.documents({{"n": "x"}}), t.Making("words", dies, t.Cutting(60)))
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert list(folder.path.glob(".new-*"))  # what it has left
+    assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
+    update(folder, documents(TEXTS), MAKING)
+    assert not list(folder.path.glob(".new-*"))
+
+
+def damage_vectors(version):
+    (version / "codes.bin").write_bytes(b"x")
+
+
+def damage_passages(version):
+    (version / FILE).write_bytes(b"no database at all" * 100)
+
+
+def damage_about(version):
+    (version / "about.json").write_text("{}")
+
+
+def remove_version(version):
+    shutil.rmtree(version)
+
+
+@pytest.mark.parametrize("damage", [damage_vectors, damage_passages, damage_about, remove_version])
+def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, damage, caplog):
+    reader = IndexReader(folder.path, clock=iter(range(0, 1000, 10)).__next__)
+    update(folder, documents({**TEXTS, "new.txt": "Whales."}), MAKING)
+    damage(folder.version(folder.number()))
+    assert names(reader, "moon")[0] == "moon.md"
+    assert "stays at version 1" in caplog.text
+    with pytest.raises(Exception, match="damaged|index|database|No such file"):
+        IndexReader(folder.path)
+
+
+def test_vectors_of_another_model_are_refused(folder):
+    with pytest.raises(ValueError, match="vectors of 128 numbers, from words"):
+        IndexReader(folder.path).search([Query("moon")], np.zeros((1, 7), np.float32))

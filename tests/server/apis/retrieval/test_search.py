@@ -1,0 +1,161 @@
+"""POST search: passages of an index by vectors and words, ranked again by another model of the repository."""
+
+from __future__ import annotations
+
+from shutil import copytree
+
+import httpx
+import pytest
+from documents import ROOT
+from openai import OpenAI
+from server_process import ServerProcess
+
+from pipelines import Local
+from pipelines.retrieval.cutting import Cutting
+from pipelines.retrieval.index_folder import IndexFolder
+from pipelines.retrieval.index_graph import index_graph
+from pipelines.retrieval.index_update import Making, SourceDocument, update
+
+TEXTS = {
+    "bread.md": "# Bread\n\nYeast makes dough rise.\n\n## Ovens\n\nBread is baked in an oven at 230 degrees.",
+    "moon.md": "# Moon\n\nThe moon is 384,000 kilometres away from the earth.",
+    "whales.md": "# Whales\n\nWhales are mammals, and breathe air.",
+    "law.md": "# Law\n\nA contract binds both parties.",
+}
+MODELS = ("braid-embed", "braid-rerank")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search") / "models"
+    folder.mkdir()
+    for name in MODELS:
+        (folder / name).symlink_to(ROOT / "model_repo" / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def making(folder):
+    with Local(folder, names=["braid-embed"]) as braid:
+
+        def embed(texts):
+            return braid.embed(texts, model="braid-embed", input_type="document")
+
+        yield Making("braid-embed", embed, Cutting(60))
+
+
+@pytest.fixture(scope="module")
+def server(folder, making):
+    place = folder / "handbook"
+    documents = [SourceDocument.of_text(name, text, {"letter": name[0]}) for name, text in TEXTS.items()]
+    update(IndexFolder(place / "index"), documents, making)
+    (place / "graph.yaml").write_text(index_graph("braid-embed", "braid-rerank", {"dense": 1.0}, "docs"))
+    (folder / "plain").mkdir()
+    (folder / "plain" / "graph.yaml").write_text(
+        index_graph("braid-embed", None, {"dense": 1.0, "text": 1.0}, "docs")
+    )
+    copytree(place / "index", folder / "plain" / "index")
+    with ServerProcess(folder, WORKERS="1") as running:
+        running.all_ready()
+        yield running
+
+
+@pytest.fixture
+def search(server):
+    def ask(**body):
+        return httpx.post(f"{server.url}/v1/search", json={"model": "handbook", **body})
+
+    return ask
+
+
+def test_the_best_passage_is_first_and_has_its_place(search):
+    reply = search(query="How far away is the moon?", top=2).json()
+    first = reply["data"][0]
+    assert (reply["object"], reply["model"]) == ("search.results", "handbook")
+    assert (first["document"], first["heading"], first["attributes"]) == ("moon.md", "Moon", {"letter": "m"})
+    assert TEXTS["moon.md"][first["start"] :].startswith(first["text"])
+    assert first["score"] == first["scores"]["rerank"]
+    assert "dense" in first["scores"]
+    assert len(reply["data"]) == 2
+    assert reply["usage"]["prompt_tokens"] > 3
+
+
+def test_scores_are_those_of_the_models_themselves(server, search):
+    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    query = "Why does dough rise?"
+    hits = search(query=query, top=10).json()["data"]
+    ranked = client.post(
+        "/rerank",
+        cast_to=httpx.Response,
+        body={"model": "braid-rerank", "query": query, "documents": [hit["text"] for hit in hits]},
+    ).json()
+    assert [result["index"] for result in ranked["results"]] == list(range(len(hits)))
+    for hit, result in zip(hits, ranked["results"], strict=True):
+        assert hit["score"] == pytest.approx(result["relevance_score"], abs=1e-5)
+    (first,) = embedded(client, [query], "query")
+    for hit, vector in zip(hits, embedded(client, [hit["text"] for hit in hits], "document"), strict=True):
+        cosine = sum(a * b for a, b in zip(first, vector, strict=True))
+        assert hit["scores"]["dense"] == pytest.approx(cosine, abs=2e-3)
+
+
+def embedded(client, texts, input_type):
+    reply = client.embeddings.create(model="braid-embed", input=texts, extra_body={"input_type": input_type})
+    return [each.embedding for each in reply.data]
+
+
+def test_several_queries_filters_words_and_thresholds(search):
+    reply = search(
+        query=["oven", "contract"],
+        max_num_results=1,
+        weights={"text": 1},
+        rerank=False,
+        return_text=False,
+        filters={"type": "in", "key": "letter", "value": ["b", "m"]},
+    ).json()
+    (hit,) = reply["data"]
+    assert (hit["query_index"], hit["document"], hit["text"]) == (0, "bread.md", None)
+    assert search(query="moon", rerank=False, score_threshold=2).json()["data"] == []
+
+
+def test_a_graph_may_fuse_both_kinds_of_search(search):
+    hits = search(model="plain", query="baked bread", top=10).json()["data"]
+    assert hits[0]["document"] == "bread.md"
+    assert set(hits[0]["scores"]) == {"dense", "text"}
+    assert 1 / 61 < hits[0]["score"] <= 2 / 61
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({}, 400, "query"),
+        ({"query": " "}, 400, "query"),
+        ({"query": []}, 400, "query"),
+        ({"query": ["a"] * 33}, 400, "query"),
+        ({"query": ["a", ""]}, 400, "query.1"),
+        ({"query": 5}, 400, "query"),
+        ({"query": "a", "top": 0}, 400, "top"),
+        ({"query": "a", "top": 1001}, 400, "top"),
+        ({"query": "a", "filters": []}, 400, "filters"),
+        ({"query": "a", "filters": {"type": "eq", "key": 1, "value": 1}}, 400, "filters.key"),
+        ({"query": "a", "weights": {"sparks": 1}}, 400, "weights.sparks"),
+        ({"query": "a", "weights": {"dense": 0}}, 400, "weights"),
+        ({"query": "a", "weights": {"dense": -1}}, 400, "weights"),
+        ({"query": "a", "model": "braid-embed"}, 404, "model"),
+        ({"query": "a", "model": "nobody"}, 404, "model"),
+    ],
+    ids=str,
+)
+def test_a_wrong_body_names_its_field(search, body, status, field):
+    reply = search(**body)
+    assert reply.status_code == status, reply.text
+    assert reply.json()["error"]["param"] == field
+
+
+def test_a_new_version_is_found_while_it_serves(folder, making, search):
+    new = SourceDocument.of_text("volcano.md", "Lava flows from a volcano.")
+    update(IndexFolder(folder / "handbook" / "index"), [new], making, keeps_others=True)
+    for _ in range(100):
+        found = search(query="lava of a volcano", top=1, rerank=False).json()["data"][0]["document"]
+        if found == "volcano.md":
+            break
+    assert found == "volcano.md"
