@@ -272,7 +272,6 @@ def test_a_router_keeps_its_weights(tmp_path):
             "causal window",
         ),
         ("bloom", {}, "BloomForCausalLM"),
-        ("lfm2", {"layer_types": ["conv", "full_attention"]}, r"recurrent layers \(conv\)"),
         ("mamba2", {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1}, r"\(Mamba2Mixer\)"),
     ],
 )

@@ -22,6 +22,7 @@ from tools.export.base.folder import ExportError, first_line
 from tools.export.decoders.attention import NAME, Attention, Mode, installed
 from tools.export.decoders.experts import route_experts
 from tools.export.decoders.logit_check import SENTENCES
+from tools.export.decoders.recurrent import replace_recurrent
 from tools.export.decoders.sparsity import fix_sparsity
 from tools.export.graphs.simplifying import simplify
 
@@ -63,13 +64,13 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     Raises `ExportError` when Braid's format cannot express the model: its logits must be those of
     transformers' attention, and everything else must treat each token independently.
     """
-    _check_layers(model)
     expected = [_logits(model, ids) for ids in prompts]
+    attention = Attention()
+    _check_layers(model, replace_recurrent(model, attention))
     route_experts(model)
     fix_sparsity(model)
     if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
         model.set_experts_implementation("batched_mm")
-    attention = Attention()
     with installed(attention):
         _set_attention(model)
         for ids, logits in zip(prompts, expected, strict=True):
@@ -106,12 +107,12 @@ def trace(model: Any, attention: Attention) -> ir.Model:
     return _checked(simplify(program.model), len(attention.layers))
 
 
-def _check_layers(model: Any) -> None:
-    """Raise `ExportError` for a model with recurrent layers, whose states Braid's format does not have."""
+def _check_layers(model: Any, num_recurrent: int) -> None:
+    """Raise `ExportError` for a model with other recurrent layers than those that were replaced."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
-    names = sorted(WITHOUT_KEYS & set(kinds)) or _recurrent_modules(model)
-    if names:
+    stated = [kind for kind in kinds if kind in WITHOUT_KEYS]
+    if names := stated[num_recurrent:] or _recurrent_modules(model):
         raise ExportError(
             f"{_family(model)} has recurrent layers ({names[0]}), which Braid's ONNX format cannot express"
         )

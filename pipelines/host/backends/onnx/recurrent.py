@@ -56,7 +56,7 @@ def refuse_recurrent(graph: ir.Graph, engine: str) -> None:
     if kinds := sorted({read.node.op_type for read in find_recurrent(graph)}):
         raise Unsupported(
             f"has recurrent layers ({', '.join(kinds)}), which Braid does not compute on {engine} yet; "
-            "OpenVINO does, on the CPU."
+            "OpenVINO and ONNX Runtime do, on the CPU."
         )
 
 

@@ -17,7 +17,8 @@ from recurrences import Reference, write_recurrent
 RECORDED = Path(__file__).parent / "recorded" / "hybrids"
 EXPORTS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.is_dir()))
 NODES = "recurrent nodes"
-FAMILIES = (NODES, *EXPORTS)
+ON_RUNTIME = "recurrent nodes on ONNX Runtime"
+FAMILIES = (NODES, ON_RUNTIME, *EXPORTS)
 
 
 class Recorded(NamedTuple):
@@ -39,12 +40,12 @@ def unpack(family: str, folder: Path) -> Path:
 
 def write(family: str, folder: Path) -> Path:
     """The model of a family."""
-    return write_recurrent(folder) if family == NODES else unpack(family, folder)
+    return write_recurrent(folder) if family.startswith(NODES) else unpack(family, folder)
 
 
 @cache
 def recorded(family: str) -> list[Recorded]:
-    if family == NODES:
+    if family.startswith(NODES):
         return _computed()
     texts = json.loads((RECORDED / family / "texts.json").read_text())["texts"]
     return [Recorded(**text) for text in texts]

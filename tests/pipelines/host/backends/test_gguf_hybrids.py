@@ -38,6 +38,7 @@ from later import Later
 from lone_steps import step
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import NO_STATE
@@ -233,22 +234,32 @@ def peer(config, state):
     return model
 
 
-def session_of(source, folder):
+ENGINES = {
+    "openvino": lambda path: OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1)),
+    "onnxruntime": lambda path: OnnxCpuSession(path, OnnxCpuSettings(block_tokens=32)),
+}
+
+
+def session_of(source, folder, engine="openvino"):
     convert(source, folder, FLOAT_SUMS)
-    return OpenVINOSession(folder / "model.onnx", OpenVINOSettings("cpu", "f32", "f32", 1))
+    return ENGINES[engine](folder / "model.onnx")
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"),
-    [*after(2, [(family, "Q4_1") for family in FAMILIES]), *after(0, [("qwen35", "F32"), ("lfm2", "Q4_K")])],
+    ("family", "kind", "engine"),
+    [
+        *after(2, [(family, "Q4_1", "openvino") for family in FAMILIES]),
+        *after(1, [(family, "Q4_1", "onnxruntime") for family in FAMILIES]),
+        *after(0, [("qwen35", "F32", "openvino"), ("lfm2", "Q4_K", "openvino")]),
+    ],
 )
-def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
+def test_logits_are_as_transformers_computes_them(tmp_path, family, kind, engine):
     config, write = FAMILIES[family]
     state = write(tmp_path / "tiny.gguf", kind=Type[kind])
     ids = np.random.default_rng(5).integers(5, SIZES["vocab_size"], 70)
     with torch.no_grad():
         wanted = peer(config(), state)(torch.tensor(ids)[None]).logits[0].numpy()
-    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model")
+    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model", engine)
     session.reserve(48, 1)
     session.allocate(8, num_states=3)
     blocks = list(range(4))
@@ -259,10 +270,19 @@ def test_logits_are_as_transformers_computes_them(tmp_path, family, kind):
 
 
 @pytest.mark.parametrize(
-    "family", after(1, ["qwen35", "lfm2", "granitehybrid", "qwen3next", "nemotron_h_moe"])
+    ("family", "engine"),
+    after(
+        1,
+        [
+            (family, engine)
+            for engine in ENGINES
+            for family in ("qwen35", "lfm2", "granitehybrid", "qwen3next", "nemotron_h_moe", "lfm2moe")
+        ],
+    ),
 )
-def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family):
+def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family, engine):
     """Also where one continues another's state."""
     config, write = FAMILIES[family]
     model = peer(config_of(config), write(tmp_path / "tiny.gguf", kind=Type.Q4_1))
-    check_texts(model, session_of(tmp_path / "tiny.gguf", tmp_path / "model"), SIZES["vocab_size"])
+    session = session_of(tmp_path / "tiny.gguf", tmp_path / "model", engine)
+    check_texts(model, session, SIZES["vocab_size"])

@@ -11,8 +11,9 @@ from breadth import after
 from engine_invariants import snapshot, violations
 from lone_steps import step, together
 from openvino import opset13 as ops
-from recorded_hybrids import EXPORTS, FAMILIES, recorded, unpack, write
+from recorded_hybrids import EXPORTS, FAMILIES, ON_RUNTIME, recorded, unpack, write
 
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged
@@ -27,6 +28,7 @@ from pipelines.nodes.generation.body.lookup import Lookup
 from pipelines.wire.sampling_params import Beams, SamplingParams
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
+BLOCKS = OnnxCpuSettings(block_tokens=32)
 NUM_SLOTS = 6
 NUM_STATES = 3 * NUM_SLOTS
 DRAFT_TOKENS = 3
@@ -34,7 +36,7 @@ TOLERANCE = 2e-3
 """Of log-probabilities, recorded with 5 digits."""
 
 
-@pytest.fixture(scope="module", params=after(1, FAMILIES))
+@pytest.fixture(scope="module", params=after(2, FAMILIES))
 def family(request):
     return request.param
 
@@ -45,11 +47,19 @@ def path(family, tmp_path_factory):
 
 
 @pytest.fixture
-def session(path):
-    opened = OpenVINOSession(path, EXACT)
+def session(family, path):
+    opened = OnnxCpuSession(path, BLOCKS) if family == ON_RUNTIME else OpenVINOSession(path, EXACT)
     opened.reserve(24, NUM_SLOTS)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def paged(family, session):
+    """A session on OpenVINO, whose tables are the device's."""
+    if family == ON_RUNTIME:
+        pytest.skip("states lie in numpy's arrays")
+    return session
 
 
 def engine(
@@ -186,56 +196,56 @@ def test_rejected_draft_tokens_leave_no_trace_in_the_states(family, session):
     assert counts.accepted_tokens > 5
 
 
-def test_rows_are_written_by_the_step_alone(session):
+def test_rows_are_written_by_the_step_alone(paged):
     """Padding, warm-up and the sequence that had the row before leave nothing in it."""
     ids = np.arange(40, 60)
-    session.allocate(8, num_states=4)
-    first = session.run(step(ids, 0, [0], [19], states=[NO_STATE, 3])).copy()
-    tables, zeros = session._states.bytes, session._states.zeros
+    paged.allocate(8, num_states=4)
+    first = paged.run(step(ids, 0, [0], [19], states=[NO_STATE, 3])).copy()
+    tables, zeros = paged._states.bytes, paged._states.zeros
     rows = {name: table[3].copy() for name, table in tables.items()}
     assert all(row.any() for row in rows.values())
-    while session.warm():
+    while paged.warm():
         pass
-    session.run(step(ids[:1], 0, [1], [0], states=[NO_STATE, 2]))
+    paged.run(step(ids[:1], 0, [1], [0], states=[NO_STATE, 2]))
     for name, row in rows.items():
         np.testing.assert_array_equal(tables[name][3], row)
         assert not tables[name][zeros].any()
-    np.testing.assert_array_equal(session.run(step(ids, 0, [2], [19], states=[NO_STATE, 3])), first)
+    np.testing.assert_array_equal(paged.run(step(ids, 0, [2], [19], states=[NO_STATE, 3])), first)
 
 
-def test_states_at_an_interval_are_those_of_shorter_texts(session):
+def test_states_at_an_interval_are_those_of_shorter_texts(paged):
     """Of a text in two steps: after every 20 tokens from its beginning, and after the last."""
     ids = np.arange(30, 80)
-    session.allocate(8, num_states=8)
-    session.run(step(ids[:17], 0, [0, 1], [16], states=[NO_STATE, 0]))
-    session.run(step(ids[17:], 17, [0, 1], [32], states=[0, 1, 2, 3], interval=20))
+    paged.allocate(8, num_states=8)
+    paged.run(step(ids[:17], 0, [0, 1], [16], states=[NO_STATE, 0]))
+    paged.run(step(ids[17:], 17, [0, 1], [32], states=[0, 1, 2, 3], interval=20))
     for row, length in ((1, 20), (2, 40), (3, 50)):
-        session.run(step(ids[:17], 0, [2, 3], [16], states=[NO_STATE, 4]))
-        session.run(step(ids[17:length], 17, [2, 3], [0], states=[4, 5]))
-        for table in session._states.bytes.values():
+        paged.run(step(ids[:17], 0, [2, 3], [16], states=[NO_STATE, 4]))
+        paged.run(step(ids[17:length], 17, [2, 3], [0], states=[4, 5]))
+        for table in paged._states.bytes.values():
             got, want = table[row].view(np.float32), table[5].view(np.float32)
             np.testing.assert_allclose(got, want, atol=1e-4)
 
 
-def test_rows_are_those_of_the_step_and_of_its_padding(session):
+def test_rows_are_those_of_the_step_and_of_its_padding(paged):
     both = together(
         [
             step([5, 6, 7], 0, [0], [2], states=[NO_STATE, 2], slots=[2]),
             step([8], 9, [1], [0], states=[0, 1], slots=[0]),
         ]
     )
-    session.allocate(2, num_states=NUM_STATES)
-    given = session._states.step_inputs(both, 2)
-    zeros, spare = session._states.zeros, NUM_STATES
+    paged.allocate(2, num_states=NUM_STATES)
+    given = paged._states.step_inputs(both, 2)
+    zeros, spare = paged._states.zeros, NUM_STATES
     assert given["la.block_indices"].tolist() == [zeros, 2, 0, 1, zeros, spare, zeros, spare + 1]
     assert given["la.block_indices_begins"].tolist() == [0, 2, 4, 6, 8]
     assert given["la.past_lens"].tolist() == [0, 9, 0, 0]
     assert given["la.cache_interval"].tolist() == [ONLY_LAST] * 4
 
 
-def test_facts_name_the_size_of_a_state(session):
-    assert session.shape.state_bytes == sum(table[0].nbytes for table in session._states.bytes.values()) > 0
-    assert session.describe()["state_bytes"] == str(session.shape.state_bytes)
+def test_facts_name_the_size_of_a_state(paged):
+    assert paged.shape.state_bytes == sum(table[0].nbytes for table in paged._states.bytes.values()) > 0
+    assert paged.describe()["state_bytes"] == str(paged.shape.state_bytes)
 
 
 def test_a_state_that_does_not_page_is_refused_by_name(tmp_path):

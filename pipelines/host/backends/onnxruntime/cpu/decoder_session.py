@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
-from pipelines.host.backends.onnx.recurrent import refuse_recurrent
+from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnx.routed_output import ROUTED_EXPERTS, add_routed_output
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import DOMAIN
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
@@ -35,6 +36,8 @@ from pipelines.host.backends.onnxruntime.cpu.model_calls import (
     newly_started_blocks,
     plan_calls,
 )
+from pipelines.host.backends.onnxruntime.cpu.recurrent import state_shape
+from pipelines.host.backends.onnxruntime.cpu.states import OnnxCpuStates, StepPart, parts_of
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
@@ -49,7 +52,7 @@ from pipelines.host.contracts.decoder_contract import NO_STEP_TIMES
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.routed_experts import ExpertRecord
-from pipelines.host.contracts.step import Step
+from pipelines.host.contracts.step import NO_STATE, Step
 from pipelines.onnx_format.decoder_format import (
     CONTEXT_FRAMES,
     INPUT_IDS,
@@ -101,7 +104,7 @@ class OnnxCpuSession:
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()
         decoder = read_decoder(path)
-        refuse_recurrent(decoder.model.graph, "ONNX Runtime")
+        self._state_shapes = [state_shape(node) for node in find_recurrent(decoder.model.graph)]
         self.routed_experts: ExpertRecord | None = None
         if settings.routed_experts is not None:
             routed, is_returned = (
@@ -115,6 +118,7 @@ class OnnxCpuSession:
             max_context=decoder.max_context,
             block_tokens=settings.block_tokens,
             block_bytes=self._layout.block_bytes,
+            state_bytes=sum(4 * math.prod(shape) for shape in self._state_shapes),
             encoder_hidden_size=decoder.encoder_hidden_size,
             max_encoder_states=decoder.max_frames,
         )
@@ -153,6 +157,8 @@ class OnnxCpuSession:
         self._cache.bind(self._binding)
         if self.routed_experts is not None:
             self.routed_experts.allocate(num_blocks)
+        self._states = OnnxCpuStates(self._state_shapes, num_states)
+        self._states.bind(self._binding, np.full(1, NO_STATE, np.int32))
         self._adapters.reset()
         self._adapters.none()
         self._logits = np.empty((1, self.shape.vocab_size), np.float32)
@@ -166,17 +172,32 @@ class OnnxCpuSession:
         if len(self._logits) <= step.num_logits:
             self._logits = np.empty((2 * step.num_logits, self.shape.vocab_size), np.float32)
         routed = None if self.routed_experts is None else self.routed_experts.empty(step.num_tokens)
-        for call in plan_calls(step, self.shape.block_tokens, self._spare_block, self._costs):
-            starts = call.inputs[CUMULATIVE]
-            adapters = step.adapters[call.sequences] if len(step.adapters) else step.adapters
-            logit_rows = call.inputs[LOGITS_INDICES]
-            call.inputs.update(self._adapters.of(adapters, starts, int(starts[-1]), logit_rows))
-            chosen = self._compute(call)
-            if routed is not None and chosen is not None:
-                routed[call.tokens] = chosen
+        for part in parts_of(step):
+            for call in plan_calls(part.step, self.shape.block_tokens, self._spare_block, self._costs):
+                chosen = self._run_call(part, call, step.adapters)
+                if routed is not None and chosen is not None:
+                    routed[part.tokens[call.tokens]] = chosen
         if self.routed_experts is not None and routed is not None:
             self.routed_experts.record(step, routed)
         return self._logits[: step.num_logits]
+
+    def _run_call(
+        self, part: StepPart, call: ModelCall, adapters: NDArray[np.int32]
+    ) -> NDArray[np.int32] | None:
+        """Compute a call of a part of a step with these `adapters`, and keep its states.
+
+        Returns the experts that its tokens choose, where they are recorded.
+        """
+        assert self._binding is not None
+        starts, logit_rows = call.inputs[CUMULATIVE], call.inputs[LOGITS_INDICES]
+        own = adapters[part.sequences[call.sequences]] if len(adapters) else adapters
+        call.inputs.update(self._adapters.of(own, starts, int(starts[-1]), logit_rows))
+        if self._state_shapes:
+            self._states.bind(self._binding, part.read[call.sequences])
+        chosen = self._compute(replace(call, logits=part.logits[call.logits]))
+        if self._state_shapes:
+            self._states.keep(part.written[call.sequences])
+        return chosen
 
     def _compute(self, call: ModelCall) -> NDArray[np.int32] | None:
         """Write the call's logits to their rows; through a copy only when the rows are not contiguous.

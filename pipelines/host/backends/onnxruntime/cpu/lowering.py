@@ -15,7 +15,9 @@ import onnx_ir as ir
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
+from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
+from pipelines.host.backends.onnxruntime.cpu.recurrent import Padding, lower_recurrent
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
 from pipelines.host.backends.onnxruntime.cpu.sinks import Operands, seen_with_sinks, with_sinks
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
@@ -57,7 +59,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
 
     `with_kernels`: linear layers of few bits become nodes of Braid's own CPU kernels.
 
-    A decoder with frames also has context_frames float32[1, C, frame_size] · frame_table int32[B, W'] ·
+    A decoder with recurrent states also has state.{i} and state_out.{i}, of the B sequences (`recurrent.py`);
+    one with frames has context_frames float32[1, C, frame_size] · frame_table int32[B, W'] ·
     num_frames int32[B] · frame_slots int32[C].
 
     Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the largest
@@ -74,6 +77,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     writer.insert_before(first)
     biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
     context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}
+    padding = Padding(places.padded, places.packed, places.lengths, places.is_token)
+    lower_recurrent(writer, find_recurrent(graph), padding)
     for node in _nodes(graph, ATTENTION):
         layer = decoder.layers[node.attributes["layer"].as_int()]
         caches = _declare_caches(graph, layer, block_tokens, ELEMENT_TYPES[decoder.element_type])
@@ -157,6 +162,8 @@ class _Places:
     padded: ir.Value  # int64[B, S], the packed token at that place; any token in padding
     packed: ir.Value  # int64[T], the place of each token in [B * S]
     gathered: ir.Value  # int64[2], (B, K)
+    lengths: ir.Value  # int64[B], new tokens
+    is_token: ir.Value  # bool[B, S], false in padding
     queries: ir.Value  # int64[B, S, 1], positions in their sequences
     keys: ir.Value  # int64[K], positions
 
@@ -170,7 +177,8 @@ def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens:
     passed = op("GreaterOrEqual", op("Unsqueeze", tokens, ints(1)), op("Unsqueeze", ends, ints(0)))
     owner = op("ReduceSum", op("Cast", passed, to=ir.DataType.INT64), ints(1), keepdims=0)
     offsets = op("Sub", tokens, op("Gather", begins, owner))
-    longest = op("ReduceMax", op("Sub", ends, begins), keepdims=0)
+    lengths = op("Sub", ends, begins)
+    longest = op("ReduceMax", lengths, keepdims=0)
     steps = writer.arange(longest)
     standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
     num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
@@ -180,6 +188,8 @@ def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens:
         padded=op("Min", standing, op("Sub", num_tokens, number(1))),
         packed=op("Add", op("Mul", owner, longest), offsets),
         gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
+        lengths=lengths,
+        is_token=op("Less", steps, op("Unsqueeze", lengths, ints(1))),
         queries=op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2)),
         keys=writer.arange(op("Squeeze", num_keys, ints(0))),
     )
