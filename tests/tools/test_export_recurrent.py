@@ -113,7 +113,17 @@ def test_logits_are_those_of_transformers(tmp_path, family):
 
 @pytest.mark.parametrize(
     ("family", "config", "why"),
-    [("mamba2", {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1}, r"\(Mamba2Mixer\)")],
+    after(
+        1,
+        [
+            (
+                "mamba2",
+                {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1},
+                "recurrent layers alone",
+            ),
+            ("jamba", {"attn_layer_period": 2, "attn_layer_offset": 1}, "JambaMambaMixer"),
+        ],
+    ),
 )
 def test_other_recurrent_layers_are_refused_by_name(tmp_path, family, config, why):
     write_decoder(tmp_path / "source", family, **config)

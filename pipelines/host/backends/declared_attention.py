@@ -96,6 +96,8 @@ def _stated_kinds(fields: Mapping[str, Any]) -> list[str] | None:
     """The kinds of the layers with keys, where config.json names them."""
     if types := fields.get("layer_types"):
         return [OTHER_NAMES.get(kind, kind) for kind in types if kind not in WITHOUT_KEYS]
+    if places := fields.get("attn_layer_indices"):
+        return [FULL] * len(places)
     if groups := fields.get("attention_types"):
         return [OTHER_NAMES.get(kind, kind) for kinds, times in groups for kind in list(kinds) * times]
     return None

@@ -6,6 +6,7 @@ Projections, activations, norms and gates are the model's own; what a token leav
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -125,7 +126,7 @@ class Mamba2(_Recurrent):
         super().__init__(own, own.conv1d, attention)
         self._states = next(numbers), next(numbers)
         self._heads, self._groups = (own.num_heads, own.head_dim), (own.n_groups, own.ssm_state_size)
-        self._limit = own.time_step_limit
+        self._limit = getattr(own, "time_step_limit", (0.0, math.inf))
         self._factor, self._has_norm = (
             getattr(own, "ssm_in_multiplier", 1),
             getattr(own, "mamba_rms_norm", True),

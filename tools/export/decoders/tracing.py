@@ -29,6 +29,8 @@ from tools.export.graphs.simplifying import simplify
 NUM_RANDOM = 48  # ids of the prompt of random ids
 DECAYS = frozenset({"A_log", "recurrent_param"})
 """Parameters of state space models (Mamba) and of RG-LRU."""
+NOT_REPLACED = "computes attention in its own way, which Braid cannot replace"
+NO_STATES_ALONE = "has recurrent layers alone; Braid serves those beside attention"
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
 """Allowed difference from transformers' logits: the mean difference over their standard deviation."""
 
@@ -66,7 +68,8 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     """
     expected = [_logits(model, ids) for ids in prompts]
     attention = Attention()
-    _check_layers(model, replace_recurrent(model, attention))
+    num_recurrent = replace_recurrent(model, attention)
+    _check_layers(model, num_recurrent)
     route_experts(model)
     fix_sparsity(model)
     if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
@@ -77,9 +80,7 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
             with attention.run():
                 _compare(model, _logits(model, ids), logits)
         if not attention.layers:
-            raise ExportError(
-                f"{_family(model)} computes attention in its own way, which Braid cannot replace"
-            )
+            raise ExportError(f"{_family(model)} {NO_STATES_ALONE if num_recurrent else NOT_REPLACED}")
         _check_token_wise(model, attention, prompts[0])
     return attention
 

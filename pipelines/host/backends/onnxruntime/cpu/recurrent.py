@@ -115,7 +115,12 @@ class _NodeWriter:
 
     def _attention(self, rule: str, rows: list[ir.Value], gates: list[ir.Value], scale: float) -> ir.Value:
         heads = self._node.state_shape[0]
-        sizes = {"q_num_heads": heads, "kv_num_heads": heads, "update_rule": rule, "scale": float(scale)}
+        sizes: dict[str, int | str | float] = {
+            "q_num_heads": heads,
+            "kv_num_heads": heads,
+            "update_rule": rule,
+            "scale": float(scale),
+        }
         found = ir.val(None, FLOAT)
         inputs = [*rows, self._before, *gates]
         node = ir.node(LINEAR_ATTENTION, inputs, sizes, domain=CONTRIB, outputs=[found, self._after])
