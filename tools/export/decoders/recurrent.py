@@ -106,8 +106,8 @@ class DeltaNet(_Recurrent):
             for part, sizes in zip(mixed, (self._keys, self._keys, self._values), strict=True)
         ]
         decay = (self.decay * softplus(alpha.float() + self.step_bias)).to(rows.dtype)
-        found = delta_net(*parts, decay, beta.sigmoid(), KEY_EPSILON, self._states[1])
-        normed = self.norm(found.flatten(0, 2), gate.reshape(-1, self._values[1]))
+        attended = delta_net(*parts, decay, beta.sigmoid(), KEY_EPSILON, self._states[1])
+        normed = self.norm(attended.flatten(0, 2), gate.reshape(-1, self._values[1]))
         projected: torch.Tensor = self.out_proj(normed.reshape(*rows.shape[:2], value))
         return projected
 
@@ -146,11 +146,11 @@ class Mamba2(_Recurrent):
         values = flat.unflatten(-1, self._heads)
         written, read = (part.unflatten(-1, self._groups) for part in groups)
         steps = softplus(steps.float() + self.step_bias).clamp(*self._limit).to(rows.dtype)
-        found = mamba2(values, steps, written, read, self.decay, self._states[1]) + values * self.skip
-        gated = self._gated(found.flatten(2), gate)
+        attended = mamba2(values, steps, written, read, self.decay, self._states[1]) + values * self.skip
+        gated = self._gated(attended.flatten(2), gate)
         projected: torch.Tensor = self.out_proj(gated)
         return projected
 
-    def _gated(self, found: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-        gated: torch.Tensor = self.norm(found, gate) if self._has_norm else found * silu(gate)
+    def _gated(self, attended: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+        gated: torch.Tensor = self.norm(attended, gate) if self._has_norm else attended * silu(gate)
         return gated

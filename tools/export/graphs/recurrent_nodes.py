@@ -46,13 +46,13 @@ def delta_net(
         return _node(DELTA_NET, rows, value.shape, state, **sizes, epsilon=epsilon)
     times = value.shape[2] // key.shape[2]
     query, key = (_unit(rows.float(), epsilon).repeat_interleave(times, 2) for rows in (query, key))
-    kept = value.new_zeros(len(value), *value.shape[2:], key.shape[3], dtype=torch.float32)
+    memory = value.new_zeros(len(value), *value.shape[2:], key.shape[3], dtype=torch.float32)
     mixed = []
     for q, k, v, g, b in _tokens(query, key, value, decay, beta):
-        kept = kept * g.exp()[..., None, None]
-        missing = (v - (kept @ k[..., None])[..., 0]) * b[..., None]
-        kept = kept + missing[..., None] * k[..., None, :]
-        mixed.append((kept @ q[..., None])[..., 0] * key.shape[3] ** -0.5)
+        memory = memory * g.exp()[..., None, None]
+        missing = (v - (memory @ k[..., None])[..., 0]) * b[..., None]
+        memory = memory + missing[..., None] * k[..., None, :]
+        mixed.append((memory @ q[..., None])[..., 0] * key.shape[3] ** -0.5)
     return torch.stack(mixed, 1).to(value.dtype)
 
 
@@ -73,12 +73,12 @@ def mamba2(
         return _node(MAMBA2, (values, steps, written, read, decay), values.shape, state, **sizes)
     times = values.shape[2] // read.shape[2]
     written, read = (rows.float().repeat_interleave(times, 2) for rows in (written, read))
-    kept = values.new_zeros(len(values), *values.shape[2:], read.shape[3], dtype=torch.float32)
+    memory = values.new_zeros(len(values), *values.shape[2:], read.shape[3], dtype=torch.float32)
     mixed = []
     for x, step, w, r in _tokens(values, steps, written, read):
         added = (step[..., None] * x)[..., None] * w[..., None, :]
-        kept = kept * (decay * step).exp()[..., None, None] + added
-        mixed.append((kept @ r[..., None])[..., 0])
+        memory = memory * (decay * step).exp()[..., None, None] + added
+        mixed.append((memory @ r[..., None])[..., 0])
     return torch.stack(mixed, 1).to(values.dtype)
 
 

@@ -37,7 +37,7 @@ from pipelines.host.backends.onnxruntime.cpu.model_calls import (
     plan_calls,
 )
 from pipelines.host.backends.onnxruntime.cpu.recurrent import state_shape
-from pipelines.host.backends.onnxruntime.cpu.states import OnnxCpuStates, StepPart, parts_of
+from pipelines.host.backends.onnxruntime.cpu.states import OnnxCpuStates, StatePart, parts_of
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
 from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
@@ -182,9 +182,9 @@ class OnnxCpuSession:
         return self._logits[: step.num_logits]
 
     def _run_call(
-        self, part: StepPart, call: ModelCall, adapters: NDArray[np.int32]
+        self, part: StatePart, call: ModelCall, adapters: NDArray[np.int32]
     ) -> NDArray[np.int32] | None:
-        """Compute a call of a part of a step with these `adapters`, and keep its states.
+        """Compute a call of a part of a step with these `adapters`, and store its states.
 
         Returns the experts that its tokens choose, where they are recorded.
         """
@@ -196,7 +196,7 @@ class OnnxCpuSession:
             self._states.bind(self._binding, part.read[call.sequences])
         chosen = self._compute(replace(call, logits=part.logits[call.logits]))
         if self._state_shapes:
-            self._states.keep(part.written[call.sequences])
+            self._states.store(part.written[call.sequences])
         return chosen
 
     def _compute(self, call: ModelCall) -> NDArray[np.int32] | None:

@@ -121,9 +121,9 @@ class _NodeWriter:
             "update_rule": rule,
             "scale": float(scale),
         }
-        found = ir.val(None, FLOAT)
+        attended = ir.val(None, FLOAT)
         inputs = [*rows, self._before, *gates]
-        node = ir.node(LINEAR_ATTENTION, inputs, sizes, domain=CONTRIB, outputs=[found, self._after])
+        node = ir.node(LINEAR_ATTENTION, inputs, sizes, domain=CONTRIB, outputs=[attended, self._after])
         return self._writer.add(node)
 
     def _rows(self, name: str) -> ir.Value:

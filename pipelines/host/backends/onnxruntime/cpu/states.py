@@ -19,7 +19,7 @@ Rows = NDArray[np.int32]
 class OnnxCpuStates:
     """`num_rows` rows of the states of all nodes, whose `shapes` are those of one sequence.
 
-    A row belongs to a sequence of the engine; a call reads copies of rows and gives those that are kept.
+    A row belongs to a sequence of the engine; a call reads copies of rows and gives those that are stored.
     """
 
     def __init__(self, shapes: Sequence[Sequence[int]], num_rows: int) -> None:
@@ -37,13 +37,13 @@ class OnnxCpuStates:
             name, place = STATE_OUT.format(number), after.ctypes.data
             binding.bind_output(name, "cpu", 0, np.float32, list(after.shape), place)
 
-    def keep(self, rows: Rows) -> None:
+    def store(self, rows: Rows) -> None:
         """Write what the call gave to these rows."""
         for table, after in zip(self._tables, self._after, strict=True):
             table[rows] = after
 
 
-class StepPart(NamedTuple):
+class StatePart(NamedTuple):
     """Sequences of a step, some of their tokens, and the rows of states that they read and write.
 
     `tokens`, `logits`, `sequences`: those of the step that the part computes, in order.
@@ -57,21 +57,21 @@ class StepPart(NamedTuple):
     written: Rows
 
 
-def parts_of(step: Step) -> Iterator[StepPart]:
+def parts_of(step: Step) -> Iterator[StatePart]:
     """The parts of a step, one after the other: a sequence that writes several states is in several."""
     everything = np.arange(step.num_tokens), np.arange(step.num_logits), np.arange(step.num_seqs)
     if step.states is None:
-        yield StepPart(step, *everything, np.empty(0, np.int32), np.empty(0, np.int32))
+        yield StatePart(step, *everything, np.empty(0, np.int32), np.empty(0, np.int32))
         return
     writes, table = step.num_state_writes, step.states.table
     if writes.max() == 1:
-        yield StepPart(step, *everything, table[:, 0], table[:, 1])
+        yield StatePart(step, *everything, table[:, 0], table[:, 1])
         return
     for number in range(writes.max()):
         yield _part(step, number, np.flatnonzero(writes > number))
 
 
-def _part(step: Step, number: int, rows: NDArray[np.int64]) -> StepPart:
+def _part(step: Step, number: int, rows: NDArray[np.int64]) -> StatePart:
     """The tokens of sequences up to their write of this number, behind the one before."""
     assert step.states is not None
     interval, past = (values[rows].astype(np.int64) for values in (step.states.interval, step.num_past))
@@ -95,4 +95,4 @@ def _part(step: Step, number: int, rows: NDArray[np.int64]) -> StepPart:
         logit_indices=places[logits],
     )
     read, written = (step.states.table[rows, number + column] for column in (0, 1))
-    return StepPart(part, tokens, logits, rows, read, written)
+    return StatePart(part, tokens, logits, rows, read, written)
