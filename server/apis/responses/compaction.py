@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
+from typing import Any
 
 from pipelines.requests.fields.unknown_fields import note_left_out
 
@@ -19,6 +21,7 @@ ASK = (
     "Call no tool; answer with the summary alone."
 )
 SUMMARY = "The conversation before this message is left out. Its summary:\n\n"
+DEVELOPERS = ("system", "developer")
 UNREADABLE = "The conversation before this message is left out, and its summary cannot be read here."
 
 
@@ -37,3 +40,15 @@ def opened(content: str) -> str:
         note_left_out("encrypted_content", "compaction")
         return UNREADABLE
     return SUMMARY + text.removeprefix(MARK)
+
+
+def without_compacted(
+    context: Sequence[dict[str, Any]], items: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Of the items of earlier responses those that the last compaction, there or in `items`, does not stand for.
+
+    What developers said stays: a summary is of what the user and the model said.
+    """
+    places = [at for at, item in enumerate([*context, *items]) if item["type"] == "compaction"]
+    end = min(places[-1], len(context)) if places else 0
+    return [item for item in context[:end] if item.get("role") in DEVELOPERS] + [*context[end:]]

@@ -181,8 +181,8 @@ def read_items(value: Any, find: Callable[[str, str], dict[str, Any]]) -> list[d
     if value is None:
         return []
     if isinstance(value, str):
-        return [_to_stored(InputMessage(role="user", content=value))]
-    return [_read_item(item, f"input.{i}", find) for i, item in enumerate(value)]
+        return [_to_stored(InputMessage(role="user", content=value), 0)]
+    return [_read_item(item, at, find) for at, item in enumerate(value)]
 
 
 def references(value: Any) -> list[str]:
@@ -197,7 +197,8 @@ def _kind(item: dict[str, Any]) -> Any:
     return "message" if "role" in item else "item_reference" if isinstance(item.get("id"), str) else None
 
 
-def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+def _read_item(item: Any, at: int, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+    where = f"input.{at}"
     if not isinstance(item, dict):
         raise RequestError(f"`{where}` must be an object, got {quoted(item)}", field=where)
     kind = _kind(item)
@@ -215,7 +216,7 @@ def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]
     except ValidationError as error:
         raise _item_error(error, where) from None
     check_fields(read.model_extra or {}, model.model_fields, ignored=IGNORED_IN_ITEMS, where=f"{where}.")
-    return _to_stored(read)
+    return _to_stored(read, at)
 
 
 def _item_error(error: ValidationError, where: str) -> RequestError:
@@ -227,15 +228,18 @@ def _item_error(error: ValidationError, where: str) -> RequestError:
     return RequestError(found.message, field=field, word=found.word)
 
 
-def _to_stored(item: InputItem) -> dict[str, Any]:
-    """An item as it is stored: with an id, its text in parts."""
+def _to_stored(item: InputItem, at: int) -> dict[str, Any]:
+    """An item as it is stored: with an id, its text in parts.
+
+    A call without a name of its own has one by its place: prompts hold it, and what they begin with is reused.
+    """
     stored = {"id": None, **item.model_dump(exclude_none=True)}
-    if not isinstance(stored["id"], str) or not stored["id"]:
-        stored["id"] = f"{item.prefix}_{uuid4().hex}"
+    given = stored["id"] if isinstance(stored["id"], str) else ""
+    stored["id"] = given or f"{item.prefix}_{uuid4().hex}"
     if isinstance(item, InputMessage) and isinstance(item.content, str):
         stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
     if isinstance(item, InputFunctionCall | InputCustomCall | InputSearchCall):
-        stored["call_id"] = item.call_id or stored["id"]
+        stored["call_id"] = item.call_id or given or f"call_{at}"
     if isinstance(item, InputReasoning):
         return {"summary": [], **stored}
     return {"status": "completed", **stored}

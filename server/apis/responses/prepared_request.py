@@ -17,6 +17,7 @@ from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.request_images import fetch_images, size_of, with_files
 from server.apis.generation.requests.work_bytes import work_bytes
+from server.apis.responses.compaction import without_compacted
 from server.apis.responses.database import ResponseDatabase
 from server.apis.responses.input_items import read_items, references
 from server.apis.responses.reply_models import RUNNING
@@ -101,9 +102,10 @@ async def prepare_request(
 
     def translate() -> PreparedRequest:
         items = read_items(request.input, find)
+        earlier = without_compacted(context, items)
         own_ids = tuple(item["id"] for item in items)
-        translation = ChatTranslation(request, context, items, takes_images)
-        return PreparedRequest(translation, [*context, *items], own_ids, num_bytes)
+        translation = ChatTranslation(request, earlier, items, takes_images)
+        return PreparedRequest(translation, [*earlier, *items], own_ids, num_bytes)
 
     num_bytes += num_context_bytes
     return await exchange.off_loop(translate, num_bytes)

@@ -170,6 +170,20 @@ def test_a_compaction_stands_for_a_conversation(ask):
     assert kinds == ["response.output_item.added", "response.output_item.done"]
 
 
+def test_what_was_compacted_is_left_out_of_the_next_prompt(ask):
+    """The conversation is found by its id: the client cannot leave anything out of it."""
+    long = {"role": "user", "content": "Find 42. " + "Look at the numbers. " * 200}
+    rule = {"role": "developer", "content": "Be short. " * 50}
+    first = ask(rule, long, {"type": "compaction_trigger"}, store=True, tools=[])
+    assert output(first)
+    after = ask("What did I want?", previous_response_id=first.json["id"], store=True, tools=[])
+    assert output(after)[0]["content"][0]["text"] == "42"
+    used = after.json["usage"]["input_tokens"]
+    assert 50 < used < first.json["usage"]["input_tokens"] / 4, "the developer's words and the summary"
+    later = ask("And now?", previous_response_id=after.json["id"], tools=[])
+    assert later.json["usage"]["input_tokens"] < used + 100
+
+
 def test_a_compaction_of_another_service_is_named(ask):
     foreign = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAAA=="}
     answer = ask(foreign, "Call two")

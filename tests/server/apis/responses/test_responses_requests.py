@@ -55,6 +55,13 @@ CONVERSATIONS = {
 }
 
 
+def test_a_call_without_a_name_has_the_same_one_in_each_request():
+    call = {"type": "function_call", "name": "f", "arguments": "{}"}
+    items = [{"role": "user", "content": "hi"}, call, {**call, "id": "fc_1"}, {**call, "call_id": "c"}]
+    reads = [read_items(items, lambda *_: {}) for _ in range(2)]
+    assert [[item["call_id"] for item in read[1:]] for read in reads] == [["call_1", "fc_1", "c"]] * 2
+
+
 def test_images_are_named_where_the_client_put_them():
     parts = [
         {"type": "input_text", "text": "what"},

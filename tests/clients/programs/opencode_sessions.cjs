@@ -1,0 +1,39 @@
+// opencode, whole sessions over chat completions, Responses and Messages: a file is made, changed and run, an image is
+// looked at.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
+
+const assert = require("node:assert/strict");
+const { run } = require("./cases.cjs");
+const { TASK, binary, session } = require("./agent_session.cjs");
+
+const base = `${process.argv[2]}/v1`;
+const model = "opencode";
+
+async function check(npm) {
+  const config = {
+    autoupdate: false,
+    share: "disabled",
+    provider: { braid: { npm, options: { baseURL: base, apiKey: "none" }, models: { [model]: { limit: { context: 131072, output: 8192 } } } } },
+    model: `braid/${model}`,
+    small_model: `braid/${model}`,
+    permission: { "*": "allow" },
+  };
+  const files = { ".config/opencode/opencode.json": config };
+  const env = { OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1" };
+  const found = await session("opencode", [binary("opencode-ai", "opencode"), "run", "--format", "json", TASK], { files, env });
+  assert.equal(found.files["hello.py"], "print(42)\n", found.out);
+  assert.match(found.out, /Done: hello\.py prints 42\./);
+}
+
+async function overChatCompletions() {
+  await check("@ai-sdk/openai-compatible");
+}
+
+async function overResponses() {
+  await check("@ai-sdk/openai");
+}
+
+async function overMessages() {
+  await check("@ai-sdk/anthropic");
+}
+
+run([overChatCompletions, overResponses, overMessages]);
