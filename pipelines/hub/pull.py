@@ -83,7 +83,7 @@ class Puller:
         self, environment: HubEnvironment, report: Report, stop: Stop, convert: Convert | None = None
     ) -> None:
         self._environment, self._report, self._stop = environment, report, stop
-        self._transport = Transport(environment.timeout_s)
+        self._transport = Transport(environment.timeout_s, environment.authorities)
         self._convert = convert
 
     def listing(self, wish: WantedModel) -> tuple[Listing, str]:

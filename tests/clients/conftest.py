@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_scripts import CLAUDE, CODEX, PI
+from agent_scripts import CLAUDE, CODEX, PI, SCRIPTS
 from client_programs import REAL_TENSORS, python_of
 from scripted_model import write_scripted_model
 from server_process import ServerProcess, free_port
@@ -79,7 +79,8 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     models = tmp_path_factory.mktemp("agents") / "models"
     for name in ("gpt-5.5", "agent"):
         write_scripted_model(models / name, CODEX, max_context=131072)
-    write_scripted_model(models / "pi", PI, max_context=131072)
+    for name, script in {"pi": PI, **SCRIPTS}.items():
+        write_scripted_model(models / name, script, max_context=131072)
     write_scripted_model(models / "claude", CLAUDE, max_context=131072, strict=True)
     write_scripted_model(models / "claude-short", CLAUDE, max_context=72000, strict=True)
     with ServerProcess(models) as running:

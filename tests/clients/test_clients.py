@@ -57,6 +57,15 @@ def test_a_program_runs(
 
 def test_each_program_is_in_the_table() -> None:
     files = {path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".cjs")}
-    shared = {"cases.py", "cases.cjs", "gym_models.py", "images.py", "tensor_elements.py", TOGETHER.name}
+    shared = {
+        "cases.py",
+        "cases.cjs",
+        "agent_session.cjs",
+        "coding_agents.py",
+        "gym_models.py",
+        "images.py",
+        "tensor_elements.py",
+        TOGETHER.name,
+    }
     shared |= {"mistral_fim.py"}  # tests/e2e/test_gaps.py runs it
     assert files - shared == {program.file for program in PROGRAMS}

@@ -39,7 +39,12 @@ def serving(hub, folder, *arguments):
     """`braid serve` with these arguments in an empty folder; its address."""
     port = free_port()
     settings = {"BRAID_CACHE": str(folder / "braid"), "BRAID_FIRST_RUN": "0", "BRAID_KERNELS": "off"}
-    variables = {**os.environ, **hub.environment(folder, HF_HUB_DOWNLOAD_TIMEOUT="60"), **settings, "PYTHONPATH": str(ROOT)}
+    variables = {
+        **os.environ,
+        **hub.environment(folder, HF_HUB_DOWNLOAD_TIMEOUT="60"),
+        **settings,
+        "PYTHONPATH": str(ROOT),
+    }
     command = [sys.executable, "-m", "server.cli", "serve", "--port", str(port), *arguments]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log)

@@ -142,8 +142,8 @@ def test_one_server_of_all_kinds(repos, tmp_path):
         assert spoken.content[:4] == b"RIFF"
         if MINILM_NAME in names:
             check_embeddings(client)
-        assert not hub.asked("model_fp16") and not hub.asked("cuda-fp16") and not hub.asked("safetensors")
-        assert not hub.asked("picture.png") and not hub.asked("en_GB")
+        for part in ("model_fp16", "cuda-fp16", "safetensors", "picture.png", "en_GB"):
+            assert not hub.asked(part), "it is not of what was named"
 
 
 def check_embeddings(client):

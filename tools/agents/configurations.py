@@ -158,6 +158,17 @@ AGENTS: dict[str, CodingAgent] = {
     "continue": CodingAgent(
         "Continue", 2_500, (ConfigPiece("~/.continue/config.yaml", CONTINUE), ConfigPiece(SHELL, "cn\n"))
     ),
+    "cline": CodingAgent(
+        "Cline",
+        5_500,
+        (
+            ConfigPiece(
+                SHELL,
+                "cline auth --provider openai --apikey $KEY --modelid $MODEL --baseurl $URL/v1\n"
+                "cline -P openai -m $MODEL\n",
+            ),
+        ),
+    ),
     "aider": CodingAgent(
         "aider",
         1_000,

@@ -6,8 +6,10 @@ import contextlib
 import importlib.util
 import io
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import click
 from rich.console import Console
@@ -200,9 +202,28 @@ class Stages:
             self._progress.update(task, completed=1)
 
 
+class StageLines:
+    """A line for each stage when it begins, where no terminal is; the last one has all seconds."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file, self._begin_s = file, time.monotonic()
+
+    def start(self, stage: str) -> None:
+        print(f"… {stage}", file=self._file, flush=True)
+
+    def finish(self) -> None:
+        print(f"✓ {time.monotonic() - self._begin_s:.0f} s", file=self._file, flush=True)
+
+
 @contextlib.contextmanager
-def _stages(console: Console) -> Iterator[Stages]:
-    """A spinner on `console`; output of the libraries is hidden meanwhile."""
+def _stages(console: Console) -> Iterator[Stages | StageLines]:
+    """A spinner on `console`, or lines; output of the libraries is hidden meanwhile."""
+    if not console.is_terminal:
+        lines, silence = StageLines(console.file), io.StringIO()
+        with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
+            yield lines
+        lines.finish()
+        return
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
     silence = io.StringIO()
     target = Console(file=console.file, force_terminal=console.is_terminal)

@@ -28,6 +28,8 @@ class HubEnvironment:
     own_cache: Path = Path("own")
     is_offline: bool = False
     timeout_s: float = TIMEOUT_S
+    authorities: Path | None = None
+    """A file or folder of the authorities to trust; None: those of the system, or of SSL_CERT_FILE."""
     modelscope: str = f"https://{MODELSCOPE_DOMAIN}"
     modelscope_token: str | None = field(default=None, repr=False)
 
@@ -44,6 +46,7 @@ class HubEnvironment:
             own_cache=(cache or default_cache()) / "hub",
             is_offline=_is_true(variables, "HF_HUB_OFFLINE") or _is_true(variables, "TRANSFORMERS_OFFLINE"),
             timeout_s=_seconds(variables),
+            authorities=_authorities(variables),
             modelscope=_address("MODELSCOPE_DOMAIN", domain if "://" in domain else f"https://{domain}"),
             modelscope_token=_clean(variables.get("MODELSCOPE_API_TOKEN")),
         )
@@ -58,6 +61,16 @@ def _home(variables: Mapping[str, str]) -> Path:
 
 def _path(text: str) -> Path:
     return Path(os.path.expandvars(text)).expanduser().absolute()
+
+
+def _authorities(variables: Mapping[str, str]) -> Path | None:
+    """Those that other libraries of HTTP are told to trust.  Raises HubError."""
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if text := variables.get(name):
+            if not _path(text).exists():
+                raise HubError(f"{name}={text[:200]}: there is no such file or folder")
+            return _path(text)
+    return None
 
 
 def _is_true(variables: Mapping[str, str], name: str) -> bool:

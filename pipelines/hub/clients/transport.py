@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -81,13 +83,14 @@ class _AsItIs(urllib.request.HTTPErrorProcessor):
 class Transport:
     """Sends requests, each over a connection of its own, with `timeout_s` for each wait."""
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, authorities: Path | None = None) -> None:
+        """`authorities`: whose certificates are trusted; None: the system's authorities.  Raises HubError."""
         self.timeout_s = timeout_s
         self._opener = urllib.request.OpenerDirector()
         for handler in (
             urllib.request.ProxyHandler(),
             urllib.request.HTTPHandler(),
-            urllib.request.HTTPSHandler(),
+            urllib.request.HTTPSHandler(context=_trust(authorities)),
             _AsItIs(),
         ):
             self._opener.add_handler(handler)
@@ -136,6 +139,16 @@ class Transport:
             raise HubError(f"{shown(url)} is no address") from error
         assert isinstance(reply, http.client.HTTPResponse)
         return reply
+
+
+def _trust(authorities: Path | None) -> ssl.SSLContext:
+    if authorities is None:
+        return ssl.create_default_context()
+    file, folder = (None, authorities) if authorities.is_dir() else (authorities, None)
+    try:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except (OSError, ssl.SSLError) as error:
+        raise HubError(f"{authorities} holds no certificates of authorities") from error
 
 
 def printable(text: str, length: int = 200) -> str:

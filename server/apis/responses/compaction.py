@@ -45,7 +45,7 @@ def opened(content: str) -> str:
 def without_compacted(
     context: Sequence[dict[str, Any]], items: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Of the items of earlier responses those that the last compaction, there or in `items`, does not stand for.
+    """The items of earlier responses that the last compaction, there or in `items`, does not stand for.
 
     What developers said stays: a summary is of what the user and the model said.
     """

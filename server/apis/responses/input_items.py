@@ -231,7 +231,7 @@ def _item_error(error: ValidationError, where: str) -> RequestError:
 def _to_stored(item: InputItem, at: int) -> dict[str, Any]:
     """An item as it is stored: with an id, its text in parts.
 
-    A call without a name of its own has one by its place: prompts hold it, and what they begin with is reused.
+    A call without an id has one by its place: prompts hold it, and what they begin with is reused.
     """
     stored = {"id": None, **item.model_dump(exclude_none=True)}
     given = stored["id"] if isinstance(stored["id"], str) else ""

@@ -92,7 +92,7 @@ class OutputMessage(OutputText):
     prefix, event_name = "msg", "output_text"
 
     def __init__(self, output_index: int) -> None:
-        super().__init__(output_index, type="message", role="assistant", content=[], phase=None)
+        super().__init__(output_index, type="message", role="assistant", content=[])
         self._logprobs: list[dict[str, Any]] = []
 
     def _part(self, text: str) -> dict[str, Any]:
