@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.grammars.format_fields import nodes, string, strings
 from pipelines.grammars.formats import Format
 from pipelines.grammars.json_regexes import NotHeld
-from pipelines.grammars.json_texts import text_grammar
+from pipelines.grammars.json_texts import tagged_grammar, text_grammar
 from pipelines.grammars.lark_terminals import literal, pattern
 from pipelines.grammars.lark_writer import FormatTable, LarkExpression, LarkWriter, WriteFormat
 from pipelines.grammars.leaf_formats import LEAF_FORMATS, FormatError, nested_grammar
@@ -91,6 +91,15 @@ def _json_text(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
         raise FormatError(f"the grammar has no form over text in JSON: {error}") from error
 
 
+def _tagged_text(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
+    """A text that a grammar in Lark or a regular expression holds, and the mark that ends it."""
+    parts = string(node, "syntax"), string(node, "definition"), string(node, "end")
+    try:
+        return writer.side({"lark_grammar": tagged_grammar(*parts)})
+    except NotHeld as error:
+        raise FormatError(f"the grammar has no form over text between tags: {error}") from error
+
+
 def _times(count: str) -> WriteFormat:
     return lambda writer, node, depth: writer.times(writer.write(node.get("content"), depth), count)
 
@@ -101,6 +110,7 @@ NODES: FormatTable = {
     "regex": ({"pattern"}, _regex),
     "any_text": ({"excludes"}, _any_text),
     "json_text": ({"syntax", "definition"}, _json_text),
+    "tagged_text": ({"syntax", "definition", "end"}, _tagged_text),
     "sequence": ({"elements"}, _sequence),
     "or": ({"elements"}, _or),
     "optional": ({"content"}, _times("?")),

@@ -64,7 +64,7 @@ def _path(text: str) -> Path:
 
 
 def _authorities(variables: Mapping[str, str]) -> Path | None:
-    """Those that other libraries of HTTP are told to trust.  Raises HubError."""
+    """The authorities of the variables that other libraries of HTTP read.  Raises HubError."""
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         if text := variables.get(name):
             if not _path(text).exists():

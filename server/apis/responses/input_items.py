@@ -234,12 +234,12 @@ def _to_stored(item: InputItem, at: int) -> dict[str, Any]:
     A call without an id has one by its place: prompts hold it, and what they begin with is reused.
     """
     stored = {"id": None, **item.model_dump(exclude_none=True)}
-    given = stored["id"] if isinstance(stored["id"], str) else ""
-    stored["id"] = given or f"{item.prefix}_{uuid4().hex}"
+    clients_id = stored["id"] if isinstance(stored["id"], str) else ""
+    stored["id"] = clients_id or f"{item.prefix}_{uuid4().hex}"
     if isinstance(item, InputMessage) and isinstance(item.content, str):
         stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
     if isinstance(item, InputFunctionCall | InputCustomCall | InputSearchCall):
-        stored["call_id"] = item.call_id or given or f"call_{at}"
+        stored["call_id"] = item.call_id or clients_id or f"call_{at}"
     if isinstance(item, InputReasoning):
         return {"summary": [], **stored}
     return {"status": "completed", **stored}

@@ -9,10 +9,11 @@ const base = `${process.argv[2]}/v1`;
 const model = "opencode";
 
 async function check(npm) {
+  const settings = { limit: { context: 131072, output: 8192 }, modalities: { input: ["text"], output: ["text"] } };
   const config = {
     autoupdate: false,
     share: "disabled",
-    provider: { braid: { npm, options: { baseURL: base, apiKey: "none" }, models: { [model]: { limit: { context: 131072, output: 8192 } } } } },
+    provider: { braid: { npm, options: { baseURL: base, apiKey: "none" }, models: { [model]: settings } } },
     model: `braid/${model}`,
     small_model: `braid/${model}`,
     permission: { "*": "allow" },

@@ -12,6 +12,7 @@ from pipelines.nodes.text.parsers.tables import TOOLS, ToolParser
 from pipelines.nodes.text.parsers.tools import forced, forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
 from pipelines.nodes.text.parsers.tools.generic import GENERIC, GenericReply
+from pipelines.nodes.text.rules.held_texts import held_text
 from pipelines.nodes.text.rules.held_tools import grammar_of_calls, with_parameters
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import HeldCalls
@@ -76,9 +77,10 @@ class ToolCallRule:
         None where the family's form of calls has no grammar.  Raises RequestError as `reply_grammar`.
         """
         form = self._form
-        free = request.constraint is None and not must_call(request) and self.applies(request)
-        if form is None or not form.trigger or not free:
+        if request.constraint is not None or must_call(request) or not self.applies(request):
             return None
+        if form is None or not form.trigger:
+            return None if form is forms.GENERIC else held_text(self.family, request.text_formats, write)
         after = partial(forms.after_trigger, form, parallel=request.parallel_calls)
         text = grammar_of_calls([_open(tool) for tool in _held_tools(request)], after, write)
         return HeldCalls(form.trigger, text, once=not request.parallel_calls)

@@ -81,6 +81,28 @@ def test_patches(number):
     assert 0.2 < found[number // 2 :].count(False) / (number // 2) < 1
 
 
+def between_tags(lark: str, end: str) -> str:
+    text = {"type": "tagged_text", "syntax": "lark", "definition": lark, "end": end}
+    return lark_grammar_of({"type": "sequence", "elements": [text]}, {})
+
+
+def test_patches_between_tags():
+    end = "\n</parameter>"
+    grammar, own, chance = between_tags(PATCH_GRAMMAR, end), plain(PATCH_GRAMMAR), random.Random(7)
+    patches = [make(chance) for make in (patch, broken) for _ in range(30)]
+    found = [accepts(grammar, text + end) for text in patches]
+    assert found == [accepts(own, text) for text in patches]
+    assert 0.2 < found[30:].count(False) / 30 < 1
+
+
+def test_a_text_of_anything_ends_at_the_first_mark():
+    grammar = between_tags("start: /(.|\\n)*/", "</p>")
+    assert accepts(grammar, "a<p>\n</q></p>")
+    assert not accepts(grammar, "a</p>b</p>")
+    with pytest.raises(FormatError, match="between tags"):
+        between_tags(CALLS, "</p>")
+
+
 @pytest.mark.parametrize("lark", TEXTS)
 def test_other_grammars(lark):
     grammar = held("lark", lark)
