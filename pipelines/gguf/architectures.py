@@ -36,7 +36,8 @@ class Architecture:
     do not say how they score experts mean the sigmoid.  `gates_attention`: each query has as many numbers
     that gate what it finds.  `output_norm`: the last one.  `has_one_part`: each layer is attention, a state
     or a feed-forward part, which alone has a `feed_forward_length`.  `is_causal`: tokens attend to those
-    before them, else to all, or to those of a window around them.
+    before them, else to all, or to those of a window around them.  `axes`: how those of positions share the
+    pairs of a head's numbers: one after the other, or in turns; text has the same position on each.
     """
 
     interleaved: bool = False
@@ -73,13 +74,16 @@ class Architecture:
     norms_embeddings: bool = False
     may_lack_values: bool = False
     norms_values: bool = False
+    axes: Literal["sections", "turns"] | None = None
 
 
 _GRANITE = Architecture(
     interleaved=True, scales=frozenset({"embeddings", "residuals", "attention"}), logits="divisor"
 )
 _LFM2 = Architecture(recurrence="short conv", output_norm="token_embd_norm")
-_QWEN35 = Architecture(norm_of_feed="post_attention_norm", recurrence="tiled delta net", gates_attention=True)
+_QWEN35 = Architecture(
+    norm_of_feed="post_attention_norm", recurrence="tiled delta net", gates_attention=True, axes="turns"
+)
 _NEMOTRON = Architecture(
     activation="relu2",
     nope_every=1,
@@ -105,8 +109,11 @@ ARCHITECTURES = {
     "llama": Architecture(interleaved=True, routing=Routing()),
     "qwen2": Architecture(),
     "qwen2moe": Architecture(routing=Routing(sums_to_one=False)),
+    "qwen2vl": Architecture(axes="sections"),
     "qwen3": Architecture(),
     "qwen3moe": Architecture(routing=Routing()),
+    "qwen3vl": Architecture(axes="turns"),
+    "qwen3vlmoe": Architecture(axes="turns", routing=Routing()),
     "ernie4_5": Architecture(interleaved=True),
     "ernie4_5-moe": Architecture(interleaved=True, routing=Routing()),
     "dots1": Architecture(routing=Routing(sums_to_one=False)),
@@ -167,7 +174,7 @@ ARCHITECTURES = {
     "nemotron_h_moe": _NEMOTRON,
     "qwen35": _QWEN35,
     "qwen35moe": replace(_QWEN35, routing=Routing()),
-    "qwen3next": replace(_QWEN35, routing=Routing(), recurrence="delta net"),
+    "qwen3next": replace(_QWEN35, routing=Routing(), recurrence="delta net", axes=None),
     "gemma": _GEMMA,
     "gemma2": replace(_GEMMA, windowed=True, global_every=2, wide_scale=46),
     "gemma3": _GEMMA3,

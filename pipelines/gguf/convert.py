@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.gguf.decoder_facts import DecoderFacts
@@ -14,8 +15,11 @@ from pipelines.gguf.linear_layers import FLOAT_SUMS, INT8_SUMS
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.parts import all_parts
 from pipelines.gguf.reader import GgufTensor, read_gguf
+from pipelines.gguf.sight import VISION, Sight
 from pipelines.gguf.text_files import write_text_files
+from pipelines.gguf.vocabulary import read_vocabulary
 from pipelines.gguf.write_decoder import write_decoder
+from pipelines.gguf.write_vision import check_fits, write_image_files, write_vision
 from pipelines.onnx_format.gguf_source import GgufSource
 
 __all__ = ["FLOAT_SUMS", "INT8_SUMS", "IN_FILE", "convert"]
@@ -28,25 +32,48 @@ Writer = Callable[[Metadata, Mapping[str, GgufTensor], Path, int], tuple[Decoder
 """Writes a graph and its weights to a folder; returns what the model is and its vocabulary size."""
 
 
-def convert(source: Path, folder: Path, accuracy_level: int | None = INT8_SUMS) -> None:
+def convert(
+    source: Path,
+    folder: Path,
+    accuracy_level: int | None = INT8_SUMS,
+    projector: Path | None = None,
+    sight: Sight | None = None,
+) -> None:
     """Write the model of the file `source` to `folder`, a new folder; `accuracy_level` as of `LinearLayers`.
+    It reads images, with the vision model of the mmproj file `projector`, or as `sight` says.
 
     Weights keep their bits: none is quantized again.  Raises `GgufError`, which names the file, and OSError.
     """
     folder.mkdir(parents=True)
-    try:
+    level, vision = INT8_SUMS if accuracy_level is None else accuracy_level, folder / VISION
+    if projector is not None:
+        with _naming(projector):
+            seen, sight = write_vision(read_gguf(projector), vision, level)
+    with _naming(source):
         origin, file = GgufSource.of(all_parts(source)), read_gguf(source)
         metadata = Metadata(file.fields)
-        write, level = _writer(metadata), INT8_SUMS if accuracy_level is None else accuracy_level
+        write = _writer(metadata)
         facts: DecoderFacts | BertFacts
-        if accuracy_level is IN_FILE and write is write_decoder:
-            facts, embeddings = write_decoder(metadata, file.tensors, folder, IN_FILE)
-            origin.write(folder)
+        if write is write_decoder:
+            facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level, sight)
+            if accuracy_level is IN_FILE:
+                origin.write(folder)
         else:
             facts, embeddings = write(metadata, file.tensors, folder, level)
         write_text_files(metadata, facts, embeddings, folder)
+    if projector is not None:
+        with _naming(projector):
+            check_fits(seen, facts)
+            write_image_files(seen, read_vocabulary(metadata, embeddings), projector, vision)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Raises `GgufError` that names the file at fault."""
+    try:
+        yield
     except GgufError as error:
-        raise GgufError(f"{source.name} {_one_line(str(error))}") from error
+        raise GgufError(f"{file.name} {_one_line(str(error))}") from error
 
 
 def _writer(metadata: Metadata) -> Writer:

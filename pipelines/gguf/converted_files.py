@@ -4,6 +4,7 @@ CACHE/gguf/NAME-1f0c…/        one folder for each file, by its path
 └── 83ab…/                    its newest conversion, by size, time, some pages and the code that converts
     ├── source.txt            the file's path
     ├── model/                model.onnx, whose linear layers read the file itself, tokenizer.json …
+    │   └── vision/           the vision model of the mmproj file beside the file, where there is one
     └── codes/                the same with weights of its own, made for engines that cannot
         ├── source.txt
         └── model/
@@ -24,6 +25,7 @@ from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.parts import present_parts
+from pipelines.gguf.sight import VISION, Sight
 from pipelines.onnx_format.gguf_source import GgufSource, SourceFile
 
 log = logging.getLogger(__name__)
@@ -39,9 +41,9 @@ CONVERTS = ("pipelines.gguf", "pipelines.onnx_format")
 """Modules that decide what a conversion is."""
 
 
-def converted(source: Path, cache_folder: Path | None = None) -> Path:
+def converted(source: Path, cache_folder: Path | None = None, projector: Path | None = None) -> Path:
     """The folder with the converted form of the file `source`; converts it when that is not there.  `source`
-    may be the first part of a model in several.
+    may be the first part of a model in several; with the mmproj file `projector` the model reads images.
 
     Weights of linear layers stay in the file (`with_codes`).  Files that were removed or replaced lose their
     conversions.  Raises `GgufError`.
@@ -50,10 +52,11 @@ def converted(source: Path, cache_folder: Path | None = None) -> Path:
     entries = (cache_folder or default_cache()) / "gguf"
     place = entries / f"{_label(source)}-{digest(os.fsencode(source), num_bytes=8)}"
     origin = _present(source)
-    entry = place / _key(origin)
+    seeing = _present(projector) if projector else None
+    entry = place / _key(origin, seeing)
     with _named_errors(source, entries):
         if not entry.is_dir():
-            _make(origin, entry, has_codes=not _is_text(source))
+            _make(origin, entry, not _is_text(source), seeing)
             with suppress(OSError):  # another server may sweep, too
                 _sweep(entries, place, entry)
     return entry / MODEL
@@ -72,7 +75,7 @@ def with_codes(model: Path) -> Path:
         if not entry.is_dir():
             _remove_left(conversion.iterdir())
             _check_same(origin)
-            _make(origin, entry, has_codes=True)
+            _make(origin, entry, has_codes=True, sight=Sight.read(model.parent / VISION))
     with suppress(OSError):  # read-only, or another user's
         os.utime(entry)
     return entry / MODEL / model.name
@@ -94,16 +97,27 @@ def _label(source: Path) -> str:
     return os.fsencode(source.stem).decode("utf-8", "replace")[:MAX_LABEL]
 
 
-def _make(origin: GgufSource, entry: Path, has_codes: bool) -> None:
-    """Convert into an entry that appears whole or not at all."""
+def _make(
+    origin: GgufSource,
+    entry: Path,
+    has_codes: bool,
+    seeing: GgufSource | None = None,
+    sight: Sight | None = None,
+) -> None:
+    """Convert into an entry that appears whole or not at all; `seeing` is the mmproj file of a model that
+    reads images, or `sight` says how it does.
+    """
     from pipelines.gguf.convert import IN_FILE, INT8_SUMS, convert  # loads onnx: 0.4 s, 40 MB
 
     source = origin.files[0].path
-    log.info("converting %s%s", source, " with its weights" if has_codes else "")
+    projector = Path(seeing.files[0].path) if seeing else None
+    also = f" with {projector.name}" if projector else ""
+    log.info("converting %s%s%s", source, " with its weights" if has_codes else "", also)
     with appearing(entry) as scratch:
-        convert(Path(source), scratch / MODEL, INT8_SUMS if has_codes else IN_FILE)
+        convert(Path(source), scratch / MODEL, INT8_SUMS if has_codes else IN_FILE, projector, sight)
         (scratch / SOURCE).write_text(source, encoding="utf-8", errors="surrogateescape")
-        _check_same(origin)
+        for files in filter(None, (origin, seeing)):
+            _check_same(files)
 
 
 def _present(source: Path) -> GgufSource:
@@ -163,8 +177,9 @@ def _is_orphan(entry: Path) -> bool:
         return False
 
 
-def _key(origin: GgufSource) -> str:
-    files = " ".join(f"{file.num_bytes} {file.time_ns} {_sample(file)}" for file in origin.files)
+def _key(origin: GgufSource, seeing: GgufSource | None) -> str:
+    all_files = (*origin.files, *(seeing.files if seeing else ()))
+    files = " ".join(f"{file.num_bytes} {file.time_ns} {_sample(file)}" for file in all_files)
     return digest(f"{files} {code_digest(*CONVERTS)}", num_bytes=8)
 
 

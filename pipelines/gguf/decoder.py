@@ -12,6 +12,7 @@ from pipelines.gguf.attention_heads import HEADS_FIRST, AttentionHeads, CosSin
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
+from pipelines.gguf.image_embeddings import ImageEmbeddings
 from pipelines.gguf.latent_attention import LatentAttention
 from pipelines.gguf.layer_embeddings import LayerEmbeddings
 from pipelines.gguf.linear_layers import F32, LinearLayers
@@ -19,6 +20,7 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.norms import Norms
 from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
+from pipelines.gguf.sight import Sight
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
@@ -40,7 +42,12 @@ class Decoder:
     """Writes the graph of a decoder whose tokens lie in one row, one step of all sequences."""
 
     def __init__(
-        self, facts: DecoderFacts, metadata: Metadata, linears: LinearLayers, writer: OnnxWriter
+        self,
+        facts: DecoderFacts,
+        metadata: Metadata,
+        linears: LinearLayers,
+        writer: OnnxWriter,
+        sight: Sight | None = None,
     ) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
         self._metadata = metadata
@@ -52,6 +59,7 @@ class Decoder:
             self._recurrent = RecurrentLayers(recurrence, facts.width, facts.epsilon, linears, writer)
         if latent := facts.latent:
             self._latent = LatentAttention(latent, facts.heads, facts.width, facts.epsilon, linears, writer)
+        self._given = ImageEmbeddings(facts, metadata, sight, writer)
         self._table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:
@@ -67,7 +75,7 @@ class Decoder:
         self._refuse_unused()
         logits.name, logits.dtype = LOGITS, F32
         logits.shape = ir.Shape(["num_logits", self._table.rows])
-        self._writer.save([ids, positions, rows], [logits], facts.name)
+        self._writer.save([ids, positions, rows, *self._given.inputs], [logits], facts.name)
         return self._table.rows
 
     def _states(self, ids: ir.Value, positions: ir.Value) -> ir.Value:
@@ -79,6 +87,7 @@ class Decoder:
         state = self._scaled(state, "embeddings")
         if facts.kind.norms_embeddings:
             state = self._norms.write(state, NORM_OF_EMBEDDINGS, facts.width)
+        state = self._given.place(state)
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
         rotary = read_rotary(self._metadata, facts, self._linears)
         cos_sin = local = self._cos_sin(positions, rotary, "rope.pace")
@@ -97,7 +106,7 @@ class Decoder:
             if own:
                 added = self._layer_embeddings.added(f"blk.{layer}.", state, own[layer])
                 state = op("Add", state, added)
-            state = self._scaled_layer(layer, state)
+            state = self._given.add(layer, self._scaled_layer(layer, state))
         return state
 
     def _scaled_layer(self, layer: int, state: ir.Value) -> ir.Value:
@@ -151,8 +160,8 @@ class Decoder:
         return self._op("Mul", self._op("Tanh", self._op("Div", logits, factor)), factor)
 
     def _cos_sin(self, positions: ir.Value, rotary: Rotary, name: str) -> CosSin:
-        column = self._op("Cast", self._op("Unsqueeze", positions, self._writer.ints(2)), to=F32)
-        angles = self._op("Mul", column, self._writer.store(name, rotary.pace.reshape(1, 1, -1)))
+        pace = self._writer.store(name, rotary.pace.reshape(1, 1, -1))
+        angles = self._op("Mul", self._given.columns(positions), pace)
         cos_sin = self._op("Cos", angles), self._op("Sin", angles)
         if rotary.factor == 1:
             return cos_sin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ UNREAD = frozenset(
     {"vocab_size", "feed_forward_length", "rope.scaling.finetuned", "rope.scaling.original_context_length"}
     | {"tensor_data_layout", "use_parallel_residual", "expert_used_count", "expert_feed_forward_length"}
     | {"expert_shared_feed_forward_length", "expert_shared_count"}
-    | {"leading_dense_block_count", "interleave_moe_layer_step"}
+    | {"leading_dense_block_count", "interleave_moe_layer_step", "n_deepstack_layers"}
 )
 """Entries of an architecture that say nothing which the tensors and the other entries do not."""
 
@@ -81,10 +81,10 @@ class Metadata:
     def own_text(self, name: str) -> str | None:
         return self.text(f"{self.architecture}.{name}")
 
-    def refuse_unread(self) -> None:
+    def refuse_unread(self, harmless: Set[str] = frozenset()) -> None:
         """Raise `GgufError` for entries of the architecture whose meaning was not taken into the graph."""
         prefix = f"{self.architecture}."
-        known = self._read | {prefix + name for name in UNREAD}
+        known = self._read | harmless | {prefix + name for name in UNREAD}
         unread = sorted(key for key in self._fields if key.startswith(prefix) and key not in known)
         if unread:
             raise GgufError(f"says {', '.join(unread[:5])}, which is not served for {self.architecture}")

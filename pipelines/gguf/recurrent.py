@@ -79,7 +79,6 @@ def read_recurrence(metadata: Metadata, kind: Kind | None, feeds: Sequence[bool]
     inner, state_size, heads, groups = (metadata.count(f"ssm.{name}") for name in SSM)
     if inner % heads or heads % groups:
         raise GgufError(f"has a state of {inner} numbers with {heads} heads in {groups} groups")
-    metadata.array(f"{metadata.architecture}.rope.dimension_sections")  # of text, all have the same positions
     kernel = metadata.count("ssm.conv_kernel")
     return Recurrence(kind, recurrent, kernel, heads, inner // heads, groups, state_size)
 

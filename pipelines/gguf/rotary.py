@@ -11,6 +11,7 @@ from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reader import Rows
 from pipelines.gguf.tensor_types import Floats
 
 BASE = 10000.0
@@ -18,6 +19,8 @@ LARGEST_BASE = 1e15
 KINDS = ("none", "linear", "yarn", "longrope")
 DIVISORS = "rope_freqs.weight"
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+SECTIONS, NUM_AXES = "rope.dimension_sections", 3
+"""How many pairs of each head's numbers a token's time, row and column rotate."""
 ORIGINAL = "rope.scaling.original_context_length"
 
 
@@ -56,6 +59,24 @@ def read_local_rotary(metadata: Metadata, facts: DecoderFacts) -> Rotary:
     base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
     base = metadata.own("rope.freq_base_swa", facts.kind.local_base or base, 1, LARGEST_BASE)
     return Rotary(make_pace(base, facts.local_head.rotated))
+
+
+def read_axes(metadata: Metadata, facts: DecoderFacts) -> Rows | None:
+    """int64[rotated / 2]: which axis of positions (time, row, column) rotates each pair of a head's numbers;
+    None for a decoder of one axis.  Raises `GgufError`.
+    """
+    if facts.kind.axes is None:
+        return None
+    sections = metadata.array(f"{facts.name}.{SECTIONS}")
+    pairs = facts.head.rotated // 2
+    if sections is None or len(sections) < NUM_AXES or sections[:NUM_AXES].sum() != pairs:
+        raise GgufError(f"has no {SECTIONS} of {pairs} pairs on {NUM_AXES} axes")
+    counts = sections[:NUM_AXES].astype(np.int64)
+    if facts.kind.axes == "sections":
+        return np.repeat(np.arange(NUM_AXES), counts)
+    number = np.arange(pairs)
+    axis = number % NUM_AXES
+    return np.where(number < NUM_AXES * counts[axis], axis, 0)
 
 
 def make_pace(base: float, rotated: int) -> Floats:

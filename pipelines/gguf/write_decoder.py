@@ -11,14 +11,20 @@ from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.sight import Sight
 from pipelines.gguf.streams_decoder import StreamsDecoder
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 
 def write_decoder(
-    metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int | None
+    metadata: Metadata,
+    tensors: Mapping[str, GgufTensor],
+    folder: Path,
+    accuracy_level: int | None,
+    sight: Sight | None = None,
 ) -> tuple[DecoderFacts, int]:
-    """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.
+    """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.  With
+    `sight`, it reads images.
 
     Raises `GgufError`, also for tensors and metadata that the graph would leave out.
     """
@@ -28,6 +34,6 @@ def write_decoder(
     kind = StreamsDecoder if facts.streams else Decoder
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
-        vocabulary = kind(facts, metadata, linears, writer).write()
+        vocabulary = kind(facts, metadata, linears, writer, sight).write()
         linears.write_weights()
     return facts, vocabulary

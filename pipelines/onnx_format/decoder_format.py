@@ -29,6 +29,16 @@ as many heads of the same size.
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_frames, head_size])
 
+A decoder that reads images has two more inputs: rows that are read in the place of the embeddings of some
+tokens, which stand for parts of images.  Where a row is longer than an embedding, each further part of it is
+added to the state of its token after one of the first layers (deepstack).  With positions on several axes
+(M-RoPE), tokens of images have their own; others have the same on each axis.  With `token_type_ids`, every
+attention lets tokens of kind 1 that follow one another in a step, those of an image, attend to each other.
+
+    inputs    given_embeddings float32[num_given, width · (1 + layers)] · given_places int64[num_given], into
+              the tokens of the step · given_positions int64[axes, num_given], with several axes ·
+              token_type_ids int32[num_tokens], or int32[0] in a step without images; no node reads it
+
 Weights of linear layers may stay in a GGUF file, which gguf.json names (`gguf_source`), and tables of
 embeddings be blocks as such files have them.  Engines that cannot read these open the same model with codes.
 
@@ -64,6 +74,9 @@ CALIBRATION = ("key_absmax", "value_absmax")
 
 INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS = "input_ids", "position_ids", "logits_indices", "logits"
 CONTEXT_FRAMES = "context_frames"
+GIVEN_EMBEDDINGS, GIVEN_PLACES, GIVEN_POSITIONS = "given_embeddings", "given_places", "given_positions"
+TOKEN_KINDS = "token_type_ids"
+"""Inputs of a decoder that reads images."""
 AND = ".and"
 """Behind the name of the first of several linear layers that are one, and that a Split takes apart again."""
 OPSET = 23

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from graphs.errors import GraphError, Problem
 from pipelines.gguf.converted_files import converted
 from pipelines.gguf.parts import GGUF, is_first, model_name, present_parts
+from pipelines.gguf.projector_files import find_projector, is_projector
 from pipelines.repository import triton_config
 from pipelines.repository.adapters_folder import adapters_folder
 from pipelines.repository.exports.export_files import GRAPH_PBTXT, find_export
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 CONFIG_SUFFIX = ".json"
 GRAPH_FILE = "graph.yaml"
-PROJECTOR = "mmproj"
-"""What begins the names of GGUF files that hold no language model but belong to one."""
 SETTINGS_SUFFIXES = frozenset({".json", ".jinja", ".pbtxt", ".txt", ".yaml"})
 MAX_NAME_PARTS = 3
 FIRST_VERSION, MAX_DIGITS = 1, 18
@@ -113,7 +112,7 @@ class ModelFolder:
         if self.problem is not None or not self.is_gguf:
             return self
         try:
-            return replace(self, path=converted(self.path, self.cache))
+            return replace(self, path=converted(self.path, self.cache, find_projector(self.path)))
         except ValueError as error:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
@@ -250,7 +249,7 @@ def find_model(folder: Path) -> Path | None:
 
 
 def _is_gguf(path: Path) -> bool:
-    return path.suffix.lower() == GGUF and not path.name.lower().startswith(PROJECTOR) and is_regular(path)
+    return path.suffix.lower() == GGUF and not is_projector(path) and is_regular(path)
 
 
 def _gguf_model(file: Path, name: str) -> ModelFolder:
@@ -280,9 +279,15 @@ def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
 
 def _entries(folder: Path, servable: Servable | None) -> Iterator[Path]:
     """All entries of the model's places, also what is no file."""
-    found = servable.files() if servable else [*present_parts(folder), *folder.rglob("*")]
+    found = servable.files() if servable else _own_entries(folder)
     adapters = None if servable else _adapters_folder(folder)
     return (path for path in found if adapters not in path.parents)
+
+
+def _own_entries(folder: Path) -> list[Path]:
+    """What is in a folder; of a GGUF file its parts, and the mmproj file beside it."""
+    projector = find_projector(folder) if folder.is_file() else None
+    return [*present_parts(folder), *([projector] if projector else []), *folder.rglob("*")]
 
 
 def _adapters_folder(folder: Path) -> Path | None:

@@ -102,6 +102,11 @@ MISSING_EXTRA, FAILED = 2, 1  # exit codes
     envvar="BRAID_CACHE",
     help="Where that run is noted: the server's BRAID_CACHE; ~/.cache/braid unless said.",
 )
+@click.option(
+    "--mmproj",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With a GGUF file: the file of its vision model, where that does not lie beside it under its name.",
+)
 def main(
     source: str,
     name: str,
@@ -115,6 +120,7 @@ def main(
     out: Path | None,
     first_run: bool,
     cache: Path | None,
+    mmproj: Path | None,
 ) -> None:
     """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve.
 
@@ -124,7 +130,10 @@ def main(
     console = Console(stderr=True)
     folder = out or models / name
     try:
-        export = _choose(source, Options(task, form, weights, activations, _two(answers), template), console)
+        options = Options(task, form, weights, activations, _two(answers), template)
+        export = _gguf(source, mmproj) if is_gguf(source) else _choose(source, options, console)
+        if mmproj and not is_gguf(source):
+            raise ExportError("--mmproj is for GGUF files: other folders have their vision model in them")
         graph = export_model(export, folder, console)
     except ExportError as error:
         console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
@@ -136,10 +145,12 @@ def main(
         console.print(f"It does not run here: {problem}", style="yellow", markup=False, soft_wrap=True)
 
 
+def _gguf(source: str, mmproj: Path | None) -> Export:
+    check_options(click.get_current_context())
+    return lambda folder, stage: export_gguf(Path(source), folder, stage, mmproj)
+
+
 def _choose(source: str, options: Options, console: Console) -> Export:
-    if is_gguf(source):
-        check_options(click.get_current_context())
-        return lambda folder, stage: export_gguf(Path(source), folder, stage)
     if is_whisper(source):
         check_pair_options(click.get_current_context(), "a Whisper")
         return lambda folder, stage: export_whisper(Path(source), folder, options.weights, stage)

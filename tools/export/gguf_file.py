@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from tools.export.base.folder import ExportError, Stage, put, scratch_beside
 
 SUFFIX = ".gguf"
-ONLY = ("source", "name", "models", "out", "first_run", "cache")
+ONLY = ("source", "name", "models", "out", "first_run", "cache", "mmproj")
 """What the command line takes for a GGUF file."""
 
 
@@ -28,14 +28,17 @@ def check_options(context: click.Context) -> None:
             )
 
 
-def export_gguf(source: Path, folder: Path, stage: Stage) -> None:
-    """Write the model of the file `source` to `folder`.  Raises `ExportError`."""
-    from pipelines.gguf.convert import convert
+def export_gguf(source: Path, folder: Path, stage: Stage, mmproj: Path | None = None) -> None:
+    """Write the model of the file `source` to `folder`; it reads images with `mmproj`, or with such a file
+    beside it.  Raises `ExportError`.
+    """
+    from pipelines.gguf.convert import INT8_SUMS, convert
+    from pipelines.gguf.projector_files import find_projector
 
     with scratch_beside(folder) as scratch:
         stage("converting the file")
         try:
-            convert(source, scratch / "model")
+            convert(source, scratch / "model", INT8_SUMS, mmproj or find_projector(source))
         except (OSError, ValueError) as error:
             raise ExportError(str(error)) from error
         put(scratch / "model", folder)

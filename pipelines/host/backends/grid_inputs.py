@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.onnx_format.patch_inputs import CORNERS, ORDER, ROTATIONS, SEEN, SHARES, WINDOWS
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+MAX_TOKENS = 4096
+"""The most tokens of one image: its patches attend to one another, in a mask of 64 × MAX_TOKENS² bytes."""
+GOOD_TOKENS = 256
+"""Images of at most that number together run in one call: the same mask hides them from one another."""
 THETA = 10_000.0
 """The base of the angles' wavelengths, for all models of these families."""
-ROTATIONS, SEEN = "rotary_pos_emb", "attention_mask"
-WINDOWS, ORDER = "window_attention_mask", "window_index"
-"""Inputs of Qwen2.5-VL: it reads tokens in this order, window after window; most layers see one window."""
-CORNERS, SHARES = "position_corners", "position_shares"
-"""Inputs of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,15 @@ def read_patches(config: Mapping[str, Any]) -> Patches:
     numbers = channels * int(vision.get("temporal_patch_size", 2)) * side**2
     table = math.isqrt(int(vision.get("num_position_embeddings", 1)))
     return Patches(numbers, merge, int(vision.get("window_size", 112)) // merge // side, table)
+
+
+def padded_rows(batch: TokenBatch, rows: Floats) -> Floats:
+    """float32[images, most tokens, size] of the rows of all tokens."""
+    if len(batch.lengths) == 1:
+        return rows[None]
+    padded = np.zeros((*batch.ids.shape, rows.shape[1]), np.float32)
+    padded[batch.mask.astype(bool)] = rows
+    return padded
 
 
 def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> dict[str, NDArray[Any]]:

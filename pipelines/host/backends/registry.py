@@ -90,7 +90,7 @@ ENCODERS = (
         "onnxruntime",
         (".onnx",),
         (CPU,),
-        "onnxruntime.cpu.encoder_session:OnnxCpuEncoder",
+        "onnxruntime.cpu.patch_encoder:open_encoder",
         advice=ONNX_ADVICE,
     ),
     Opener(

@@ -31,7 +31,14 @@ from pipelines.repository.exports.pooling_graph import (
 )
 from pipelines.repository.exports.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.exports.text_pair_graph import find_text_pair, text_pair_lines
-from pipelines.repository.exports.vision_graph import STEP, find_vision, image_lines, vision_fault
+from pipelines.repository.exports.vision_graph import (
+    STEP,
+    find_vision,
+    image_lines,
+    own_description,
+    own_image_lines,
+    vision_fault,
+)
 from pipelines.repository.exports.voice_graph import find_voices, voice_lines
 from pipelines.repository.files.yaml_words import settings_text
 
@@ -91,11 +98,21 @@ def export_graph(folder: Path) -> str:
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:
-        lines = generation_lines(export, settings_of(folder)) if task == TEXT else pooling_lines(export, task)
+        lines = _text_lines(export, folder) if task == TEXT else pooling_lines(export, task)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (model := find_tensor_model(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *inference_lines(model, {"device": "cpu"})]) + "\n"
     raise ValueError(_refusal(folder, export))
+
+
+def _text_lines(export: Export, folder: Path) -> list[str]:
+    """The lines of a decoder, which may read images, as that of a GGUF file with an mmproj file beside it."""
+    images = own_image_lines(export)
+    if images is None:
+        return generation_lines(export, settings_of(folder))
+    media = MediaLines(images, "images", "seen")
+    lines = generation_lines(export, GenerationSettings(scheduler=STEP), media)
+    return [own_description(export), *lines]
 
 
 MOST_IMAGES = {"embed": 32, "token_embed": 32, "rerank": 128}

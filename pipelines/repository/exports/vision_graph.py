@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,10 @@ LINES = """\
     type: batcher
     from: images
     body:
-      rows: {{type: encoder, from: batch, path: {at}openvino_vision_embeddings_model.xml, device: cpu}}
+      rows: {{type: encoder, from: batch, path: {at}{encoder}, device: cpu}}
 """
+OWN, OWN_ENCODERS = "vision/", ("patches.onnx", "pixels.onnx")
+"""The folder of the vision model with which that of a GGUF file reads images, and what its file may be."""
 
 
 def find_vision(folder: Path) -> Export | None:
@@ -93,8 +96,26 @@ def image_lines(export: Export, most: int | None = None) -> list[str]:
     """The lines of graph.yaml for the images of a model, which chats; `most` are those of a request to one
     that embeds or scores.
     """
+    return _lines(export, "", ENCODER, most)
+
+
+def own_description(export: Export) -> str:
+    """The line that says which mmproj file a converted GGUF file reads images with."""
+    named = export.read(OWN + CONFIG).get("mmproj", "a vision model of its own")
+    return f"description: {json.dumps(f'Reads images with {named}')}"
+
+
+def own_image_lines(export: Export) -> list[str] | None:
+    """The lines for the images of a converted GGUF file; None where it reads none."""
+    encoders = (name for name in OWN_ENCODERS if (export.place / OWN / name).is_file())
+    encoder = next(encoders, None)
+    return None if encoder is None else _lines(export, OWN, encoder)
+
+
+def _lines(export: Export, folder: str, encoder: str, most: int | None = None) -> list[str]:
     further = [f"max_images: {most}"] if most else []
-    if export.read(CONFIG).get("model_type") in VARIED:
+    if export.read(folder + CONFIG).get("model_type") in VARIED:
         further.append(LARGEST.format(TO_EMBED if most else IN_CHAT))
     text = "\n".join(f"    {line}" for line in further)
-    return [line for line in LINES.format(at=export.prefix, further=text).splitlines() if line]
+    lines = LINES.format(at=export.prefix + folder, encoder=encoder, further=text)
+    return [line for line in lines.splitlines() if line]

@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
 def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
 
-    def slow(path, folder, level):
+    def slow(path, folder, level, *more):
         convert(path, folder, level)
         os.utime(path, ns=(2, 2))
 
@@ -144,7 +144,7 @@ def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatc
 
 
 def test_a_file_that_is_gone_is_no_fault_of_the_cache(source, tmp_path, monkeypatch):
-    def removed(path, folder, level):
+    def removed(path, folder, level, *more):
         convert(path, folder, level)
         path.unlink()
 
@@ -162,7 +162,6 @@ def test_a_cache_that_cannot_be_written_is_named(source, tmp_path):
 
 
 def test_a_folder_with_one_file_is_a_model(source, tmp_path):
-    (source.parent / "mmproj-tiny.gguf").touch()
     (model,) = scan(source.parent.parent, tmp_path / "cache")
     assert (model.name, model.path) == ("small", source)
     assert model.home == source.parent

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx_ir as ir
 
 from pipelines.onnx_format.decoder_format import AttentionLayer
+
+
+class ReadsImages(NamedTuple):
+    """How a decoder reads images: the numbers of a given row, 0 where it reads none; on how many axes its
+    positions are; whether the tokens of an image attend to one another.
+    """
+
+    embeds_size: int = 0
+    mrope_axes: int = 1
+    whole_images: bool = False
+
+
+READS_NONE = ReadsImages()
 
 
 @dataclass
@@ -29,3 +43,4 @@ class DecoderModel:
     element_type: str
     encoder_hidden_size: int = 0
     max_frames: int = 0
+    images: ReadsImages = READS_NONE

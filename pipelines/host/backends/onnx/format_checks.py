@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pipelines.host.backends.onnx.decoder_model import ReadsImages
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
@@ -18,16 +19,27 @@ from pipelines.onnx_format.decoder_format import (
     CONTEXT_ATTRIBUTES,
     CONTEXT_FRAMES,
     DOMAIN,
+    GIVEN_EMBEDDINGS,
+    GIVEN_PLACES,
+    GIVEN_POSITIONS,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
     OPSET,
     POSITION_IDS,
     SINKS,
+    TOKEN_KINDS,
     AttentionLayer,
 )
 
 INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}
+OF_IMAGES = {
+    GIVEN_EMBEDDINGS: ir.DataType.FLOAT,
+    GIVEN_PLACES: ir.DataType.INT64,
+    GIVEN_POSITIONS: ir.DataType.INT64,
+    TOKEN_KINDS: ir.DataType.INT32,
+}
+"""The further inputs of a decoder that reads images, and their types."""
 
 
 def check_inputs(graph: ir.Graph) -> None:
@@ -36,6 +48,7 @@ def check_inputs(graph: ir.Graph) -> None:
     frames = inputs.pop(CONTEXT_FRAMES, None)
     if frames is not None and frames.dtype != ir.DataType.FLOAT:
         raise ModelError(f"{CONTEXT_FRAMES} is {frames.dtype}, not FLOAT.")
+    _check_images({name: inputs.pop(name) for name in OF_IMAGES if name in inputs})
     if set(inputs) != INPUTS:
         raise ModelError(
             f"reads {', '.join(sorted(inputs))}; a decoder in Braid's format reads "
@@ -51,6 +64,29 @@ def check_inputs(graph: ir.Graph) -> None:
         raise ModelError(
             f"is of ONNX opset {graph.opset_imports.get('')}; Braid's format needs {OPSET} and newer."
         )
+
+
+def _check_images(inputs: Mapping[str, ir.Value]) -> None:
+    """Raise `ModelError` unless there are none, or those of the format."""
+    wrong = [name for name, value in inputs.items() if value.dtype != OF_IMAGES[name]]
+    if wrong or (inputs and not {GIVEN_EMBEDDINGS, GIVEN_PLACES} <= inputs.keys()):
+        raise ModelError(f"reads {', '.join(wrong or inputs)} of images, not as in Braid's format.")
+
+
+def read_images(graph: ir.Graph) -> ReadsImages:
+    """How a decoder reads images.  Raises `ModelError`."""
+    inputs = {str(value.name): value for value in graph.inputs}
+    if GIVEN_EMBEDDINGS not in inputs:
+        return ReadsImages()
+    axes = _fixed_axis(inputs[GIVEN_POSITIONS], 0) if GIVEN_POSITIONS in inputs else 1
+    return ReadsImages(_fixed_axis(inputs[GIVEN_EMBEDDINGS], 1), axes, TOKEN_KINDS in inputs)
+
+
+def _fixed_axis(value: ir.Value, axis: int) -> int:
+    shape = value.shape
+    if shape is None or len(shape) != 2 or not isinstance(size := shape[axis], int):
+        raise ModelError(f"its input {value.name} is of shape {shape}.")
+    return size
 
 
 def read_layers(graph: ir.Graph) -> list[AttentionLayer]:

@@ -21,6 +21,7 @@ from pipelines.host.backends.onnx.format_checks import (
     check_inputs,
     find_vocab_size,
     read_encoder_hidden_size,
+    read_images,
     read_layers,
 )
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
@@ -84,6 +85,7 @@ def read_decoder(path: Path, from_gguf: bool = False) -> DecoderModel:
             element_type=element_type,
             encoder_hidden_size=encoder_hidden_size,
             max_frames=max_frames,
+            images=read_images(model.graph),
         )
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error

@@ -14,5 +14,9 @@ CUMULATIVE, PAST, TABLE, SLOTS = "cumulative_sequence_length", "past_seqlens", "
 METADATA = "attention_metadata"
 FRAME_TABLE, NUM_FRAMES, FRAME_SLOTS = "frame_table", "num_frames", "frame_slots"
 """Inputs of a decoder with cross-attention: int32[B, W'], int32[B], int32[C]; see `contracts.step`."""
+IMAGE_ENDS = "image_ends"
+"""Input of a decoder whose tokens of an image attend to one another, int64[T]: to which position of its
+sequence each token attends, that of the last token of its image, or its own.
+"""
 ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS = "adapters.rows", "adapters.row_owners", "adapters.token_owners"
 """Inputs of a decoder with adapters on a GPU: int32[R], int32[1, R], int32[T, 1]; see `lora_linears`."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEncoder
 from pipelines.host.backends.openvino.encoder.headless_decoder import HeadlessDecoder, reads_rows
-from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder, has_merger
+from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder, reads_patches
 from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
 
 
@@ -14,4 +14,4 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
     """The session of an .xml or .onnx.  Raises `ModelError`."""
     if reads_rows(path):
         return HeadlessDecoder(path, settings)
-    return PatchEncoder(path, settings) if has_merger(path) else OpenVINOEncoder(path, settings)
+    return PatchEncoder(path, settings) if reads_patches(path) else OpenVINOEncoder(path, settings)

@@ -26,6 +26,7 @@ from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnx.routed_output import ROUTED_EXPERTS, add_routed_output
+from pipelines.host.backends.onnxruntime.cpu.image_inputs import ImageInputs
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import DOMAIN
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
@@ -121,7 +122,11 @@ class OnnxCpuSession:
             state_bytes=sum(4 * math.prod(shape) for shape in self._state_shapes),
             encoder_hidden_size=decoder.encoder_hidden_size,
             max_encoder_states=decoder.max_frames,
+            inputs_embeds_size=decoder.images.embeds_size,
+            mrope_axes=decoder.images.mrope_axes,
+            whole_images=decoder.images.whole_images,
         )
+        self._images = ImageInputs(decoder.images)
         self._costs = _costs(decoder)
         self.linears = {}
         if settings.targets is not None:
@@ -162,7 +167,9 @@ class OnnxCpuSession:
         self._adapters.reset()
         self._adapters.none()
         self._logits = np.empty((1, self.shape.vocab_size), np.float32)
-        self._compute(_first_call(self._spare_block, self.shape.encoder_hidden_size))
+        first = _first_call(self._spare_block, self.shape.encoder_hidden_size)
+        first.inputs.update(self._images.none())
+        self._compute(first)
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._cache is not None, "run comes between allocate and close"
@@ -174,24 +181,24 @@ class OnnxCpuSession:
         routed = None if self.routed_experts is None else self.routed_experts.empty(step.num_tokens)
         for part in parts_of(step):
             for call in plan_calls(part.step, self.shape.block_tokens, self._spare_block, self._costs):
-                chosen = self._run_call(part, call, step.adapters)
+                chosen = self._run_call(part, call, step)
                 if routed is not None and chosen is not None:
                     routed[part.tokens[call.tokens]] = chosen
         if self.routed_experts is not None and routed is not None:
             self.routed_experts.record(step, routed)
         return self._logits[: step.num_logits]
 
-    def _run_call(
-        self, part: StatePart, call: ModelCall, adapters: NDArray[np.int32]
-    ) -> NDArray[np.int32] | None:
-        """Compute a call of a part of a step with these `adapters`, and store its states.
+    def _run_call(self, part: StatePart, call: ModelCall, step: Step) -> NDArray[np.int32] | None:
+        """Compute a call of a part of a step, and store its states.
 
         Returns the experts that its tokens choose, where they are recorded.
         """
         assert self._binding is not None
         starts, logit_rows = call.inputs[CUMULATIVE], call.inputs[LOGITS_INDICES]
+        adapters = step.adapters
         own = adapters[part.sequences[call.sequences]] if len(adapters) else adapters
         call.inputs.update(self._adapters.of(own, starts, int(starts[-1]), logit_rows))
+        call.inputs.update(self._images.of(step, part.tokens[call.tokens]))
         if self._state_shapes:
             self._states.bind(self._binding, part.read[call.sequences])
         chosen = self._compute(replace(call, logits=part.logits[call.logits]))

@@ -25,6 +25,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
     FRAME_SLOTS,
     FRAME_TABLE,
+    IMAGE_ENDS,
     NUM_FRAMES,
     PAST,
     SLOTS,
@@ -37,6 +38,7 @@ from pipelines.onnx_format.decoder_format import (
     DOMAIN,
     INPUT_IDS,
     SIDES,
+    TOKEN_KINDS,
     AttentionLayer,
 )
 
@@ -59,6 +61,9 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
 
     `with_kernels`: linear layers of few bits become nodes of Braid's own CPU kernels.
 
+    A decoder that reads images has its own inputs for them, and image_ends int64[T] in the place of
+    token_type_ids.
+
     A decoder with recurrent states also has state.{i} and state_out.{i}, of the B sequences (`recurrent.py`);
     one with frames has context_frames float32[1, C, frame_size] · frame_table int32[B, W'] ·
     num_frames int32[B] · frame_slots int32[C].
@@ -71,6 +76,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     writer, inputs = GraphWriter(graph), declare_step_inputs(graph)
     first = graph[0]
     add_batch_axis(writer, inputs)
+    if decoder.images.whole_images:
+        _declare_ends(graph, inputs)
     places = _find_places(writer, inputs, block_tokens)
     masks = _masks(writer, places, decoder.layers)
     frames = _find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
@@ -147,6 +154,13 @@ def _declare_caches(
     return caches
 
 
+def _declare_ends(graph: ir.Graph, inputs: dict[str, ir.Value]) -> None:
+    """Replace the kinds of tokens by where their images end."""
+    graph.inputs.remove(inputs[TOKEN_KINDS])
+    inputs[IMAGE_ENDS] = ir.val(IMAGE_ENDS, ir.DataType.INT64, ["num_tokens"])
+    graph.inputs.append(inputs[IMAGE_ENDS])
+
+
 # What all layers share
 
 
@@ -165,6 +179,7 @@ class _Places:
     lengths: ir.Value  # int64[B], new tokens
     is_token: ir.Value  # bool[B, S], false in padding
     queries: ir.Value  # int64[B, S, 1], positions in their sequences
+    ends: ir.Value  # int64[B, S, 1], the last positions that they attend to
     keys: ir.Value  # int64[K], positions
 
 
@@ -182,15 +197,21 @@ def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens:
     steps = writer.arange(longest)
     standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
     num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
+    padded = op("Min", standing, op("Sub", num_tokens, number(1)))
+    queries = op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2))
+    ends = queries
+    if IMAGE_ENDS in inputs:
+        ends = op("Unsqueeze", op("Gather", inputs[IMAGE_ENDS], padded), ints(2))
     return _Places(
         table=inputs[TABLE],
         cells=_cells(writer, inputs[SLOTS], block_tokens),
-        padded=op("Min", standing, op("Sub", num_tokens, number(1))),
+        padded=padded,
         packed=op("Add", op("Mul", owner, longest), offsets),
         gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
         lengths=lengths,
         is_token=op("Less", steps, op("Unsqueeze", lengths, ints(1))),
-        queries=op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2)),
+        queries=queries,
+        ends=ends,
         keys=writer.arange(op("Squeeze", num_keys, ints(0))),
     )
 
@@ -250,9 +271,11 @@ def _window(layer: AttentionLayer) -> int:
 
 
 def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
-    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all."""
+    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all, and to
+    those of its image behind it.
+    """
     op = writer.op
-    seen = op("LessOrEqual", places.keys, places.queries)
+    seen = op("LessOrEqual", places.keys, places.ends)
     if window != NO_WINDOW:
         begin = op("Sub", places.queries, writer.number(window))
         seen = op("And", seen, op("Greater", places.keys, begin))

@@ -147,7 +147,7 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
     """The whole step in one call, without copies of its arrays."""
     inputs: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids,
-        POSITION_IDS: step.positions,
+        POSITION_IDS: _positions(step),
         CUMULATIVE: step.starts,
         PAST: step.num_past,
         TABLE: table,
@@ -156,6 +156,12 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
     }
     everything = (np.arange(size) for size in (step.num_logits, step.num_seqs, step.num_tokens))
     return ModelCall(inputs, *everything)
+
+
+def _positions(step: Step) -> NDArray[np.int64]:
+    """int64[num_tokens]: the positions of rotary embeddings, which images shift with several axes."""
+    shifts = step.position_shifts
+    return step.positions if shifts is None else step.positions + shifts
 
 
 def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Indices) -> ModelCall:
@@ -168,7 +174,7 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
     logits = np.flatnonzero(places >= 0)
     inputs: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids[tokens],
-        POSITION_IDS: step.positions[tokens],
+        POSITION_IDS: _positions(step)[tokens],
         CUMULATIVE: starts,
         PAST: step.num_past[rows],
         TABLE: table[rows],

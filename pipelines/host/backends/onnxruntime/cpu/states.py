@@ -88,6 +88,7 @@ def _part(step: Step, number: int, rows: NDArray[np.int64]) -> StatePart:
         step,
         token_ids=step.token_ids[tokens],
         positions=step.positions[tokens],
+        position_shifts=None if step.position_shifts is None else step.position_shifts[tokens],
         starts=starts.astype(np.int32),
         num_past=(past + begins).astype(np.int32),
         block_table=step.block_table[rows],

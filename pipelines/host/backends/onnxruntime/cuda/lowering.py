@@ -92,6 +92,11 @@ def check_computed(decoder: DecoderModel) -> None:
             "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`, "
             "and serve without --device and BRAID_DEVICE."
         )
+    if decoder.images.embeds_size:
+        raise ModelError(
+            "it reads images, which is not computed on cuda yet; write `device: cpu`, and serve without "
+            "--device and BRAID_DEVICE."
+        )
     refuse_recurrent(decoder.model.graph, "cuda")
     if any(layer.has_bias for layer in decoder.layers):
         raise ModelError(

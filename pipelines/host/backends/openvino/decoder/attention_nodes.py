@@ -32,12 +32,15 @@ BEFORE_SINKS: list[tuple[type, tuple[int, ...]]] = [
 ]
 BEHIND_SINKS: list[tuple[type, tuple[int, ...]]] = [
     *[(np.int32, ()), (np.int32, (0,)), (np.int32, (0,)), (np.int32, (0,))],  # eviction by diversity
-    (np.int32, (0,)),  # kinds of tokens
+]
+BEHIND_KINDS: list[tuple[type, tuple[int, ...]]] = [
     *[(np.uint8, (0,)), (np.int32, (0,))],  # bias between queries, and its begins
 ]
-"""Type and shape of the last inputs of the attention node, for features that are off."""
-SINKS_INPUT = 3 + 2 + len(STEP_SHAPES)
-"""The place of sinks among the inputs of the format's node with cache and step."""
+"""Type and shape of further inputs of the attention node, for features that are off."""
+BEHIND_STEP = 3 + 2 + len(STEP_SHAPES)
+"""The place of kinds of tokens, then of sinks, among the inputs of the format's node with cache and step."""
+HAS_KINDS = "has_kinds"
+"""Attribute of such a node: 1 where it has kinds of tokens."""
 
 
 def convert_attention(node: Any) -> list[ov.Output]:
@@ -80,6 +83,8 @@ def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window
             *_unused(BEFORE_SINKS),
             _sinks(node),
             *_unused(BEHIND_SINKS),
+            node.get_input(BEHIND_STEP) if _has_kinds(node) else _constant([], np.int32),
+            *_unused(BEHIND_KINDS),
         ]
     )
     sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
@@ -90,10 +95,15 @@ def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window
 
 def _sinks(node: Any) -> ov.Output:
     """float32[1, heads, 1, 1], or an empty array where the node has none."""
-    if node.get_input_size() <= SINKS_INPUT:
+    place = BEHIND_STEP + _has_kinds(node)
+    if node.get_input_size() <= place:
         return _constant(np.zeros((0, 0, 0, 0)), np.float32)
-    heads = ops.convert(node.get_input(SINKS_INPUT), "f32")
+    heads = ops.convert(node.get_input(place), "f32")
     return ops.reshape(heads, ops.constant([1, -1, 1, 1]), False).output(0)
+
+
+def _has_kinds(node: Any) -> int:
+    return int(node.get_attribute(HAS_KINDS))
 
 
 def _unused(inputs: list[tuple[type, tuple[int, ...]]]) -> Iterator[ov.Output]:

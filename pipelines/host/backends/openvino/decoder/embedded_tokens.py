@@ -15,14 +15,19 @@ from openvino import opset13 as ops
 
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paging.deepstack import add_deep, count_deep
-from pipelines.host.backends.openvino.paging.mrope_positions import GIVEN, spread_positions
+from pipelines.host.backends.openvino.paging.mrope_positions import spread_positions
 from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, read_model, weights_beside
 from pipelines.host.backends.openvino.paging.step_inputs import StepInputs
-from pipelines.host.backends.openvino.paging.token_kinds import KINDS
 from pipelines.host.contracts.step import Step
+from pipelines.onnx_format.decoder_format import (
+    GIVEN_EMBEDDINGS,
+    GIVEN_PLACES,
+    GIVEN_POSITIONS,
+    INPUT_IDS,
+    TOKEN_KINDS,
+)
 
 TABLE = "openvino_text_embeddings_model.xml"
-IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
 
 
 class Embedded(NamedTuple):
@@ -37,9 +42,9 @@ class Embedded(NamedTuple):
 
 
 def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
-    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
-    the rows are read in the place of the embeddings of those tokens; what follows in a row is added after its
-    first layers.  A model that reads ids is not changed.  Raises `ModelError`.
+    """Give a paged model the inputs `input_ids`, int64[tokens], GIVEN_EMBEDDINGS, float32[k, size], and
+    GIVEN_PLACES, int64[k]: the rows are read in the place of the embeddings of those tokens; what follows in
+    a row is added after its first layers.  A model that reads ids is not changed.  Raises `ModelError`.
     """
     parameters = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
     if EMBEDDINGS not in parameters:
@@ -50,9 +55,9 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     size = table.output().partial_shape[-1].get_length()
     num_deep = count_deep(model)
     ids, given_embeds, places = (
-        _input(IDS, [-1], np.int64),
-        _input(ROWS, [-1, size * (1 + num_deep)], np.float32),
-        _input(PLACES, [-1], np.int64),
+        _input(INPUT_IDS, [-1], np.int64),
+        _input(GIVEN_EMBEDDINGS, [-1, size * (1 + num_deep)], np.float32),
+        _input(GIVEN_PLACES, [-1], np.int64),
     )
     split = ops.split(given_embeds, np.int64(1), 1 + num_deep) if num_deep else given_embeds
     rows, *deep = split.outputs()
@@ -70,7 +75,7 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
         add_deep(model, deep, places, ids)
     mrope_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return Embedded(size * (1 + num_deep), mrope_axes, KINDS in parameters, weights)
+    return Embedded(size * (1 + num_deep), mrope_axes, TOKEN_KINDS in parameters, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
@@ -86,21 +91,24 @@ class RowInputs:
         self.none: StepInputs = {}
         self._has_axes, self._whole_images = embedded.mrope_axes > 1, embedded.whole_images
         if embedded.embeds_size:
-            self.none = {ROWS: np.empty((0, embedded.embeds_size), np.float32), PLACES: np.empty(0, np.int64)}
+            self.none = {
+                GIVEN_EMBEDDINGS: np.empty((0, embedded.embeds_size), np.float32),
+                GIVEN_PLACES: np.empty(0, np.int64),
+            }
         if self._has_axes:
-            self.none[GIVEN] = np.empty((embedded.mrope_axes, 0), np.int64)
+            self.none[GIVEN_POSITIONS] = np.empty((embedded.mrope_axes, 0), np.int64)
         if self._whole_images:
-            self.none[KINDS] = np.empty(0, np.int32)
+            self.none[TOKEN_KINDS] = np.empty(0, np.int32)
 
     def of(self, step: Step, num_tokens: int) -> StepInputs:
         """The inputs of a step that is padded to `num_tokens` tokens."""
         embeds = step.embeds
         if embeds is None:
             return self.none
-        inputs: StepInputs = {ROWS: embeds.values, PLACES: embeds.places}
+        inputs: StepInputs = {GIVEN_EMBEDDINGS: embeds.values, GIVEN_PLACES: embeds.places}
         if embeds.positions is not None:
-            inputs[GIVEN] = embeds.positions
+            inputs[GIVEN_POSITIONS] = embeds.positions
         if self._whole_images:
-            inputs[KINDS] = np.zeros(num_tokens, np.int32)
-            inputs[KINDS][embeds.places] = 1
+            inputs[TOKEN_KINDS] = np.zeros(num_tokens, np.int32)
+            inputs[TOKEN_KINDS][embeds.places] = 1
         return inputs

@@ -17,7 +17,7 @@ import openvino as ov
 
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
-from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.decoder_model import DecoderModel, ReadsImages
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnx.head import nodes_from_head
 from pipelines.host.backends.onnx.lora_embeddings import add_lora_embeddings
@@ -25,6 +25,7 @@ from pipelines.host.backends.onnx.lora_linears import add_lora
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
 from pipelines.host.backends.onnx.routed_output import add_routed_output
 from pipelines.host.backends.openvino.decoder.attention_nodes import (
+    HAS_KINDS,
     STEP_SHAPES,
     convert_attention,
     convert_context_attention,
@@ -66,6 +67,7 @@ from pipelines.onnx_format.decoder_format import (
     POSITION_IDS,
     SIDES,
     SINKS,
+    TOKEN_KINDS,
     AttentionLayer,
 )
 
@@ -89,6 +91,7 @@ class PagedOnnx(NamedTuple):
     linears: Mapping[str, LinearShape] = MappingProxyType({})
     experts: ExpertLayers = ExpertLayers()
     routed: RoutedShape | None = None
+    images: ReadsImages = ReadsImages()
 
 
 def read_onnx(
@@ -152,7 +155,7 @@ def page_decoder(
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
     sizes = decoder.max_context, decoder.encoder_hidden_size, decoder.max_frames
-    return PagedOnnx(model, weights, *sizes, frames, linears, experts)
+    return PagedOnnx(model, weights, *sizes, frames, linears, experts, images=decoder.images)
 
 
 def _refuse_scores(decoder: DecoderModel) -> None:
@@ -178,6 +181,7 @@ def _declare_inputs(decoder: DecoderModel) -> None:
     step = {ATTENTION: _declare_step(graph, "")}
     if decoder.encoder_hidden_size:
         step[CONTEXT_ATTENTION] = _declare_step(graph, FRAMES)
+    kinds = [value for value in graph.inputs if value.name == TOKEN_KINDS]
     caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
         sinks = node.inputs[SINKS:]
@@ -185,8 +189,10 @@ def _declare_inputs(decoder: DecoderModel) -> None:
         more: list[ir.Value | None] = [
             *caches[node.attributes["layer"].as_int()],
             *step[node.op_type],
+            *kinds,
             *sinks,
         ]
+        node.attributes[HAS_KINDS] = ir.AttrInt64(HAS_KINDS, len(kinds))
         _extend_inputs(graph, node, more)
     for node, state in declare_states(graph):
         _extend_inputs(graph, node, state)

@@ -12,7 +12,6 @@ from openvino import opset13 as ops
 from pipelines.adapters.linear_names import EMBEDDINGS, HEAD
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.adapter_stacks import a_name, b_name, keep_name, slot_name
-from pipelines.host.backends.openvino.decoder.embedded_tokens import IDS
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.lora_linears import (
     has_weight,
@@ -21,6 +20,7 @@ from pipelines.host.backends.openvino.model.lora_linears import (
     shape_as,
     through_a,
 )
+from pipelines.onnx_format.decoder_format import INPUT_IDS
 
 PASSED_ON = frozenset({"Convert", "Reshape", "Squeeze", "Unsqueeze"})
 """Between the input of token ids and the table."""
@@ -32,7 +32,7 @@ def add_lora_embeddings(model: ov.Model, targets: frozenset[str]) -> dict[str, L
     `model` reads `input_ids` and `logit_indices`.
     """
     inputs = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
-    ends = {EMBEDDINGS: (_lookups, IDS), HEAD: (_linears, LOGITS_INPUT)}
+    ends = {EMBEDDINGS: (_lookups, INPUT_IDS), HEAD: (_linears, LOGITS_INPUT)}
     shapes = {}
     for end, (find, reads) in ends.items():
         nodes = find(inputs[reads].output(0)) if end in targets and reads in inputs else []

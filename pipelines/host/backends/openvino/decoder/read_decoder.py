@@ -107,6 +107,7 @@ def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDec
         encoder_hidden_size=read.encoder_hidden_size,
         max_frames=read.max_frames,
         frames=read.frames,
+        embedded=Embedded(*read.images),
         linears=read.linears,
         experts=read.experts,
         routed=read.routed,

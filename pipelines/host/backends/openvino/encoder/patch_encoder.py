@@ -1,4 +1,4 @@
-"""Runs the encoder of a Qwen-VL, which reads images of any shape and is exported in parts.
+"""Runs an encoder of images of any shapes, as those of Qwen-VL are: whole, or exported in parts.
 
 One embeds patches, one (`_merger`) has the layers and makes one row of several patches, and one of Qwen3-VL
 (`_pos`) is a table of positions.
@@ -18,13 +18,10 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.grid_inputs import (
-    CORNERS,
-    ORDER,
-    ROTATIONS,
-    SEEN,
-    SHARES,
-    WINDOWS,
+    GOOD_TOKENS,
+    MAX_TOKENS,
     grid_inputs,
+    padded_rows,
     read_patches,
 )
 from pipelines.host.backends.model_config import read_config
@@ -39,21 +36,27 @@ from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
 from pipelines.host.contracts.encoder_contract import Columns, EncoderSettings
+from pipelines.onnx_format.patch_inputs import (
+    CORNERS,
+    FILE,
+    ORDER,
+    PATCHES,
+    ROTATIONS,
+    SEEN,
+    SHARES,
+    WINDOWS,
+)
 
 MERGER = "openvino_vision_embeddings_merger_model.xml"
 TABLE = "openvino_vision_embeddings_pos_model.xml"
-PATCHES, DEEP = "hidden_states", "deepstack_feature_lists"
-"""What the first part reads; rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
+DEEP = "deepstack_feature_lists"
+"""Rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
 INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES})
-MAX_TOKENS = 4096
-"""The most tokens of one image: its patches attend to one another, in a mask of 64 × MAX_TOKENS² bytes."""
-GOOD_TOKENS = 256
-"""Images of at most that number together run in one call: the same mask hides them from one another."""
 
 
-def has_merger(path: Path) -> bool:
-    """Whether an encoder of images is exported in two parts."""
-    return path.with_name(MERGER).is_file()
+def reads_patches(path: Path) -> bool:
+    """Whether an encoder reads images of any shapes, in a file of its own name or in parts."""
+    return path.name == FILE or path.with_name(MERGER).is_file()
 
 
 class PatchEncoder(WithoutAdapters):
@@ -72,10 +75,11 @@ class PatchEncoder(WithoutAdapters):
         parts = [part for part in (path, merger, path.with_name(TABLE)) if part.is_file()]
         files = [weights_beside(part) for part in parts]
         self._files = [file for file in files if file is not None]
-        model = _joined(*(read_encoder(part, file) for part, file in zip(parts, files, strict=True)))
+        read = [read_encoder(part, file) for part, file in zip(parts, files, strict=True)]
+        model = read[0] if path.name == FILE else _joined(*read)
         self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
         if unknown := sorted(set(self._inputs) - INPUTS):
-            raise ModelError(f"{merger} needs inputs that are not computed: {', '.join(unknown)}.")
+            raise ModelError(f"{path} needs inputs that are not computed: {', '.join(unknown)}.")
         self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length()
         self.size = model.output(0).get_partial_shape()[-1].get_length()
         with release_pages_during(self._files):
@@ -87,12 +91,7 @@ class PatchEncoder(WithoutAdapters):
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert batch.features is not None
         assert batch.grids is not None
-        rows = self._infer(batch.features, batch.grids)
-        if len(batch.lengths) == 1:
-            return rows[None]
-        padded = np.zeros((*batch.ids.shape, self.size), np.float32)
-        padded[batch.mask.astype(bool)] = rows
-        return padded
+        return padded_rows(batch, self._infer(batch.features, batch.grids))
 
     def _infer(self, features: NDArray[np.float32], grids: NDArray[np.int32]) -> NDArray[np.float32]:
         """float32[tokens, size]."""

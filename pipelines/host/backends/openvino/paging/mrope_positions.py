@@ -9,13 +9,12 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.backends.openvino.paging.positions import POSITIONS
-
-GIVEN = "given_positions"
+from pipelines.onnx_format.decoder_format import GIVEN_POSITIONS
 
 
 def spread_positions(model: ov.Model, places: ov.Node) -> int:
-    """Replace the input POSITIONS, int64[axes, tokens], by one of int64[tokens], and GIVEN, int64[axes, k]:
-    the positions of the tokens at the k `places`.
+    """Replace the input POSITIONS, int64[axes, tokens], by one of int64[tokens], and GIVEN_POSITIONS,
+    int64[axes, k]: the positions of the tokens at the k `places`.
 
     Returns the number of axes; 1 for a model that reads one position for each token, which is not changed.
     """
@@ -27,10 +26,10 @@ def spread_positions(model: ov.Model, places: ov.Node) -> int:
     axes = whole.partial_shape[0].get_length()
     plain, image_positions = (
         ops.parameter([-1], np.int64, name=POSITIONS),
-        ops.parameter([axes, -1], np.int64, name=GIVEN),
+        ops.parameter([axes, -1], np.int64, name=GIVEN_POSITIONS),
     )
     plain.output(0).set_names({POSITIONS})
-    image_positions.output(0).set_names({GIVEN})
+    image_positions.output(0).set_names({GIVEN_POSITIONS})
     spread = ops.tile(ops.unsqueeze(plain, np.int64(0)), np.array([axes, 1], np.int64))
     read = ops.scatter_update(spread, places, image_positions, np.int64(1))
     for reader in whole.output(0).get_target_inputs():

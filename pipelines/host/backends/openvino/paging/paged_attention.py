@@ -22,8 +22,9 @@ from pipelines.host.backends.openvino.paging.carried_attention import (
 )
 from pipelines.host.backends.openvino.paging.deepstack import DEEP, MASK
 from pipelines.host.backends.openvino.paging.positions import give_positions
-from pipelines.host.backends.openvino.paging.token_kinds import KINDS, connect_kinds
+from pipelines.host.backends.openvino.paging.token_kinds import connect_kinds
 from pipelines.host.contracts.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.onnx_format.decoder_format import TOKEN_KINDS
 
 EMBEDDINGS = "inputs_embeds"
 """What the decoder of a vision model reads, float32[tokens, size], instead of `input_ids`."""
@@ -32,7 +33,7 @@ STEP_INPUTS = frozenset(
     {
         "input_ids",
         EMBEDDINGS,
-        KINDS,
+        TOKEN_KINDS,
         *(DEEP, MASK),
         "position_ids",
         "past_lens",
@@ -43,7 +44,7 @@ STEP_INPUTS = frozenset(
     }
 )
 """Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`, and only
-one whose tokens of an image attend to one another has KINDS; DEEP and MASK are those of deepstack.
+one whose tokens of an image attend to one another has TOKEN_KINDS; DEEP and MASK are those of deepstack.
 """
 
 STATE_STEP_INPUTS = frozenset(

@@ -12,30 +12,30 @@ import openvino as ov
 from openvino import opset13 as ops
 
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import TOKEN_KINDS
 
-KINDS = "token_type_ids"
-"""Input of such a decoder: 1 for a token of an image, 0 for others."""
 ATTENTION, KINDS_INPUT = "PagedAttentionExtension", 25
 
 
 def connect_kinds(model: ov.Model) -> bool:
-    """Give a paged model the input KINDS, int32[tokens], or int32[0] for a step without images.
+    """Give a paged model the input TOKEN_KINDS, int32[tokens], or int32[0] for a step without images.
 
     False for a model whose tokens see only what is before them.  Raises `ModelError`.
     """
     kinds_input = next(
-        (parameter for parameter in model.get_parameters() if parameter.get_friendly_name() == KINDS), None
+        (parameter for parameter in model.get_parameters() if parameter.get_friendly_name() == TOKEN_KINDS),
+        None,
     )
     if kinds_input is None:
         return False
-    kinds = ops.parameter([-1], np.int32, name=KINDS)
-    kinds.output(0).set_names({KINDS})
+    kinds = ops.parameter([-1], np.int32, name=TOKEN_KINDS)
+    kinds.output(0).set_names({TOKEN_KINDS})
     for node in model.get_ops():
         if node.get_type_name() == ATTENTION:
             _check_free(node)
             node.input(KINDS_INPUT).replace_source_output(kinds.output(0))
     if kinds_input.output(0).get_target_inputs():
-        raise ModelError(f"its input {KINDS} is read by more than its attention.")
+        raise ModelError(f"its input {TOKEN_KINDS} is read by more than its attention.")
     model.remove_parameter(kinds_input)
     model.add_parameters([kinds])
     model.validate_nodes_and_infer_types()

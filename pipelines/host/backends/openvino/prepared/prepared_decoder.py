@@ -115,7 +115,7 @@ def _beside(path: Path) -> list[Path]:
 
 def _weights_beside(path: Path, read: ReadDecoder) -> MappedFile | None:
     """The file of its weights, where it is one of those that make the name of its entry."""
-    if read.embedded.table is not None or read.frames is not None or len(read.files) != 1:
+    if read.embedded.embeds_size or read.frames is not None or len(read.files) != 1:
         return None
     (file,) = read.files
     return file if file.path.resolve() in [each.resolve() for each in _beside(path)] else None

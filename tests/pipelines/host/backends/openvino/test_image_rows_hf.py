@@ -30,7 +30,7 @@ from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSes
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, RowInputs
 from pipelines.host.backends.openvino.encoder.encoder_session import OpenVINOEncoder
-from pipelines.host.backends.openvino.paging.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds
+from pipelines.host.backends.openvino.paging.token_kinds import ATTENTION, KINDS_INPUT, connect_kinds
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_contract import EncoderSettings
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
@@ -39,6 +39,7 @@ from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
+from pipelines.onnx_format.decoder_format import TOKEN_KINDS
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -177,7 +178,7 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
     assert session.shape.whole_images == (model.name == "gemma3")
     if session.shape.whole_images:
         session._rows = RowInputs(Embedded(session.shape.inputs_embeds_size))
-        session._rows.none[KINDS] = np.empty(0, np.int32)
+        session._rows.none[TOKEN_KINDS] = np.empty(0, np.int32)
         unwired = answers(model, session, rows).tokens
         differing = [one != other for one, other in zip(unwired, wanted, strict=True)]
         assert not differing[0]
@@ -213,11 +214,11 @@ def test_openvino_pages_no_kinds_of_tokens_itself(gemma3):
     """Where a later OpenVINO does, `connect_kinds` has nothing left to do."""
     model = ov.Core().read_model(gemma3[1] / "openvino_language_model.xml")
     paged_attention_transformation(model)
-    (kinds,) = (each for each in model.get_parameters() if each.get_friendly_name() == KINDS)
+    (kinds,) = (each for each in model.get_parameters() if each.get_friendly_name() == TOKEN_KINDS)
     assert not kinds.output(0).get_target_inputs()
     assert connect_kinds(model)
     readers = [node for node in model.get_ops() if node.get_type_name() == ATTENTION]
     assert len(readers) == 3
-    assert {node.input_value(KINDS_INPUT).get_node().get_friendly_name() for node in readers} == {KINDS}
+    assert {node.input_value(KINDS_INPUT).get_node().get_friendly_name() for node in readers} == {TOKEN_KINDS}
     with pytest.raises(ModelError, match=f"another input {KINDS_INPUT} of its attention"):
         connect_kinds(model)

@@ -15,8 +15,8 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.openvino.paging.carried_attention import PAGED, WINDOW_INPUT
 from pipelines.host.backends.openvino.paging.deepstack import DEEP, MASK
 from pipelines.host.backends.openvino.paging.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
-from pipelines.host.backends.openvino.paging.token_kinds import KINDS
 from pipelines.host.contracts.device_errors import ModelError
+from pipelines.onnx_format.decoder_format import TOKEN_KINDS
 
 I32, I64 = ov.Type.i32, ov.Type.i64
 
@@ -55,7 +55,7 @@ def test_a_paged_model_has_the_step_and_its_cache_as_inputs(llama):
         "block_indices_begins": (I32, 1),
         "max_context_len": (I32, 0),
     }
-    assert set(step) == STEP_INPUTS - {EMBEDDINGS, KINDS, DEEP, MASK}
+    assert set(step) == STEP_INPUTS - {EMBEDDINGS, TOKEN_KINDS, DEEP, MASK}
     assert inputs(model) == step | dict.fromkeys(cache, (ov.Type.dynamic, 4))
     assert model.get_sinks() == []  # nothing writes state any more
 

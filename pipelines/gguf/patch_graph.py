@@ -1,0 +1,126 @@
+"""Writes the vision model of a Qwen-VL: images of any shapes, whose patches come token by token."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.gguf.linear_layers import F32, LinearLayers
+from pipelines.gguf.vision_facts import VisionFacts
+from pipelines.gguf.vision_tower import EMBEDDING, EMBEDDING_BIAS, Seen, VisionTower
+from pipelines.onnx_format.onnx_writer import OnnxWriter
+from pipelines.onnx_format.patch_inputs import (
+    CORNERS,
+    ORDER,
+    PATCHES,
+    ROTATIONS,
+    ROWS,
+    SEEN,
+    SHARES,
+    WINDOWS,
+)
+
+TABLE, REPEATS = "v.position_embd.weight", 2
+"""The table of positions, and how often a patch has an image: as often as one of a video has images."""
+INT64 = ir.DataType.INT64
+
+
+class PatchGraph:
+    """The inputs are those of `patch_inputs`; the output has a row for each token, and behind it what is
+    added after the first layers of the decoder.
+    """
+
+    def __init__(self, facts: VisionFacts, linears: LinearLayers, writer: OnnxWriter) -> None:
+        self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
+        self._tower = VisionTower(facts, linears, writer)
+        self._inputs: list[ir.Value] = []
+        self._deep: list[ir.Value] = []
+        self._masks: dict[str, ir.Value] = {}
+
+    def write(self) -> None:
+        facts, op = self._facts, self._op
+        state = self._embedded()
+        angles = self._input(ROTATIONS, F32, "patches", facts.width // facts.heads // 2)
+        if facts.windowed_every:
+            self._order = self._input(ORDER, INT64, "tokens")
+            state, angles = self._reordered(state), self._reordered(angles)
+        row = op("Unsqueeze", angles, self._writer.ints(0))
+        self._angles = op("Cos", row), op("Sin", row)
+        state = self._tower.layers(op("Unsqueeze", state, self._writer.ints(0)), self._seen, self._after)
+        rows = self._projected(op("Squeeze", state, self._writer.ints(0)))
+        if facts.windowed_every:
+            rows = op("ScatterND", rows, op("Unsqueeze", self._order, self._writer.ints(1)), rows)
+        output = op("Concat", rows, *self._deep, axis=-1) if self._deep else op("Identity", rows)
+        output.name, output.dtype = ROWS, F32
+        output.shape = ir.Shape(["tokens", facts.size * (1 + len(self._deep))])
+        self._writer.save(self._inputs, [output], facts.name)
+
+    @property
+    def num_deep(self) -> int:
+        return len(self._deep)
+
+    def _input(self, name: str, dtype: ir.DataType, *shape: int | str) -> ir.Value:
+        self._inputs.append(ir.val(name, dtype, list(shape)))
+        return self._inputs[-1]
+
+    def _embedded(self) -> ir.Value:
+        """[patches, width] of patches, each with as many numbers as it has colours of the images in it."""
+        facts, op = self._facts, self._op
+        colours = facts.width, 3, facts.patch, facts.patch
+        frames = [self._tower.floats(name, *colours) for name in (EMBEDDING, f"{EMBEDDING}.1")]
+        weight = np.stack(frames, axis=2).reshape(facts.width, -1)
+        patches = self._input(PATCHES, F32, "patches", weight.shape[1])
+        state = op("MatMul", patches, self._writer.store(EMBEDDING, np.ascontiguousarray(weight.T)))
+        state = self._tower.biased(state, EMBEDDING_BIAS)
+        return op("Add", state, self._positions()) if self._linears.has(TABLE) else state
+
+    def _positions(self) -> ir.Value:
+        """[patches, width]: shares of the rows of the table between which each patch is."""
+        facts, op = self._facts, self._op
+        table = self._writer.store(TABLE, self._tower.floats(TABLE, facts.along**2, facts.width))
+        corners, shares = self._input(CORNERS, INT64, 4, "patches"), self._input(SHARES, F32, 4, "patches")
+        shared = op("Mul", op("Gather", table, corners), op("Unsqueeze", shares, self._writer.ints(2)))
+        return op("ReduceSum", shared, self._writer.ints(0), keepdims=0)
+
+    def _reordered(self, of_patches: ir.Value) -> ir.Value:
+        """The rows of patches, window by window."""
+        op, ints = self._op, self._writer.ints
+        by_token = op("Reshape", of_patches, op("Concat", ints(-1), self._per_token(of_patches), axis=0))
+        moved = op("Gather", by_token, self._order)
+        return op("Reshape", moved, op("Shape", of_patches))
+
+    def _per_token(self, of_patches: ir.Value) -> ir.Value:
+        """int64[1]: the numbers of a token's patches."""
+        return self._op(
+            "Mul", self._op("Shape", of_patches, start=1), self._writer.ints(self._facts.merge**2)
+        )
+
+    def _seen(self, layer: int) -> Seen:
+        every = self._facts.windowed_every
+        is_windowed = bool(every) and (layer + 1) % every != 0
+        return Seen(self._angles, self._mask(WINDOWS if is_windowed else SEEN))
+
+    def _mask(self, name: str) -> ir.Value:
+        if name not in self._masks:
+            mask = self._input(name, F32, 1, "patches", "patches")
+            self._masks[name] = self._op("Unsqueeze", mask, self._writer.ints(0))
+        return self._masks[name]
+
+    def _after(self, layer: int, state: ir.Value) -> None:
+        at = f"v.deepstack.{layer}."
+        if not self._linears.has(f"{at}fc1.weight"):
+            return
+        wide = self._facts.width * self._facts.merge**2
+        flat = self._op("Reshape", state, self._writer.ints(-1, wide))
+        self._deep.append(self._between(self._tower.norm(flat, f"{at}norm", wide), f"{at}fc1", f"{at}fc2"))
+
+    def _projected(self, state: ir.Value) -> ir.Value:
+        wide = self._facts.width * self._facts.merge**2
+        return self._between(self._op("Reshape", state, self._writer.ints(-1, wide)), "mm.0", "mm.2")
+
+    def _between(self, rows: ir.Value, first: str, second: str) -> ir.Value:
+        """Two linear layers with an activation between them: [tokens, size]."""
+        width = self._facts.width * self._facts.merge**2
+        inner = self._linears.tensor(f"{first}.weight", rows=None, width=width).rows
+        middle = self._tower.activated(self._linears.linear(rows, first, inner, width), "gelu")
+        return self._linears.linear(middle, second, self._facts.size, inner)

@@ -1,0 +1,159 @@
+"""What an mmproj file says of its vision model: which kind it is, as data, its sizes and its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.metadata import Metadata
+
+CLIP = "clip"
+"""`general.architecture` of such a file."""
+KIND, OWN_KIND = "clip.projector_type", "clip.vision.projector_type"
+SEES, HEARS = "clip.has_vision_encoder", "clip.has_audio_encoder"
+EPSILON = "attention.layer_norm_epsilon"
+WINDOW = 112
+"""Pixels of a side of a window where the file does not say it."""
+UNREAD = frozenset(
+    {"clip.has_text_encoder", "clip.has_llava_projector", "clip.vision.projection_dim", HEARS}
+    | {
+        "clip.vision.feed_forward_length",
+        "clip.vision.mm_patch_merge_type",
+        "clip.vision.is_deepstack_layers",
+    }
+    | {"clip.vision.attention.head_dim"}
+)
+"""Entries that say nothing which the tensors and the other entries do not."""
+Activation = Literal["gelu", "gelu by tanh", "gelu by sigmoid", "silu"]
+
+
+@dataclass(frozen=True)
+class Projector:
+    """How a kind of vision model, and of what projects its states to those of the decoder, differs.
+
+    `family`: the `model_type` of its images.  `gelu`: which one the file means.  `norm`: of its layers.
+    `merge`: patches of a token's side where the file does not say it, by the entry `merge_key`.
+    `has_grids`: images keep their shapes, and their patches come with their places.  `has_axes`: the decoder
+    has positions on several axes.  `whole_images`: tokens of an image attend to one another.
+    """
+
+    family: str
+    gelu: Activation = "gelu by tanh"
+    norm: Literal["layer", "rms"] = "layer"
+    merge: int = 1
+    merge_key: str = "projector.scale_factor"
+    has_grids: bool = False
+    has_axes: bool = False
+    whole_images: bool = False
+
+
+_QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
+PROJECTORS = {
+    "qwen2vl_merger": _QWEN,
+    "qwen2.5vl_merger": replace(_QWEN, family="qwen2_5_vl", norm="rms"),
+    "qwen3vl_merger": replace(_QWEN, family="qwen3_vl"),
+    "gemma3": Projector("gemma3", merge=4, whole_images=True),
+    "idefics3": Projector("idefics3", merge=2),
+    "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
+}
+"""`clip.projector_type` → what it means."""
+
+
+@dataclass(frozen=True)
+class VisionFacts:
+    """The sizes and numbers of a vision model: `side` and `patch` in pixels, `table` positions of a side.
+
+    `size`: the numbers of an embedding that the decoder reads.  `windowed_every`: every n-th layer sees whole
+    images, others windows of `window` pixels; 0: all do.  `least` and `most`: pixels of a scaled image, 0
+    where the file does not say it.  `tiles`: the fewest and the most of an image; `longest`: pixels of its
+    longer side before it is split.
+    """
+
+    name: str
+    kind: Projector
+    layers: int
+    width: int
+    heads: int
+    inner: int
+    epsilon: float
+    side: int
+    patch: int
+    merge: int
+    size: int
+    activation: Activation
+    windowed_every: int
+    window: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    least: int
+    most: int
+    tiles: tuple[int, int]
+    longest: int
+
+    @property
+    def along(self) -> int:
+        """Patches of a side of an image of the model's own size."""
+        return self.side // self.patch
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an image of the model's own size."""
+        return (self.along // self.merge) ** 2
+
+
+def read_vision(metadata: Metadata) -> VisionFacts:
+    """Raises `GgufError` for a kind of projector that is not served and for sizes that cannot be."""
+    name = _kind_name(metadata)
+    kind = PROJECTORS[name]
+    width, heads = metadata.count("vision.embedding_length"), metadata.count("vision.attention.head_count")
+    if width % heads:
+        raise GgufError(f"has {heads} heads for a width of {width}")
+    facts = VisionFacts(
+        name,
+        kind,
+        layers=metadata.count("vision.block_count"),
+        width=width,
+        heads=heads,
+        inner=metadata.count("vision.feed_forward_length"),
+        epsilon=metadata.own(f"vision.{EPSILON}", most=1),
+        side=metadata.count("vision.image_size"),
+        patch=metadata.count("vision.patch_size"),
+        merge=metadata.count(f"vision.{kind.merge_key}", kind.merge),
+        size=metadata.count("vision.projection_dim"),
+        activation=_activation(metadata, kind),
+        windowed_every=metadata.count("vision.n_wa_pattern", 0, 0),
+        window=metadata.count("vision.window_size", WINDOW),
+        mean=_colours(metadata, "image_mean"),
+        std=_colours(metadata, "image_std"),
+        least=metadata.count("vision.image_min_pixels", 0, 0),
+        most=metadata.count("vision.image_max_pixels", 0, 0),
+        tiles=(metadata.count("vision.preproc_min_tiles", 1), metadata.count("vision.preproc_max_tiles", 12)),
+        longest=metadata.count("vision.preproc_image_size", 0, 0),
+    )
+    if facts.along % facts.merge and not kind.has_grids:
+        raise GgufError(f"has {facts.along} patches along an image, of which {facts.merge} are one token")
+    return facts
+
+
+def _kind_name(metadata: Metadata) -> str:
+    """The kind of projector.  Raises `GgufError` for another one than those that are served."""
+    name = metadata.text(KIND) or metadata.text(OWN_KIND) or "(none)"
+    if metadata.flag(SEES) is False or (metadata.flag(SEES) is None and metadata.flag(HEARS)):
+        raise GgufError(f"has an encoder of sound alone ({name}); those of images are served")
+    if name not in PROJECTORS:
+        raise GgufError(f"has a projector of type {name}; those of type {', '.join(PROJECTORS)} are served")
+    return name
+
+
+def _activation(metadata: Metadata, kind: Projector) -> Activation:
+    if metadata.flag("clip.use_silu"):
+        return "silu"
+    return kind.gelu if metadata.flag("clip.use_gelu") else "gelu by sigmoid"
+
+
+def _colours(metadata: Metadata, name: str) -> tuple[float, ...]:
+    values = metadata.array(f"clip.vision.{name}")
+    if values is None or len(values) != 3:
+        raise GgufError(f"has no three numbers clip.vision.{name}")
+    return tuple(round(float(value), 7) for value in values)

@@ -1,0 +1,77 @@
+"""An mmproj file → a folder with its vision model in ONNX, and files that say how images are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pipelines.gguf.decoder_facts import DecoderFacts
+from pipelines.gguf.encoder_facts import BertFacts
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.linear_layers import LinearLayers
+from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.patch_graph import PatchGraph
+from pipelines.gguf.pixel_graph import PixelGraph
+from pipelines.gguf.reader import GgufFile
+from pipelines.gguf.sight import Sight
+from pipelines.gguf.vision_facts import CLIP, SEES, UNREAD, VisionFacts, read_vision
+from pipelines.gguf.vision_files import config_of
+from pipelines.gguf.vocabulary import GgufVocabulary
+from pipelines.onnx_format.onnx_writer import OnnxWriter
+from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
+
+
+def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[VisionFacts, Sight]:
+    """Write the graph of an mmproj file to `folder`, a new folder; return what it is, and how a decoder reads
+    what it gives.  Raises `GgufError`, also for tensors and metadata that the graph would leave out.
+    """
+    metadata = Metadata(file.fields)
+    if metadata.architecture != CLIP:
+        raise GgufError(f"is of architecture {metadata.architecture or '(none)'}, not {CLIP}: no mmproj file")
+    facts = read_vision(metadata)
+    metadata.flag(SEES)
+    folder.mkdir()
+    kind, name = (PatchGraph, FILE) if facts.kind.has_grids else (PixelGraph, PIXEL_FILE)
+    with OnnxWriter(folder, Path(name).stem) as writer:
+        linears = LinearLayers(writer, file.tensors, accuracy_level)
+        graph = kind(facts, linears, writer)
+        graph.write()
+        metadata.refuse_unread(UNREAD)
+        if unused := sorted(name for name in linears.unused() if name.startswith(("v.", "mm."))):
+            raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {facts.name}")
+        linears.write_weights()
+    sight = Sight(graph.num_deep, facts.kind.whole_images)
+    sight.write(folder)
+    return facts, sight
+
+
+def check_fits(facts: VisionFacts, decoder: DecoderFacts | BertFacts) -> None:
+    """Raise `GgufError` unless images of a vision model are read by this decoder."""
+    if not isinstance(decoder, DecoderFacts):
+        raise GgufError(f"is for images, which {decoder.name} does not read")
+    if facts.size != decoder.width:
+        raise GgufError(
+            f"gives embeddings of {facts.size} numbers, and those of the model beside it have {decoder.width}"
+        )
+    if facts.kind.whole_images and -1 < decoder.window < facts.tokens:
+        raise GgufError(
+            f"makes {facts.tokens} tokens of an image, which attend to one another; layers of the model "
+            f"beside it attend to {decoder.window}"
+        )
+    if facts.kind.has_axes != (decoder.kind.axes is not None):
+        raise GgufError(f"has a projector of type {facts.name}, which is not that of {decoder.name}")
+
+
+def write_image_files(facts: VisionFacts, vocabulary: GgufVocabulary, projector: Path, folder: Path) -> None:
+    """Write config.json, which names the mmproj file, and preprocessor_config.json.  Raises `GgufError`."""
+    numbers = vocabulary.numbers()
+
+    def id_of(token: str) -> int:
+        if token not in numbers:
+            raise GgufError(f"has no token {token}, which stands for an image with {facts.name}")
+        return numbers[token]
+
+    config, pixels = config_of(facts, id_of)
+    config |= {"mmproj": f"{projector.name} ({facts.name})"}
+    for name, fields in (("config.json", config), ("preprocessor_config.json", pixels)):
+        (folder / name).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,87 @@
+"""mmproj files: which one belongs to a model, and what is refused by its name."""
+
+from __future__ import annotations
+
+import gguf
+import numpy as np
+import pytest
+from gguf_files import write_llama_like
+
+from graphs.errors import GraphError
+from pipelines.gguf.projector_files import find_projector
+from pipelines.repository.model_folders import scan
+
+CLIP = "clip"
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "wanted"),
+    [
+        (["a-Q4_K_M.gguf", "mmproj-F16.gguf"], "a-Q4_K_M.gguf", "mmproj-F16.gguf"),
+        (["a-Q4_K_M.gguf"], "a-Q4_K_M.gguf", None),
+        (["a-Q8_0.gguf", "mmproj-a-f16.gguf", "mmproj-a-Q8_0.gguf"], "a-Q8_0.gguf", "mmproj-a-Q8_0.gguf"),
+        (["a-BF16.gguf", "mmproj-F32.gguf", "mmproj-BF16.gguf"], "a-BF16.gguf", "mmproj-BF16.gguf"),
+        (["a.Q4_K_M.gguf", "a.Q8_0.gguf", "a.mmproj-f16.gguf"], "a.Q8_0.gguf", "a.mmproj-f16.gguf"),
+        (["a-Q4_0.gguf", "b-Q4_0.gguf", "mmproj-a-f16.gguf"], "a-Q4_0.gguf", "mmproj-a-f16.gguf"),
+        (["a-Q4_0.gguf", "b-Q4_0.gguf", "mmproj-a-f16.gguf"], "b-Q4_0.gguf", None),
+        (["a-Q4_0.gguf", "b-Q4_0.gguf", "mmproj-model-f16.gguf"], "a-Q4_0.gguf", None),
+        (
+            ["a-Q4_0-00001-of-00002.gguf", "a-Q4_0-00002-of-00002.gguf", "mmproj-a-f16.gguf"],
+            "a-Q4_0-00001-of-00002.gguf",
+            "mmproj-a-f16.gguf",
+        ),
+    ],
+)
+def test_it_is_the_one_of_the_model_with_the_nearest_bits(tmp_path, names, model, wanted):
+    for name in names:
+        (tmp_path / name).touch()
+    found = find_projector(tmp_path / model)
+    assert (found and found.name) == wanted
+
+
+def write_projector(path, architecture=CLIP, kind="qwen3vl_merger", **flags):
+    writer = gguf.GGUFWriter(path, architecture)
+    for name, value in {"has_vision_encoder": True, **flags}.items():
+        writer.add_bool(f"clip.{name}", value)
+    if kind:
+        writer.add_string("clip.projector_type", kind)
+    writer.add_tensor("v.post_ln.weight", np.ones(8, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"kind": "minicpmv"}, "has a projector of type minicpmv; those of type qwen2vl_merger, "),
+        (
+            {"kind": "ultravox", "has_vision_encoder": False, "has_audio_encoder": True},
+            "encoder of sound alone",
+        ),
+        ({"architecture": "llama"}, "is of architecture llama, not clip: no mmproj file"),
+        ({"kind": None}, r"has a projector of type \(none\)"),
+        ({}, "has no clip.vision.embedding_length"),
+    ],
+)
+def test_others_are_refused_by_name(tmp_path, said, fault):
+    folder = tmp_path / "models" / "a"
+    folder.mkdir(parents=True)
+    write_llama_like(folder / "a-F32.gguf")
+    write_projector(folder / "mmproj-F32.gguf", **said)
+    (model,) = scan(tmp_path / "models", tmp_path / "cache")
+    with pytest.raises(GraphError, match=f"mmproj-F32.gguf .*{fault}"):
+        model.opened()
+
+
+def test_a_file_that_comes_changes_the_model(tmp_path):
+    folder = tmp_path / "models" / "a"
+    folder.mkdir(parents=True)
+    write_llama_like(folder / "a-F32.gguf")
+    (before,) = scan(tmp_path / "models")
+    (folder / "mmproj-F32.gguf").touch()
+    (after,) = scan(tmp_path / "models")
+    assert before.fingerprint != after.fingerprint
+    with pytest.raises(GraphError, match=r"mmproj-F32.gguf is too short for a GGUF file"):
+        after.opened()
