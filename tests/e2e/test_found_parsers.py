@@ -8,6 +8,7 @@ from pathlib import Path
 import openai
 import pytest
 import yaml
+from breadth import after
 from gguf_files import write_llama_like
 from server_process import ROOT, ServerProcess
 
@@ -84,7 +85,7 @@ def test_calls_and_answers_are_found(client, model, text, content, calls, stream
 
 
 @pytest.mark.parametrize("model", SERVED)
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", after(1, [True, False]))
 def test_a_call_that_must_be_made_is_made(client, model, stream):
     """After reasoning, which a model with random weights may begin and would not end."""
     more = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}

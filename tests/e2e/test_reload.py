@@ -23,7 +23,7 @@ from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat, start_stre
 BROKEN = "version: 1\ntask: chat\nnodes: ["
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, from: request}\n"
 CHANGED = ("edited", "half", "emptied")
-PAUSE_S = 0.1
+PAUSE_S = 0.25
 STARTED = "Application startup complete"
 LEAVING = "Shutting down"
 
@@ -37,7 +37,7 @@ def served(tmp_path_factory):
         write_model(models / name, step_s=0.0)
     (models / "alias").mkdir()
     (models / "alias" / "graph.yaml").write_text(ALIAS)
-    with ServerProcess(models, WORKERS="2") as server:
+    with ServerProcess(models, WORKERS="2", APIS="openai") as server:
         server.models = models
         server.all_ready()
         yield server

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="an engine needs a core of
 def server(tmp_path_factory):
     models = tmp_path_factory.mktemp("engines") / "models"
     write_model(models / "fake")
-    with ServerProcess(models, ENGINES="2", WORKERS="2") as running:
+    with ServerProcess(models, ENGINES="2", WORKERS="2", APIS="openai") as running:
         running.ready()
         running.wait_for(lambda: each_worker_has_both(running, "fake"))
         yield running
@@ -64,7 +64,7 @@ async def session_streams(server, max_tokens):
 
 def test_a_killed_engine_ends_its_own_streams_and_no_others(server):
     async def scene():
-        streams = await session_streams(server, 1200)
+        streams = await session_streams(server, 600)
         victim = server.hosts()[0]
         victim.kill()
         await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)  # until its sockets are closed
@@ -147,7 +147,6 @@ def test_what_administers_models_reaches_both(server):
     asyncio.run(_ask_all(server))
 
 
-@pytest.mark.breadth
 @pytest.mark.breadth
 def test_a_reload_reaches_both_and_loses_no_request(models_dir):
     async def scene(server):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-import pytest
+from one_test import in_one_test
 
 from server.apis.batches.result_lines import answered, not_run
 
 LINE_ENDS = ["\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 
 
-@pytest.mark.parametrize("end", LINE_ENDS)
-@pytest.mark.parametrize("ensure_ascii", [True, False])
+@in_one_test("end", LINE_ENDS)
+@in_one_test("ensure_ascii", [True, False])
 def test_no_character_of_a_reply_ends_its_line(end, ensure_ascii):
     reply = {"text": f"a{end}b"}
     body = json.dumps(reply, ensure_ascii=ensure_ascii, indent=1).encode()

@@ -1,6 +1,6 @@
 """Bodies of decisions that do not fit: each is a 400 that names the place."""
 
-import pytest
+from one_test import in_one_test
 
 PREDICATE = {"type": "predicate", "instructions": "It rains."}
 CHOICE = {"type": "choice", "instructions": "Which?", "choices": [{"value": "a"}, {"value": "b"}]}
@@ -52,7 +52,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("body", "param"), WRONG, ids=[param for _, param in WRONG])
+@in_one_test("body, param", WRONG)
 def test_a_wrong_body_names_its_place(rig, body, param):
     found = rig.post("/v1/decisions", body)
     assert (found.status, found.error["param"]) == (400, param), found.error

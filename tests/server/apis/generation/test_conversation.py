@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from one_test import in_one_test
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
@@ -295,7 +296,7 @@ BAD_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD_TOOLS)
+@in_one_test("fields, param, message", BAD_TOOLS)
 def test_bad_tools_are_named(rig, fields, param, message):
     answer = rig.chat(**fields)
     assert answer.status == 400

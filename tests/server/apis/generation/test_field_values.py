@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pytest
+from one_test import in_one_test
 from scripted import said
 
 from pipelines.wire.sampling_params import Beams, RepetitionDetection
@@ -32,7 +32,7 @@ REACHES_SAMPLING = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), REACHES_SAMPLING)
+@in_one_test("name, value, expected", REACHES_SAMPLING)
 def test_a_sampling_field_reaches_the_engine(rig, name, value, expected):
     assert rig.complete(**{name: value}).status == 200
     assert rig.pipeline.asked.sampling[name] == expected
@@ -97,7 +97,7 @@ REACHES_GENERATION = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "attribute", "expected"), REACHES_GENERATION)
+@in_one_test("name, value, attribute, expected", REACHES_GENERATION)
 def test_a_field_reaches_the_pipeline(rig, name, value, attribute, expected):
     rig.pipeline.batches = [[(i, said_stop()) for i in range(3 if name == "n" else 1)]]
     assert rig.chat(**{name: value}).status == 200
@@ -235,7 +235,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD)
+@in_one_test("fields, param, message", BAD)
 def test_a_bad_value_is_named_on_completions(rig, fields, param, message):
     answer = rig.complete(**fields)
     assert answer.status == 400
@@ -244,7 +244,7 @@ def test_a_bad_value_is_named_on_completions(rig, fields, param, message):
     assert answer.error["type"] == "BadRequestError"
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD)
+@in_one_test("fields, param, message", BAD)
 def test_a_bad_value_is_named_on_chat(rig, fields, param, message):
     answer = rig.chat(**fields)
     assert answer.status == 400
@@ -305,7 +305,7 @@ BAD_CHAT = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD_CHAT)
+@in_one_test("fields, param, message", BAD_CHAT)
 def test_a_bad_chat_field_is_named(rig, fields, param, message):
     answer = rig.chat(**fields)
     assert answer.status == 400
@@ -350,7 +350,7 @@ BAD_COMPLETION = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD_COMPLETION)
+@in_one_test("fields, param, message", BAD_COMPLETION)
 def test_a_bad_completion_field_is_named(rig, fields, param, message):
     answer = rig.complete(**fields)
     assert answer.status == 400
@@ -367,14 +367,14 @@ PROMPTS = [
 ]
 
 
-@pytest.mark.parametrize(("prompt", "expected"), PROMPTS)
+@in_one_test("prompt, expected", PROMPTS)
 def test_the_shapes_of_a_prompt(rig, prompt, expected):
     rig.pipeline.batches = [[(i, said_stop()) for i in range(len(expected))]]
     assert rig.complete(prompt=prompt).status == 200
     assert [(one.text, one.ids) for one in rig.pipeline.asked.prompts] == expected
 
 
-@pytest.mark.parametrize(("value", "expected"), [(None, True), (True, True), (False, False)])
+@in_one_test("value, expected", [(None, True), (True, True), (False, False)])
 def test_special_tokens_are_added_to_text_unless_told_not_to(rig, value, expected):
     rig.complete(add_special_tokens=value)
     assert rig.pipeline.asked.prompts[0].add_special_tokens is expected
@@ -386,7 +386,7 @@ def test_the_header_s_priority_counts_more_than_the_body_s(rig):
     assert rig.pipeline.asked.sampling["priority"] == -3
 
 
-@pytest.mark.parametrize("value", ["soon", "1e3", str(2**63)])
+@in_one_test("value", ["soon", "1e3", str(2**63)])
 def test_a_header_that_is_no_priority_is_refused(rig, value):
     answer = rig.post("/v1/completions", {"model": "tiny", "prompt": "hi"}, x_vllm_priority=value)
     assert answer.status == 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
+from one_test import in_one_test
 from openai.resources.chat.completions import Completions as OpenAIChat
 from openai.resources.completions import Completions as OpenAICompletions
 from scripted import ScriptedPipeline
@@ -90,23 +90,23 @@ def places(name, request):
     return [table for table, names in tables.items() if name in names]
 
 
-@pytest.mark.parametrize("name", sorted(CHAT_FIELDS.union(openai_fields(OpenAIChat))))
+@in_one_test("name", sorted(CHAT_FIELDS.union(openai_fields(OpenAIChat))))
 def test_every_known_chat_field_has_one_place(name):
     assert len(places(name, ChatRequest)) == 1
 
 
-@pytest.mark.parametrize("name", sorted(COMPLETION_FIELDS.union(openai_fields(OpenAICompletions))))
+@in_one_test("name", sorted(COMPLETION_FIELDS.union(openai_fields(OpenAICompletions))))
 def test_every_known_completion_field_has_one_place(name):
     assert len(places(name, CompletionRequest)) == 1
 
 
-@pytest.mark.parametrize("request_type", [ChatRequest, CompletionRequest])
+@in_one_test("request_type", [ChatRequest, CompletionRequest])
 def test_no_field_stands_in_two_tables(request_type):
     names = {*request_type.model_fields, *request_type.refused, *IGNORED}
     assert {name: places(name, request_type) for name in names if len(places(name, request_type)) != 1} == {}
 
 
-@pytest.mark.parametrize("name", sorted(ChatRequest.refused))
+@in_one_test("name", sorted(ChatRequest.refused))
 def test_a_refused_field_is_named_with_its_reason(rig, name):
     answer = rig.chat(**{name: {"x": "not neutral"}})
     assert answer.status == 400
@@ -115,12 +115,12 @@ def test_a_refused_field_is_named_with_its_reason(rig, name):
     assert ChatRequest.refused[name].reason in answer.error["message"]
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_COMPLETION))
+@in_one_test("name", sorted(REFUSED_COMPLETION))
 def test_a_refused_field_of_completions_too(rig, name):
     assert rig.complete(**{name: 17}).error["param"] == name
 
 
-@pytest.mark.parametrize("name", sorted(ChatRequest.refused))
+@in_one_test("name", sorted(ChatRequest.refused))
 def test_a_refused_field_may_be_neutral(rig, name):
     for neutral in (None, *ChatRequest.refused[name].neutral):
         assert rig.chat(**{name: neutral}).status == 200, neutral
@@ -130,13 +130,13 @@ def test_false_is_not_zero(rig):
     assert rig.chat(routed_experts_prompt_start=False).status == 400
 
 
-@pytest.mark.parametrize("name", sorted(IGNORED))
+@in_one_test("name", sorted(IGNORED))
 def test_an_ignored_field_has_a_reason_and_no_effect(rig, name):
     assert len(IGNORED[name]) > 10
     assert rig.chat(**{name: {"any": "thing"}}).status == 200
 
 
-@pytest.mark.parametrize("name", sorted(set(ChatRequest.model_fields) - {"messages", "model"}))
+@in_one_test("name", sorted(set(ChatRequest.model_fields) - {"messages", "model"}))
 def test_null_means_not_set(rig, name):
     assert rig.chat(**{name: None}).status == 200
 
@@ -162,14 +162,14 @@ def statuses(rig, path, body, name):
     return rig.run(scenario)
 
 
-@pytest.mark.parametrize("name", sorted({*ChatRequest.model_fields, *ChatRequest.refused, *IGNORED}))
+@in_one_test("name", sorted({*ChatRequest.model_fields, *ChatRequest.refused, *IGNORED}))
 def test_no_value_of_a_chat_field_is_a_fault_of_ours(rig, name):
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
     found = statuses(rig, "/v1/chat/completions", body, name)
     assert set(found) <= {200, 400, 404}, dict(zip(map(str, WEIRD), found, strict=True))
 
 
-@pytest.mark.parametrize("name", sorted({*CompletionRequest.model_fields, *CompletionRequest.refused}))
+@in_one_test("name", sorted({*CompletionRequest.model_fields, *CompletionRequest.refused}))
 def test_no_value_of_a_completion_field_is_a_fault_of_ours(rig, name):
     found = statuses(rig, "/v1/completions", {"model": "tiny", "prompt": "hi"}, name)
     assert set(found) <= {200, 400, 404}, dict(zip(map(str, WEIRD), found, strict=True))

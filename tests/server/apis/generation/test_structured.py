@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from one_test import in_one_test
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 TAG = {"type": "structural_tag", "format": {"type": "const_string", "value": "abc"}}
@@ -76,8 +77,8 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "kind", "value", "where"), ASKED)
-@pytest.mark.parametrize("ask", ["chat", "complete"])
+@in_one_test("fields, kind, value, where", ASKED)
+@in_one_test("ask", ["chat", "complete"])
 def test_a_constraint_reaches_the_pipeline(rig, ask, fields, kind, value, where):
     assert getattr(rig, ask)(**fields).status == 200
     found = rig.pipeline.asked.constraint
@@ -158,7 +159,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "message"), BAD)
+@in_one_test("fields, param, message", BAD)
 def test_a_bad_constraint_is_named(rig, fields, param, message):
     answer = rig.complete(**fields)
     assert answer.status == 400

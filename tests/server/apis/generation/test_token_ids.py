@@ -8,6 +8,7 @@ import json
 import pytest
 from asgi_client import AsgiClient
 from fake_decoder import FAKE_GRAPH, write_fake_model
+from one_test import in_one_test
 
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource
@@ -161,7 +162,7 @@ def joined(answer) -> dict[int, dict]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@in_one_test("case", CASES)
 def test_ids_and_log_probabilities_hold_every_token_that_is_counted(case, replies):
     whole, _, *streamed = replies[case]
     choices = whole.json["choices"]
@@ -178,7 +179,7 @@ def test_ids_and_log_probabilities_hold_every_token_that_is_counted(case, replie
         assert [one["end"] for one in found.values()] == ends
 
 
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@in_one_test("case", CASES)
 def test_log_probabilities_change_no_token(case, replies):
     whole, bare, *_ = replies[case]
     named = ("token_ids", "finish_reason", "stop_reason")
@@ -188,7 +189,7 @@ def test_log_probabilities_change_no_token(case, replies):
     assert whole.json["usage"]["completion_tokens"] == bare.json["usage"]["completion_tokens"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@in_one_test("case", CASES)
 def test_the_last_id_of_a_choice_that_stopped_is_the_end_token(case, replies):
     for choice in replies[case][0].json["choices"]:
         reason, last = choice["stop_reason"], choice["token_ids"][-1]
@@ -196,7 +197,7 @@ def test_the_last_id_of_a_choice_that_stopped_is_the_end_token(case, replies):
             assert last == reason if reason is not None else last in ENDS
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "completions" in case[2]], ids=" ".join)
+@in_one_test("case", [case for case in CASES if "completions" in case[2]])
 def test_the_bytes_of_the_tokens_concatenate_to_the_text(case, replies):
     """Up to the end token, and to a character that the end cut off."""
     way, _, path = case

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from kserve_requests import HEADER, IMAGE, NUMBERS, as_input, tensors_of
+from one_test import in_one_test
 
 from server.apis.kserve.datatypes import NAMES
 
@@ -187,8 +188,8 @@ IMAGE_INPUT = DETECT["inputs"][0]
 BINARY = {"name": "image", "shape": [2, 4], "datatype": "FP32"}
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
+@in_one_test(
+    "change, said",
     [
         ({"shape": [2, 5]}, "has 8 elements; its shape [2, 5] takes 10"),
         ({"shape": [2, -1]}, "lengths are 0 or more"),
@@ -210,7 +211,6 @@ BINARY = {"name": "image", "shape": [2, 4], "datatype": "FP32"}
         ({"name": "imag"}, "has no input imag; did you mean image?"),
         ({"shape": [4, 2]}, "must be float32[?, 4], but its shape is [4, 2]"),
     ],
-    ids=str,
 )
 def test_a_tensor_that_is_refused(ask, change, said):
     assert said in refused(ask.infer("detector", {"inputs": [IMAGE_INPUT | change]}))

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 from scripted import ScriptedPipeline, logprob, text
 
 from server.apis.llamacpp.server_endpoints import normalized
@@ -161,7 +162,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "fault"), WRONG)
+@in_one_test("path, body, fault", WRONG)
 def test_wrong_bodies_have_llama_cpps_errors(rig, path, body, fault):
     if path == COMPLETION and body not in (b"{", {}):
         body = {"prompt": "hi", **body}

@@ -6,6 +6,7 @@ import typing
 
 import pytest
 from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
+from one_test import in_one_test
 
 from pipelines.base.errors import RequestError
 from server.apis.messages import unsupported_fields
@@ -96,7 +97,7 @@ def test_a_last_message_of_the_assistant_is_gone_on_with():
     assert not generation.add_generation_prompt
 
 
-@pytest.mark.parametrize(
+@in_one_test(
     "final",
     [
         [CALL],
@@ -109,7 +110,7 @@ def test_a_last_message_of_the_assistant_is_gone_on_with():
         [{"type": "thinking", "thinking": "Hm", "signature": ""}, text("So")],
     ],
 )
-@pytest.mark.parametrize("before", [[user("a")], [user("a"), assistant("b"), user([text("c")])]])
+@in_one_test("before", [[user("a")], [user("a"), assistant("b"), user([text("c")])]])
 def test_any_part_of_a_conversation_is_counted(before, final):
     """Clients that cut conversations count each part; no reply goes on with it."""
     request = CountRequest.model_validate({"model": "tiny", "messages": [*before, assistant(final)]})

@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from one_test import in_one_test
 from scripted import ScriptedPipeline, logprob, said
 
 from pipelines.base.errors import ContextTooLong, EngineError
@@ -265,7 +266,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "fault"), WRONG)
+@in_one_test("path, body, fault", WRONG)
 def test_wrong_bodies_have_ollamas_errors(rig, path, body, fault):
     if isinstance(body, dict) and body:
         body = {**HI, **body} if path == CHAT else {"model": "tiny", **body}

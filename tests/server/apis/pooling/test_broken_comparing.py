@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from breadth import after
 from pooled_calls import TASKS, PooledPipeline
 from test_broken_pooling import answered
 
@@ -12,7 +13,7 @@ from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.worker.model_choice import EMBEDDING, SCORING
 
-PATHS = ["/score", "/v3/score", "/v1/rerank", "/v3/rerank", "/v1/embed", "/v2/embed"]
+PATHS = after(3, ["/score", "/v1/rerank", "/v2/embed", "/v3/score", "/v3/rerank", "/v1/embed"])
 
 
 @pytest.mark.parametrize("path", PATHS)

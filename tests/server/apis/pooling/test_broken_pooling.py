@@ -6,11 +6,12 @@ import json
 import random
 
 import pytest
+from breadth import after
 from broken_bodies import BROKEN, WRONG, body_of, places, replaced
 from pooled_calls import TASKS, PooledPipeline
 from random_bodies import random_body
 
-PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/v3/pooling", "/classify", "/v3/classify"]
+PATHS = after(3, ["/v1/embeddings", "/pooling", "/classify", "/v3/embeddings", "/v3/pooling", "/v3/classify"])
 NUM_RANDOM = 60
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
+from one_test import in_one_test
 from pooled_calls import SIZE, PooledPipeline, rows
 
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
@@ -157,9 +158,9 @@ def test_inputs_are_conversations_where_there_is_a_template(embed, rig):
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
-    ("fields", "text"),
+@in_one_test("path", PATHS)
+@in_one_test(
+    "fields, text",
     [
         ({}, ONE_OF),
         ({"texts": []}, ONE_OF),
@@ -182,7 +183,6 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         ({"texts": ["a"], "truncate_prompt_tokens": 5}, "use `max_tokens`"),
         ({"texts": ["a"], "truncation_side": "left"}, "use `truncate`"),
     ],
-    ids=str,
 )
 def test_what_cannot_be_embedded_is_refused_as_cohere_reads_it(embed, path, fields, text):
     answer = embed(path, **fields)

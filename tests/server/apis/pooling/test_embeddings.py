@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 from patience import PATIENCE_S
 from pooled_calls import PooledPipeline, rows, vector
 
@@ -205,8 +206,8 @@ def test_ids_of_requests_name_replies(rig):
     assert rig.post(PATH, {**WORDS, "request_id": "mine"}, x_request_id="rq-7").json["id"] == "embd-rq-7"
 
 
-@pytest.mark.parametrize(
-    ("body", "words", "field"),
+@in_one_test(
+    "body, words, field",
     [
         ({"input": [[1], []]}, "The decoder prompt cannot be empty", "input.1"),
         ({"input": []}, "You must pass at least one prompt", "input"),
@@ -238,7 +239,6 @@ def test_ids_of_requests_name_replies(rig):
         ({"input": "a", "task": "classify"}, "use POST pooling", "task"),
         ({"input": "a", "late_chunking": True}, "a vector of its own", "late_chunking"),
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_said(body, words, field, refusal):
     error = refusal(**body)

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 from pooled_calls import PooledPipeline
 
 from pipelines.base.errors import RequestError
@@ -147,8 +148,8 @@ def test_a_query_may_be_an_object(rerank, rig, query):
     assert rig.pipeline.asked.pairs[0][0].text == "what"
 
 
-@pytest.mark.parametrize(
-    ("fields", "text", "param"),
+@in_one_test(
+    "fields, text, param",
     [
         ({"documents": []}, "At least one text_pair element must be given", None),
         ({"top_n": -1}, "top_n must be greater than or equal to 0, got -1.", "top_n"),
@@ -210,7 +211,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "text"), BAD)
+@in_one_test("field, value, text", BAD)
 @pytest.mark.parametrize("path", OVMS_PATHS)
 def test_openvinos_words(rerank, path, field, value, text):
     answer = rerank(path, **{field: value})

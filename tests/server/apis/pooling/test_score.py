@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from one_test import in_one_test
 from pooled_calls import PooledPipeline, rows, scores, token_rows
 
 from pipelines.nodes.pooling.similarity import cosines, max_sim, similarities
@@ -167,8 +168,8 @@ def test_an_image_is_refused(cross):
     assert answer.error["param"] == "documents.1.content.0"
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
+@in_one_test(
+    "fields, text",
     [
         (
             {"queries": ["a", "b"], "documents": ["a", "b", "c"]},

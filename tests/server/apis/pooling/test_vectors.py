@@ -9,6 +9,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+from one_test import in_one_test
 
 from server.apis.pooling.replies.reply_models import ReplyContext
 from server.apis.pooling.replies.vectors import DTYPES, VectorFormat, encode_vectors
@@ -66,8 +67,8 @@ def test_halves_are_numpys():
     np.testing.assert_array_equal(DTYPES["float16"](np.float32([0.1, 1e6])), np.float16([0.1, np.inf]))
 
 
-@pytest.mark.parametrize("endianness", ["native", "little", "big"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@in_one_test("endianness", ["native", "little", "big"])
+@in_one_test("dtype", DTYPES)
 def test_bytes_come_in_the_order_asked_for(dtype, endianness):
     order = sys.byteorder if endianness == "native" else endianness
     written = encode_vectors(HEAD, ROWS, VectorFormat("bytes", dtype, endianness), "embedding", "embedding")

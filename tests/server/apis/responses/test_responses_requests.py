@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from one_test import in_one_test
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from responses_bodies import PATH, TOOL, ask, called, thought
 from scripted import said as piece
@@ -254,7 +255,7 @@ def test_every_ignored_field_may_be_sent(rig):
     assert rig.post(PATH, ask(**IGNORED)).status == 200
 
 
-@pytest.mark.parametrize("name", unsupported_fields.REFUSED)
+@in_one_test("name", unsupported_fields.REFUSED)
 def test_a_refused_field_is_named(rig, name):
     assert refused(rig, **{name: "x"})[0] == name
 
@@ -331,7 +332,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("more", "param", "text"), BAD.values(), ids=BAD)
+@in_one_test("more, param, text", BAD.values())
 def test_a_bad_request_names_its_field(rig, more, param, text):
     found, message = refused(rig, **more)
     assert found == param
