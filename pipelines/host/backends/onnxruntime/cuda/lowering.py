@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
 from pipelines.host.backends.onnx.recurrent import refuse_recurrent
@@ -179,6 +180,7 @@ class _Lowering:
     def run(self) -> None:
         use_expert_linears(self.graph)
         widen_e2m1(self.graph)
+        multiply_block_sums(self.graph)
         self._declare_inputs()
         for node in list(self.graph):
             if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
