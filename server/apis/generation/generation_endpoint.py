@@ -110,6 +110,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         """What makes the call where a prompt may be shortened first."""
         return None
 
+    def check_call(self, request: Body, pipeline: Pipeline, call: Call) -> None:
+        """Raise RequestError where a prompt, by its length, leaves no room for what is asked."""
+
     def context(self, request: Body, reply_id: str, model: str) -> AnyContext:
         raise NotImplementedError
 
@@ -168,6 +171,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
+        self.check_call(request, pipeline, call)
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)
         if context.needs_prompts:
             context = replace(context, prompts=prompt_echoes(pipeline, call))

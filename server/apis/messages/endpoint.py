@@ -9,6 +9,7 @@ import falcon.asgi
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.values.tasks import GenerationInput
+from pipelines.worker.call import Call
 from pipelines.worker.encoding import chat_ids
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
@@ -29,6 +30,12 @@ from server.services.services import Services
 REQUEST_ID = "request-id"
 """The header in which Anthropic's clients look for the id of a request."""
 TOO_LONG = "This model's maximum context length is {} tokens. However, your prompt contains {} input tokens."
+
+NO_ROOM = (
+    "input length and `max_tokens` exceed context limit: {} + {} > {}, decrease input length or `max_tokens` "
+    "and try again"
+)
+"""Clients that read these words ask again for as many tokens as there is room for."""
 
 
 class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBuilder]):
@@ -61,6 +68,12 @@ class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBu
 
     def check(self, request: MessageChat, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
+
+    def check_call(self, request: MessageChat, pipeline: Pipeline, call: Call) -> None:
+        """`max_tokens` is lowered to the room that is left, but not to the budget of thinking or less."""
+        source, used, most = request.source, sum(call.prompt_lengths), pipeline.max_context
+        if source.budget is not None and used + source.budget >= most:
+            raise RequestError(NO_ROOM.format(used, source.max_tokens, most))
 
     def context(self, request: MessageChat, reply_id: str, model: str) -> MessageContext:
         return request.source.context(reply_id, model)

@@ -1,14 +1,13 @@
-// opencode, whole sessions over chat completions, Responses and Messages: a file is made, changed and run, an image is
-// looked at.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
+// opencode, whole sessions over chat completions, Responses and Messages: a file is made, changed and run, and in
+// the first two an image is looked at.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
 
 const assert = require("node:assert/strict");
 const { run } = require("./cases.cjs");
 const { TASK, binary, session } = require("./agent_session.cjs");
 
 const base = `${process.argv[2]}/v1`;
-const model = "opencode";
 
-async function check(npm) {
+async function check(npm, model = "opencode") {
   const settings = { limit: { context: 131072, output: 8192 }, modalities: { input: ["text"], output: ["text"] } };
   const config = {
     autoupdate: false,
@@ -34,7 +33,7 @@ async function overResponses() {
 }
 
 async function overMessages() {
-  await check("@ai-sdk/anthropic");
+  await check("@ai-sdk/anthropic", "opencode-text"); // it ends where an image is refused
 }
 
 run([overChatCompletions, overResponses, overMessages]);
