@@ -79,8 +79,9 @@ def name_without_one(
 ) -> str | None:
     """The model for a request without a name; None where there is only one model.
 
-    Raises NotFound where no model has the ability, MissingField where several have it and the default model
-    has not; without a `default_model` that is the first that generates text.
+    Of several that have the ability it is the default model, which without a `default_model` is the first
+    that generates text; else the only one whose task comes first in the ability, as a reranker to rank with.
+    Raises NotFound where no model has the ability, and MissingField where there are several such models.
     """
     names = [card.name for card in cards]
     if model in names or any(model == adapter.name for card in cards for adapter in card.adapters):
@@ -95,6 +96,9 @@ def name_without_one(
     default = default_model or next(iter(able_names(cards, TEXT)), None)
     if default is not None and (default in able or default not in names):
         return default  # where there is no such model, the catalogue says so
+    nearest = next(names for task in ability.tasks if (names := named_by_task(cards, task)))
+    if len(nearest) == 1:
+        return nearest[0]
     text = f"`model` is required; models: {listed(able or names)}"
     raise MissingField(text, field="model")
 
@@ -102,3 +106,8 @@ def name_without_one(
 def able_names(cards: list[ModelCard], ability: Ability) -> list[str]:
     """The names of the models that have the ability."""
     return [card.name for card in cards if card.task in ability.tasks]
+
+
+def named_by_task(cards: list[ModelCard], task: str) -> list[str]:
+    """The names of the models of a task."""
+    return [card.name for card in cards if card.task == task]

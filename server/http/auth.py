@@ -29,7 +29,12 @@ ADMIN_PATHS = frozenset(
     {
         *("/api/pull", "/api/copy", "/api/create", "/api/delete"),
         *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
-        *("/inference/v1/abort_requests", "/inference.GRPCInferenceService/RepositoryIndex"),
+        *(
+            "/inference/v1/abort_requests",
+            "/sleep",
+            "/wake_up",
+            "/inference.GRPCInferenceService/RepositoryIndex",
+        ),
     }
 )
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")

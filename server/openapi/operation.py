@@ -143,6 +143,7 @@ GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
+LEVEL: dict[str, Schema] = {"level": {"type": "integer", "minimum": 0, "maximum": 2}}
 USAGE: dict[str, Schema] = {
     **{name: {"type": "integer", "minimum": 0} for name in ("start_time", "end_time", "limit")},
     "bucket_width": {"type": "string", "enum": ["1d"]},

@@ -47,6 +47,7 @@ from server.openapi.operation import (
     INDEX,
     INFER,
     JSON,
+    LEVEL,
     MODEL,
     MODEL_NAME,
     NAMED_LOAD,
@@ -78,6 +79,11 @@ from server.openapi.operations import (
 from server.openapi.schemas import BodySchema
 from server.schema.reply_models import ChatCompletion, Completion, ModelList, Success
 
+SLEEP = Operation(
+    "Unload every model, once its calls have ended", "models", reply=JSON, query=LEVEL, errors=(*GETS, 400)
+)
+WAKE_UP = Operation("Load every model that is unloaded", "models", reply=JSON, errors=GETS)
+IS_SLEEPING = Operation("Whether no model is loaded", "models", reply=JSON, errors=GUARDED)
 KSERVE_MODEL = Operation(
     "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS
 )
@@ -178,6 +184,9 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
         "POST": Operation("Token ids after token ids", "text", (TOKENS_IN,), (TokensReply,), TokensChunk)
     },
     "/inference/v1/abort_requests": {"POST": Operation("End requests in flight", "text", (ABORT,))},
+    "/sleep": {"POST": SLEEP},
+    "/wake_up": {"POST": WAKE_UP},
+    "/is_sleeping": {"GET": IS_SLEEPING},
     "/invocations": {
         "POST": Operation(
             "Chat, completion, embeddings, classes, scores or ranking, depending on the model and the body",

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Row = NDArray[np.float32]
 Ids = NDArray[np.int64]
+SIGN = np.uint32(1 << 31)
+"""The bit by which floats become integers of the same order, those below 0 being inverted."""
 MAX_EXPONENT = 88.7228391
 """The logarithm of the largest float32."""
 MOST_XTC_THRESHOLD = 0.5
@@ -22,11 +24,22 @@ NUM_ESTIMATED = 100
 """Mirostat 1 looks at this many of the likeliest tokens to estimate how fast probabilities fall."""
 
 
+def possible(logits: Row) -> Ids:
+    """The possible ids in their order."""
+    return np.flatnonzero(logits > -np.inf)
+
+
 def likeliest_first(logits: Row) -> Ids:
-    """The possible ids, the likeliest first; equal ones in their order."""
-    order: Ids = np.argsort(-logits, kind="stable")
-    num_possible = int(np.count_nonzero(logits > -np.inf))
-    return order[:num_possible]
+    """The possible ids, the likeliest first; equal ones in their order.
+
+    Logit and id are sorted as one integer: a stable sort of floats takes three times as long.
+    """
+    bits = (0.0 - logits).view(np.uint32)
+    keys = np.where(bits >> 31, ~bits, bits | SIGN).astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(len(logits), dtype=np.uint64)
+    keys.sort()
+    order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return order[: np.count_nonzero(logits > -np.inf)]
 
 
 def probabilities(logits: Row, ids: Ids) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from pipelines.host.sampling.llama_samplers import (
     mirostat_1,
     mirostat_2,
     nucleus,
+    possible,
     probabilities,
     repeat_lengths,
     typical,
@@ -55,8 +56,11 @@ def apply_llama_samplers(ops: SamplingOps, values: Any, edited: Edited) -> None:
 
 def _left(logits: Row, edits: RowEdits) -> NDArray[np.int64]:
     """The ids that may be chosen; all of a row that has none."""
-    llama, ids = edits.params.llama, likeliest_first(logits)
-    if llama is None or not len(ids):
+    llama = edits.params.llama
+    assert llama is not None
+    is_ordered = llama.mirostat or llama.typical_p < 1 or llama.xtc_probability > 0
+    ids = likeliest_first(logits) if is_ordered else possible(logits)
+    if not len(ids):
         return np.arange(len(logits))
     if llama.mirostat:
         return _by_mirostat(logits, ids, edits, llama)

@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import StrictStr
+from pydantic.alias_generators import to_camel
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items
 from server.apis.gemini.fields import GeminiObject
 
 Message = dict[str, Any]
+NOT_IN = {
+    "model": ("inline_data", "function_response"),
+    "system": ("inline_data", "function_call", "function_response"),
+    **dict.fromkeys(("user", "function"), ("function_call",)),
+}
+"""Role of a turn → the fields of parts that are not read in it."""
 OUTPUTS = ("output", "result", "error")
 """The keys under which clients give what a function returned as text."""
 
@@ -63,14 +70,18 @@ class GeminiPart(GeminiObject):
     function_call: GeminiCall | None = None
     function_response: FunctionResponse | None = None
 
-    def check(self, where: str) -> None:
-        """Raise RequestError, with its place, for a part of which nothing is read."""
+    def check(self, where: str, role: str) -> None:
+        """Raise RequestError, with its place, for a part of which nothing is read in a turn of `role`."""
         read = (self.text, self.inline_data, self.function_call, self.function_response)
-        if all(each is None for each in read):
+        if not any(value is not None for value in read):
             names = ", ".join(self.model_extra or {}) or "nothing"
             raise RequestError(
                 f"`{where}` has {names}; allowed: text, inlineData, functionCall, functionResponse", where
             )
+        values = {name: getattr(self, name) for name in NOT_IN[role]}
+        if wrong := [to_camel(name) for name, value in values.items() if value is not None]:
+            field = f"{where}.{wrong[0]}"
+            raise RequestError(f"`{field}` has no place in a turn of the role `{role}`", field)
 
 
 class Content(GeminiObject):
@@ -110,7 +121,9 @@ def chat_messages(contents: list[Content], system: Content | None) -> list[Messa
     """The conversation as chat messages.  Raises RequestError."""
     for i, content in enumerate(contents):
         for k, part in enumerate(content.parts):
-            part.check(f"contents.{i}.parts.{k}")
+            part.check(f"contents.{i}.parts.{k}", content.role or "user")
+    for k, part in enumerate(system.parts if system else []):
+        part.check(f"systemInstruction.parts.{k}", "system")
     names = CallNames()
     messages = [{"role": "system", "content": system.text}] if system and system.text else []
     for content in contents:

@@ -49,5 +49,5 @@ def gemini_model(card: ModelCard) -> GeminiModel:
         display_name=card.name,
         input_token_limit=context,
         output_token_limit=context,
-        supported_generation_methods=METHODS,
+        supported_generation_methods=METHODS if card.task == CHAT else [],
     )

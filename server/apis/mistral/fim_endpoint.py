@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pipelines.base.errors import MissingField
 from pipelines.requests.generation.completion import CompletionRequest
+from pipelines.values.node_values import Prompt
 from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 from server.apis.generation.completions_endpoint import CompletionsEndpoint
 from server.apis.generation.replies.chat import chat_completion
@@ -18,6 +20,11 @@ class FimRequest(CompletionRequest):
     """A completion whose length has no default limit; without a suffix the prompt is continued."""
 
     default_max_tokens: ClassVar[int | None] = None
+
+    def _prompts(self) -> list[Prompt]:
+        if self.prompt is None:
+            raise MissingField("`prompt` is required", field="prompt")
+        return super()._prompts()
 
 
 class FimChunks(ChatChunks):

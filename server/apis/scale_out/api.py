@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from server.apis.scale_out.render_endpoint import RenderChatEndpoint, RenderCompletionEndpoint
+from server.apis.scale_out.sleep_endpoints import IsSleepingEndpoint, SleepEndpoint, WakeUpEndpoint
 from server.apis.scale_out.tokens_endpoint import AbortRequestsEndpoint, GenerateTokensEndpoint
 from server.services.api import Api
 
@@ -13,5 +14,8 @@ API = Api(
         "/v1/completions/render": RenderCompletionEndpoint,
         "/inference/v1/generate": GenerateTokensEndpoint,
         "/inference/v1/abort_requests": AbortRequestsEndpoint,
+        "/sleep": SleepEndpoint,
+        "/wake_up": WakeUpEndpoint,
+        "/is_sleeping": IsSleepingEndpoint,
     },
 )

@@ -27,10 +27,14 @@ class AnyRerankEndpoint:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange = req.scope["braid.exchange"]
         raw = await self._services.admit(req)
-        is_theirs = b'"texts"' in raw and "texts" in (await parse_body(exchange, JsonObject, raw)).root
-        if is_theirs:
-            exchange.dialect = TEI
-        await (self._texts if is_theirs else self._documents).respond(raw, req, resp)
+        if b'"texts"' not in raw:
+            await self._documents.respond(raw, req, resp)
+            return
+        other, exchange.dialect = exchange.dialect, TEI  # also for a body that is no JSON
+        with translated_errors():
+            body = (await parse_body(exchange, JsonObject, raw)).root
+        exchange.dialect = TEI if "texts" in body else other
+        await (self._texts if "texts" in body else self._documents).respond(raw, req, resp)
 
 
 class AnyTaskEndpoint(FrontEndpoint):

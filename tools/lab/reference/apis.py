@@ -31,7 +31,8 @@ def families() -> str:
         paths = [path for api in apis for path in _paths(api)]
         more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""
         shown = ", ".join(f"`{path}`" for path in paths[:MAX_PATHS]) + more
-        error = apis[0].dialect.error(RequestError("text")).to_json().decode()
+        spoken = next((api for api in apis if api.speaks), apis[0]).dialect
+        error = spoken.error(RequestError("text")).to_json().decode()
         rows.append((f"`{name}`", what, shown, f"`{error}`"))
     return table(HEAD, rows)
 

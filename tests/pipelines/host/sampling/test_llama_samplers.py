@@ -189,3 +189,10 @@ def test_fields_reach_the_stages_and_cost_nothing_when_neutral():
     neutral = CompletionRequest(model="m", prompt="a", typical_p=1, top_n_sigma=-1, mirostat=0, dry_base=2)
     assert "llama" not in sampling(neutral)
     assert sampling(CompletionRequest(model="m", prompt="a", mirostat=2))["num_draft_tokens"] == 0
+
+
+def test_the_likeliest_ids_are_in_the_order_of_a_stable_sort():
+    row = np.random.default_rng(3).normal(0, 2, 5000).astype(np.float32).round(1)
+    row[::7], row[1::7], row[2::7], row[3] = -np.inf, 0.0, -0.0, np.inf
+    order = np.argsort(-row, kind="stable")
+    assert likeliest_first(row).tolist() == order[: np.count_nonzero(row > -np.inf)].tolist()

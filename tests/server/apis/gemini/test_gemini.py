@@ -119,6 +119,33 @@ def test_what_is_not_served_is_refused_by_name(fields, field):
     assert refusal(**fields).field == field
 
 
+@pytest.mark.parametrize(
+    ("role", "part", "field"),
+    [
+        ("model", {"inlineData": {"mimeType": "image/png", "data": "AA=="}}, "inlineData"),
+        ("model", {"functionResponse": {"name": "a", "response": {}}}, "functionResponse"),
+        ("user", {"functionCall": {"name": "a", "args": {}}}, "functionCall"),
+    ],
+)
+def test_a_part_that_has_no_place_in_its_turn_is_refused_by_name(rig, role, part, field):
+    body = {"contents": [{"role": role, "parts": [{"text": "a"}, part]}]}
+    answer = rig.post("/v1beta/models/tiny:generateContent", body)
+    assert (answer.status, answer.error["status"]) == (400, "INVALID_ARGUMENT")
+    assert f"contents.0.parts.1.{field}" in answer.error["message"]
+
+
+def test_a_system_instruction_is_text(rig):
+    image = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
+    body = {"contents": [{"parts": [{"text": "a"}]}], "systemInstruction": {"parts": [image]}}
+    answer = rig.post("/v1beta/models/tiny:generateContent", body)
+    assert (answer.status, "systemInstruction.parts.0.inlineData" in answer.error["message"]) == (400, True)
+
+
+def test_a_model_that_does_not_chat_lists_no_methods(make_rig):
+    rig = make_rig(ScriptedPipeline(task="embed"))
+    assert rig.get("/v1beta/models/tiny").json["supportedGenerationMethods"] == []
+
+
 def test_a_part_of_which_nothing_is_read_is_refused():
     assert refusal(content("a", {"fileData": {"fileUri": "x"}})).field == "contents.0.parts.1"
     assert asked(safetySettings=[], labels={}).messages == [{"role": "user", "content": "hi"}]

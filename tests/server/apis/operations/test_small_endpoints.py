@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipelines.base.errors import MissingField
+from pipelines.worker.model_choice import CLASSIFICATION, READING, SCORING, TEXT, name_without_one
 from pipelines.worker.model_table import ModelCard
 from server.base.version import VERSION
 
@@ -76,6 +78,25 @@ def test_an_unknown_model_is_a_404_on_generation(rig, path, body):
     answer = rig.post(path, {**body, "model": "nope"})
     assert answer.status == 404
     assert answer.error["param"] == "model"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "ability", "found"),
+    [
+        ({"v": "embed", "r": "rerank"}, SCORING, "r"),
+        ({"v": "embed", "w": "embed", "c": "chat"}, SCORING, None),
+        ({"v": "embed", "k": "classify", "r": "rerank"}, CLASSIFICATION, "k"),
+        ({"c": "chat", "v": "embed"}, READING, "c"),
+        ({"z": "chat", "a": "completion"}, TEXT, "z"),
+    ],
+)
+def test_without_a_name_the_model_is_the_one_that_is_made_for_it(tasks, ability, found):
+    cards = [ModelCard(name, 1, 1, 9, "ready", [], task) for name, task in tasks.items()]
+    if found is None:
+        with pytest.raises(MissingField):
+            name_without_one(cards, None, ability)
+    else:
+        assert name_without_one(cards, None, ability) == found
 
 
 def test_without_a_model_the_only_one_answers(rig):
