@@ -87,6 +87,7 @@ GRANITE = SIZES | {
     "mamba_n_groups": MAMBA["groups"],
     "mamba_d_state": MAMBA["state"],
     "mamba_d_conv": KERNEL + 1,
+    "mamba_chunk_size": 16,  # transformers' plain pass computes whole chunks: 256 tokens, if not told
     **{f"{name}_multiplier": SCALES[name] for name in ("embedding", "residual", "attention")},
     "logits_scaling": SCALES["logit"],
 }

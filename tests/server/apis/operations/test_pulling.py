@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 from fake_hub import FakeHub, Fault
@@ -84,8 +85,10 @@ def test_a_pull_is_cancelled_and_resumed(pulling, hub):
 
     again = rig.run(scenario)
     assert again.events[-2]["status"] == "success"
-    ranges = [each.range for each in hub.asked("cdn/acme/slow")]
-    assert ranges == [None, "bytes=100000-300003"]
+    first, rest = (each.range for each in hub.asked("cdn/acme/slow"))
+    begin = re.fullmatch(r"bytes=(\d+)-300003", rest)
+    assert first is None
+    assert 0 < int(begin[1]) <= 100_000, "what was stored is not asked for again"
 
 
 def _so_far(answer):

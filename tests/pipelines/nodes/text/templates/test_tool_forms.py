@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_public_templates import NAMES, NEVER_RENDERED, SPECIAL
+from test_public_templates import NEVER_RENDERED, SPECIAL
 
 from pipelines.nodes.text.templates.earlier_calls import CallForms, conform_calls
 from pipelines.nodes.text.templates.jinja_template import Template
 from pipelines.nodes.text.templates.tool_forms import conform_tools
 
 FOLDER = Path(__file__).parent / "public_templates"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.jinja"))
 NEEDS = {
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": ("description", "parameters", "properties"),
     "Apertus-8B-Instruct": ("description",),
