@@ -425,7 +425,7 @@ def test_the_kernels_compute_gpt_oss_from_its_file(tmp_path, kernels):
 
 @pytest.mark.parametrize(
     ("family", "engine"),
-    after(1, [(family, engine) for engine in ENGINES for family in ("gpt-oss", "deepseek2", "gemma4")]),
+    after(0, [(family, engine) for engine in ENGINES for family in ("gpt-oss", "deepseek2", "gemma4")]),
 )
 def test_texts_of_one_engine_are_those_of_transformers(tmp_path, family, engine):
     model = written_model(tmp_path / "tiny.gguf", family)

@@ -183,7 +183,7 @@ def test_a_stored_graph_reads_its_gguf_file(tmp_path, store, reads, kernels):
 
 @pytest.mark.parametrize(
     ("form", "weights"),
-    after(2, [("openvino", "int8"), ("onnx", "int4"), ("openvino", "int4"), ("onnx", "int8")]),
+    after(1, [("openvino", "int8"), ("onnx", "int4"), ("openvino", "int4"), ("onnx", "int8")]),
 )
 def test_kernels_compute_exports_of_few_bits(store, reads, few_bits, kernels, form, weights):
     path = few_bits(form, weights)
@@ -259,7 +259,7 @@ def test_another_model_another_setting_another_version_are_read_again(llama, sto
 @pytest.mark.parametrize(
     ("harm", "file"),
     after(
-        3,
+        2,
         [
             *(("cut", GRAPH), ("changed", CONSTANTS), ("gone", FACTS)),
             *(("cut", CONSTANTS), ("cut", FACTS), ("changed", GRAPH)),
