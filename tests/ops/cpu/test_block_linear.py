@@ -7,6 +7,7 @@ import ctypes
 import ml_dtypes
 import numpy as np
 import pytest
+from every_case import every_case
 from kernel_library import (
     BF16,
     E2M1,
@@ -67,8 +68,8 @@ def same(a, b):
     return np.array_equal(a.astype(np.float32), b.astype(np.float32), equal_nan=True)
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("form", FORMATS, ids=str)
+@every_case("levels", [1, 2])
+@every_case("form", FORMATS)
 def test_each_format_is_the_model_to_the_last_bit(library, form, levels):
     for n, k, m in ((40, 768, 21), (17, 256 if form.scales == TWO_LEVEL else 384, 1)):
         weight = random_weight(form, n, k, np.random.default_rng(k))
@@ -76,8 +77,8 @@ def test_each_format_is_the_model_to_the_last_bit(library, form, levels):
         assert same(multiply(library, weight, levels, x), expected(weight, levels, x))
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@every_case("levels", [1, 2])
+@every_case("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_rows_in_halves_are_read_and_written_rounded_once(library, dtype, levels):
     weight = random_weight(Q4_0, 40, 512, np.random.default_rng(1))
     x = random_rows(19, 512).astype(dtype)
@@ -89,7 +90,7 @@ def test_rows_in_halves_are_read_and_written_rounded_once(library, dtype, levels
     assert same(y.view(dtype), wanted)
 
 
-@pytest.mark.parametrize("levels", [1, 2])
+@every_case("levels", [1, 2])
 def test_a_row_does_not_depend_on_other_rows_nor_on_how_the_work_is_split(library, levels):
     weight = random_weight(Q4_0, 200, 640, np.random.default_rng(2))
     x = random_rows(150, 640)
@@ -99,7 +100,7 @@ def test_a_row_does_not_depend_on_other_rows_nor_on_how_the_work_is_split(librar
             assert same(multiply(library, weight, levels, x[:m], parts=parts), alone[:m])
 
 
-@pytest.mark.parametrize("form", [Q4_0, Format(8, 0, F32, MIDDLE), Format(6, 16, F16, MIDDLE)], ids=str)
+@every_case("form", [Q4_0, Format(8, 0, F32, MIDDLE), Format(6, 16, F16, MIDDLE)])
 def test_any_number_of_channels_rows_and_weights(library, form):
     rng = np.random.default_rng(3)
     step = form.group or 1
@@ -111,8 +112,8 @@ def test_any_number_of_channels_rows_and_weights(library, form):
         assert same(multiply(library, weight, 2, x), expected(weight, 2, x))
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("zeros", [MIDDLE, MINIMUM])
+@every_case("levels", [1, 2])
+@every_case("zeros", [MIDDLE, MINIMUM])
 def test_numbers_that_are_not_finite_make_their_row_nan_alone(library, zeros, levels):
     weight = random_weight(Format(4, 32, F16, zeros), 20, 128, np.random.default_rng(4))
     x = random_rows(6, 128)
@@ -122,7 +123,7 @@ def test_numbers_that_are_not_finite_make_their_row_nan_alone(library, zeros, le
     assert same(y, expected(weight, levels, x))
 
 
-@pytest.mark.parametrize("levels", [1, 2])
+@every_case("levels", [1, 2])
 def test_the_smallest_and_largest_numbers(library, levels):
     weight = random_weight(Format(4, 32, F32, MIDDLE), 20, 64, np.random.default_rng(5))
     x = np.zeros((7, 64), np.float32)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from every_case import every_case
 
 from pipelines.host.backends import open_model
 from pipelines.host.backends.registry import DECODERS, ENCODERS, EXAMPLES, TENSORS, Opener, engine_names
@@ -32,7 +33,7 @@ def no_file_is_read(monkeypatch):
     monkeypatch.setattr(open_model, "require_file", lambda path: None)
 
 
-@pytest.mark.parametrize(("kind", "engine", "device", "file"), CASES)
+@every_case(("kind", "engine", "device", "file"), CASES)
 def test_a_file_is_opened_by_the_named_engine_on_the_named_device_or_refused(kind, engine, device, file):
     openers, open_file, settings = KINDS[kind]
     able = [each for each in openers if each.opens(Path(file)) and each.runs_on(device)]
