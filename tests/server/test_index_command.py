@@ -1,0 +1,60 @@
+"""`braid index`: writes a model of the task search, and brings it up to date."""
+
+import pytest
+from click.testing import CliRunner
+from documents import ROOT
+
+from pipelines import Local
+from server.cli import main
+
+
+@pytest.fixture
+def models(tmp_path):
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "braid-embed").symlink_to(ROOT / "model_repo" / "braid-embed")
+    return models
+
+
+def index(source, models, *options):
+    words = ["index", str(source), "--embed", "braid-embed", "--to", str(models / "handbook"), *options]
+    return CliRunner().invoke(main, words)
+
+
+def test_a_folder_becomes_a_model_that_finds_and_follows_it(models, tmp_path):
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "bread.md").write_text("# Bread\n\nYeast makes dough rise.")
+    (source / "moon.html").write_text("<h1>Moon</h1><p>The moon is far away from the earth.")
+    (source / "bad.txt").write_bytes(b"\xff\xfe")
+    written = index(source, models, "--text-weight", "0.5")
+    assert written.exit_code == 0, written.output
+    assert "left out: bad.txt: it is no text in UTF-8" in written.output
+    assert "2 passages; documents: 2 added or changed, 0 removed, 0 as before" in written.output
+
+    (source / "bread.md").unlink()
+    (source / "whales.txt").write_text("Whales are mammals.")
+    again = index(source, models)
+    assert "2 passages; documents: 1 added or changed, 1 removed, 1 as before" in again.output
+    assert "wrote" not in again.output
+    with Local(models) as braid:
+        best = braid.search("mammals such as whales", model="handbook", top=5)
+    assert [hit.document for hit in best] == ["whales.txt", "moon.html"]
+    assert set(best[0].scores) == {"dense", "text"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--embed", "nobody"], "The model `nobody` does not exist"),
+        (["--size", "10"], "a passage has 50 to 100,000 characters"),
+        (["--size", "100", "--overlap", "60"], "passages overlap by half"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said(models, tmp_path, options, words):
+    (tmp_path / "a.txt").write_text("text")
+    refused = index(tmp_path / "a.txt", models, *options)
+    assert refused.exit_code == 1
+    assert words in refused.output
+    assert not (models / "handbook" / "graph.yaml").exists()
