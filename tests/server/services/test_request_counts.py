@@ -8,10 +8,11 @@ BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
 
 def read(text):
-    """(name, labels) → value, as Prometheus reads it."""
+    """(name, labels) → value of the HTTP metrics, as Prometheus reads them; the others are many."""
+    ours = "".join(line for line in text.splitlines(keepends=True) if "http_" in line)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in text_string_to_metric_families(ours)
         for sample in family.samples
     }
 
