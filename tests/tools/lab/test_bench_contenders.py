@@ -44,6 +44,7 @@ def test_a_child_answers_loads_and_keeps_what_its_engine_prints_apart(child, tmp
     timings = contender.run(load)
     assert [len(times) for times in timings.token_s] == [3, 2, 4]
     assert timings.sent_s[2] >= 0.05
+    assert timings.processor_s > timings.decoding_s >= 0
     assert "own words" in (tmp_path / "0.log").read_text()
 
 

@@ -36,7 +36,8 @@ def run(load: Load, engine: Engine) -> Timings:
     left: dict[int, int] = {}
     sent_s = [0.0] * len(load.requests)
     token_s: list[list[float]] = [[] for _ in load.requests]
-    begin = time.perf_counter()
+    begin, began_s = time.perf_counter(), time.process_time()
+    all_began_s: float | None = None
     while not queue.empty:
         for number in queue.take(time.perf_counter() - begin):
             left[number], sent_s[number] = load.requests[number].output_tokens, time.perf_counter() - begin
@@ -50,7 +51,11 @@ def run(load: Load, engine: Engine) -> Timings:
             if left[number] <= 0:
                 del left[number]
                 queue.done(number)
-    return Timings(time.perf_counter() - begin, sent_s, token_s)
+        if all_began_s is None and all(token_s):
+            all_began_s = time.process_time()
+    ended_s = time.process_time()
+    decoding_s = ended_s - (ended_s if all_began_s is None else all_began_s)
+    return Timings(time.perf_counter() - begin, sent_s, token_s, ended_s - began_s, decoding_s)
 
 
 def own_stdout() -> TextIO:

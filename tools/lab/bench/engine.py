@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino.open_decoder import open_decoder
+from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.step import Sampled
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
@@ -17,9 +19,17 @@ from tools.lab.bench.base.load import Load, Request, Settings
 
 
 class Engine:
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        options = OpenVINOSettings(kv_cache=settings.kv_cache)
-        session = OpenVINOSession(folder / "openvino_model.xml", options)
+    """Opens a GGUF file, or the OpenVINO model of a folder, as a graph without settings does."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        options = DecoderSettings(kv_cache=settings.kv_cache, threads=settings.threads)
+        self._scratch = tempfile.TemporaryDirectory()
+        if path.is_file():
+            convert(path, Path(self._scratch.name) / "model")
+            session = open_decoder(Path(self._scratch.name) / "model" / "model.onnx", options)
+        else:
+            session = open_decoder(path / "openvino_model.xml", options)
+        session.reserve(settings.max_step_tokens, settings.max_sequences)
         session.allocate(settings.num_blocks)
 
         def body(context: StepContext) -> Sampled:

@@ -60,11 +60,16 @@ class Load:
 
 
 class Timings(NamedTuple):
-    """Seconds: `sent_s[r]` from the start, `token_s[r]` from sending to each arrival of tokens for `r`."""
+    """Seconds: `sent_s[r]` from the start, `token_s[r]` from sending to each arrival of tokens for `r`.
+
+    `processor_s` is of an engine in a process of its own, `decoding_s` the part after all had a token.
+    """
 
     wall_s: float
     sent_s: list[float]
     token_s: list[list[float]]
+    processor_s: float = 0.0
+    decoding_s: float = 0.0
 
 
 class Queue:

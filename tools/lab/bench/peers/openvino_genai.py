@@ -29,7 +29,11 @@ class Engine:
         config.max_num_seqs = settings.max_sequences
         config.dynamic_split_fuse = True
         config.enable_prefix_caching = True
-        properties = {"KV_CACHE_PRECISION": settings.kv_cache, **self.properties(folder)}
+        properties = {
+            "KV_CACHE_PRECISION": settings.kv_cache,
+            "INFERENCE_NUM_THREADS": settings.threads,
+            **self.properties(folder),
+        }
         self._pipe = openvino_genai.ContinuousBatchingPipeline(str(folder), config, "CPU", properties, {})
         self._live: dict[int, Any] = {}
 
