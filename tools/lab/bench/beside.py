@@ -1,7 +1,7 @@
 """`python -m tools.lab.bench.beside MODEL`: processor time of Braid, llama.cpp and openvino_genai, in turns.
 
-MODEL is a GGUF file, for Braid and llama.cpp, or a folder with an openvino_model.xml, for Braid and
-openvino_genai; --export names such a folder of the same weights beside a GGUF file. --llama FOLDER holds
+MODEL is a GGUF file, or a folder with an openvino_model.xml, which llama.cpp does not read; --export names
+such a folder of the same weights beside a GGUF file, for openvino_genai. --llama FOLDER holds
 llama.cpp's libraries (`peers/llama_library.py`), --genai PYTHON is an interpreter that has openvino_genai.
 Each runs in a process of its own with the same prompts of random tokens, greedy. Prints processor
 milliseconds of a token, medians of rounds: of sequences that decode behind 64 tokens, and of prompts; then
@@ -48,22 +48,23 @@ def token_ms(child: Contender, load: Load) -> float:
 def started(asked: argparse.Namespace, logs: Path) -> dict[str, Child]:
     """The contenders that the command line has."""
     model: Path = asked.model
-    export = asked.export or (model if model.is_dir() else None)
     settings = Settings(
         num_blocks=512, max_sequences=max(asked.streams, default=1), threads=asked.threads, max_context=2560
     )
     python = Path(sys.executable)
     children = {BRAID: Child(python, "tools.lab.bench.engine", model, settings, logs / BRAID)}
-    if export is not None and export != model:
+    if asked.export is not None:
         name = f"{BRAID}, export"
-        children[name] = Child(python, "tools.lab.bench.engine", export, settings, logs / name)
+        children[name] = Child(python, "tools.lab.bench.engine", asked.export, settings, logs / name)
     if asked.llama is not None and model.is_file():
         os.environ["LLAMA_LIBRARY"] = str(asked.llama.resolve())
         llama = "tools.lab.bench.peers.llama_library"
         children["llama.cpp"] = Child(python, llama, model, settings, logs / "llama")
-    if asked.genai is not None and export is not None:
+    if asked.genai is not None:
         genai = "tools.lab.bench.peers.openvino_genai"
-        children["openvino_genai"] = Child(asked.genai, genai, export, settings, logs / "genai")
+        children["openvino_genai"] = Child(
+            asked.genai, genai, asked.export or model, settings, logs / "genai"
+        )
     for child in children.values():
         child.wait_until_ready()
     return children
