@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tools.lab.bench.base.load import Timings
-from tools.lab.bench.beside import compared, of_prompt, of_streams, row, token_ms
+from tools.lab.bench.beside import BRAID, ROUNDING, compared, of_prompt, of_streams, row, token_ms
 
 
 class Scripted:
@@ -30,7 +30,8 @@ def test_time_of_a_token_is_that_of_decoded_ones_or_of_the_prompt():
 
 def test_the_first_round_does_not_count_and_ratios_are_of_neighbours():
     loads = [of_prompt(10, random.Random(0))] * 4
-    own, peer = Scripted((9, 0), (1, 0), (2, 0), (4, 0)), Scripted((1, 0), (3, 0), (4, 0), (16, 0))
-    times = compared({"braid": own, "peer": peer}, loads)
-    assert times == {"braid": [100, 200, 400], "peer": [300, 400, 1600]}
-    assert row("prompt", times) == "| prompt | 200.00 | 400.00 | 3.00 |"
+    seconds = {BRAID: (9, 1, 2, 4), ROUNDING: (9, 1, 1, 1), "peer": (1, 3, 4, 16)}
+    children = {name: Scripted(*((each, 0) for each in of)) for name, of in seconds.items()}
+    times = compared(children, loads)
+    assert times == {BRAID: [100, 200, 400], ROUNDING: [100, 100, 100], "peer": [300, 400, 1600]}
+    assert row("prompt", times) == "| prompt | 200.00 | 100.00 | 400.00 | 3.00 | 4.00 |"

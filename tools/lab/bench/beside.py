@@ -1,7 +1,7 @@
 """`python -m tools.lab.bench.beside MODEL`: processor time of Braid, llama.cpp and openvino_genai, in turns.
 
 MODEL is a GGUF file, or a folder with an openvino_model.xml, which llama.cpp does not read; --export names
-such a folder of the same weights beside a GGUF file, for openvino_genai. --llama FOLDER holds
+such a folder of the same weights beside a GGUF file, for all others. --llama FOLDER holds
 llama.cpp's libraries (`peers/llama_library.py`), --genai PYTHON is an interpreter that has openvino_genai.
 Each runs in a process of its own with the same prompts of random tokens, greedy. Prints processor
 milliseconds of a token, medians of rounds: of sequences that decode behind 64 tokens, and of prompts; then
@@ -24,7 +24,8 @@ from tools.lab.bench.base.load import Load, Request, Settings
 
 PAST, OUTPUT_TOKENS = 64, 17
 IDS = range(100, 5000)
-BRAID = "braid"
+OWN = BRAID, ROUNDING = "braid", "braid, group 32"
+"""Braid as it is without settings, and as it rounds activations like the others."""
 
 
 def of_streams(streams: int, rng: random.Random) -> Load:
@@ -52,10 +53,10 @@ def started(asked: argparse.Namespace, logs: Path) -> dict[str, Child]:
         num_blocks=512, max_sequences=max(asked.streams, default=1), threads=asked.threads, max_context=2560
     )
     python = Path(sys.executable)
-    children = {BRAID: Child(python, "tools.lab.bench.engine", model, settings, logs / BRAID)}
-    if asked.export is not None:
-        name = f"{BRAID}, export"
-        children[name] = Child(python, "tools.lab.bench.engine", asked.export, settings, logs / name)
+    own = "tools.lab.bench.engine"
+    children = {BRAID: Child(python, own, asked.export or model, settings, logs / BRAID)}
+    rounding = "tools.lab.bench.rounding_engine"
+    children[ROUNDING] = Child(python, rounding, asked.export or model, settings, logs / "rounding")
     if asked.llama is not None and model.is_file():
         os.environ["LLAMA_LIBRARY"] = str(asked.llama.resolve())
         llama = "tools.lab.bench.peers.llama_library"
@@ -79,14 +80,14 @@ def compared(children: Mapping[str, Contender], loads: list[Load]) -> dict[str, 
     return {name: each[1:] for name, each in times.items()}
 
 
+def ratio(peer: list[float], own: list[float]) -> float:
+    """The median of the ratios of neighbours."""
+    return statistics.median(theirs / ours for theirs, ours in zip(peer, own, strict=True))
+
+
 def row(title: str, times: Mapping[str, list[float]]) -> str:
     medians = [f"{statistics.median(each):.2f}" for each in times.values()]
-    own = times[BRAID]
-    ratios = [
-        f"{statistics.median(peer / braid for peer, braid in zip(each, own, strict=True)):.2f}"
-        for name, each in times.items()
-        if name != BRAID
-    ]
+    ratios = [f"{ratio(times[peer], times[own]):.2f}" for own in OWN for peer in times if peer not in OWN]
     return f"| {title} | {' | '.join([*medians, *ratios])} |"
 
 
@@ -105,7 +106,7 @@ def main() -> None:
         children: dict[str, Child] = {}
         try:
             children = started(asked, Path(logs))
-            peers = [f"{name} / {BRAID}" for name in children if name != BRAID]
+            peers = [f"{name} / {own}" for own in OWN for name in children if name not in OWN]
             print(f"| processor ms of a token | {' | '.join([*children, *peers])} |")
             print("|---" * (1 + len(children) + len(peers)) + "|")
             rng = random.Random(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 from pipelines.gguf.convert import convert
 from pipelines.host.backends.openvino.open_decoder import open_decoder
@@ -21,8 +22,12 @@ from tools.lab.bench.base.load import Load, Request, Settings
 class Engine:
     """Opens a GGUF file, or the OpenVINO model of a folder, as a graph without settings does."""
 
+    activation_group: ClassVar[int | None] = None
+
     def __init__(self, path: Path, settings: Settings) -> None:
-        options = DecoderSettings(kv_cache=settings.kv_cache, threads=settings.threads)
+        options = DecoderSettings(
+            kv_cache=settings.kv_cache, threads=settings.threads, activation_group=self.activation_group
+        )
         self._scratch = tempfile.TemporaryDirectory()
         if path.is_file():
             convert(path, Path(self._scratch.name) / "model")
