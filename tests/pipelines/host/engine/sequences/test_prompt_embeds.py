@@ -129,14 +129,14 @@ class ImageSchedule:
         return self.rig.engine.counts()
 
 
-@pytest.mark.parametrize(("seed", "whole"), after(10, [(seed, bool(seed % 2)) for seed in range(300)]))
+@pytest.mark.parametrize(("seed", "whole"), after(4, [(seed, bool(seed % 2)) for seed in range(300)]))
 def test_text_with_images_in_any_schedule_equals_text_alone(seed, whole):
     schedule = ImageSchedule(seed, whole=whole)
     schedule.run()
     assert {at: text.token_ids for at, text in schedule.rig.texts.items()} == schedule.wanted
 
 
-@pytest.mark.parametrize("seed", after(8, range(200)))
+@pytest.mark.parametrize("seed", after(3, range(200)))
 def test_positions_on_three_axes_in_any_schedule_are_those_of_the_prompt_alone(seed):
     """With draft tokens, some of them wrong."""
     schedule = ImageSchedule(seed, axes=3)
