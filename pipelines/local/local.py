@@ -36,10 +36,20 @@ from pipelines.local.options import (
     SearchOptions,
     TranscriptionOptions,
 )
-from pipelines.local.pooling import classes_of, hits_of, ranking_of, vectors_of
+from pipelines.local.pooling import (
+    classes_of,
+    entities_in,
+    hits_of,
+    joined,
+    kinds_of,
+    ranking_of,
+    vectors_of,
+)
 from pipelines.local.replies import DocumentScore, TextReply, Transcript
 from pipelines.local.speech import Recording, transcript_of
 from pipelines.local.stream import ReplyStream
+from pipelines.nodes.pooling.entities import Entity, Strategy
+from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import Hit
 from pipelines.worker.model_table import ModelCard
 
@@ -189,6 +199,24 @@ class Local:
         vectors = np.concatenate(self._together(partial(vectors_of, self._engine, body) for body in bodies))
         return vectors[0] if isinstance(texts, str) else vectors
 
+    def embed_kinds(
+        self,
+        texts: Sequence[str],
+        kinds: Sequence[str],
+        *,
+        model: str | None = None,
+        **options: Unpack[EmbeddingOptions],
+    ) -> dict[str, Vectors]:
+        """Vectors of several kinds from one pass, by the kinds' names: dense, sparse, colbert, or names of
+        results in the model's graph.
+
+        Dense ones are float32[len(texts), size]; of tokens a list, for each text float32[num_vectors, size];
+        sparse ones are `SparseVectors`, which give (ids, weights) of each text.  Raises BraidError.
+        """
+        options["embedding_kinds"] = [*kinds]
+        bodies = embedding_bodies(texts, model, options)
+        return joined(self._together(partial(kinds_of, self._engine, body) for body in bodies))
+
     def classify(
         self, texts: Sequence[str], *, model: str | None = None, **options: Unpack[ClassificationOptions]
     ) -> list[dict[str, float]]:
@@ -201,6 +229,21 @@ class Local:
         bodies = classification_bodies(texts, model, options)
         groups = self._together(partial(classes_of, self._engine, body) for body in bodies)
         return [classes for group in groups for classes in group]
+
+    def entities(
+        self,
+        texts: Sequence[str],
+        strategy: Strategy = "simple",
+        *,
+        model: str | None = None,
+        **options: Unpack[ClassificationOptions],
+    ) -> list[list[Entity]]:
+        """The entities of each text, of a model that labels tokens; `strategy` is one of transformers' ways
+        to join them: none, simple, first, average or max.  Raises BraidError.
+        """
+        bodies = classification_bodies(texts, model, options)
+        groups = self._together(partial(entities_in, self._engine, body, strategy) for body in bodies)
+        return [entities for group in groups for entities in group]
 
     def rank(
         self,

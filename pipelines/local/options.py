@@ -98,6 +98,7 @@ class EmbeddingOptions(TypedDict, total=False):
     truncation_side: Literal["left", "right"]
     use_activation: bool
     priority: int
+    embedding_kinds: list[str]
 
 
 class ClassificationOptions(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,16 +12,17 @@ from numpy.typing import NDArray
 from pipelines.base.cancellation import ClientGone
 from pipelines.local.engine import LocalEngine, LocalRequest
 from pipelines.local.replies import DocumentScore
+from pipelines.nodes.pooling.entities import Entity, Strategy, entities_of
 from pipelines.nodes.pooling.similarity import document_scores
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.retrieval.search import SearchRequest
-from pipelines.values.node_values import Classes
+from pipelines.values.node_values import Classes, SparseVectors, Vectors
 from pipelines.values.search_values import Hit, Hits
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.encoding import truncate_texts
-from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, SCORING, SEARCH, Ability
+from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, SCORING, SEARCH, TAGGING, Ability
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -32,12 +34,45 @@ async def vectors_of(engine: LocalEngine, body: EmbeddingRequest) -> NDArray[np.
         return values
 
 
+async def kinds_of(engine: LocalEngine, body: EmbeddingRequest) -> dict[str, Vectors]:
+    """The vectors of each kind that the request names.  Raises BraidError."""
+    with LocalRequest() as request:
+        pooled = await _answer(engine, body.model, EMBEDDING, request, lambda _: body.pooling_input())
+        return dict(pooled.named)
+
+
+def joined(groups: Sequence[Mapping[str, Vectors]]) -> dict[str, Vectors]:
+    """The vectors of several groups of texts, one behind another."""
+    return {kind: _joined([group[kind] for group in groups]) for kind in groups[0]}
+
+
+def _joined(vectors: Sequence[Any]) -> Vectors:
+    first = vectors[0]
+    if isinstance(first, list):
+        return [text for group in vectors for text in group]
+    if not isinstance(first, SparseVectors):
+        return np.concatenate(vectors)
+    ids, weights, lengths = (
+        np.concatenate([getattr(group, name) for group in vectors]) for name in ("ids", "weights", "lengths")
+    )
+    return SparseVectors(ids, weights, lengths, first.size)
+
+
 async def classes_of(engine: LocalEngine, body: ClassificationRequest) -> list[dict[str, float]]:
     """The probability of each class for each text.  Raises BraidError."""
     with LocalRequest() as request:
         pooled = await _answer(engine, body.model, CLASSIFICATION, request, lambda _: body.pooling_input())
         classes = pooled if isinstance(pooled, Classes) else pooled.as_classes
         return [dict(zip(classes.labels, row.tolist(), strict=False)) for row in classes.values]
+
+
+async def entities_in(
+    engine: LocalEngine, body: ClassificationRequest, strategy: Strategy
+) -> list[list[Entity]]:
+    """The entities of each text.  Raises BraidError."""
+    with LocalRequest() as request:
+        labels = await _answer(engine, body.model, TAGGING, request, lambda _: body.pooling_input())
+        return entities_of(labels, strategy)
 
 
 async def ranking_of(engine: LocalEngine, body: RerankRequest) -> list[DocumentScore]:

@@ -159,6 +159,21 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenClasses:
+    """How likely each class is for each token: of each text float32[num_tokens, num_classes].
+
+    `labels` are the names of the classes.  `prompts` and `ids` are the texts and their tokens, of which
+    `tokenizer` knows the places.
+    """
+
+    values: list[Floats]
+    labels: list[str]
+    prompts: list[Prompt]
+    ids: list[list[int]]
+    tokenizer: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """How well each document answers its query: float32[num_pairs], in the order of the request's pairs."""
 

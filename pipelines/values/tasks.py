@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphs.graph import TaskContract
-from pipelines.values.node_values import Classes, PooledOutputs, Prompt, Scores, SpokenSound, Tensors
+from pipelines.values.node_values import (
+    Classes,
+    PooledOutputs,
+    Prompt,
+    Scores,
+    SpokenSound,
+    Tensors,
+    TokenClasses,
+)
 from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
 from pipelines.values.search_values import Hits
 from pipelines.values.stream_values import Deferred, Series, Stream
@@ -203,6 +211,7 @@ TASKS: dict[str, TaskContract] = {
     "embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
     "token_embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
     "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
+    "token_classify": TaskContract(request=PoolingInput, reply=Deferred[TokenClasses]),
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
     "search": TaskContract(request=SearchInput, reply=Deferred[Hits]),
     "transcribe": TaskContract(request=SpeechInput, reply=Stream[SpeechUpdate]),

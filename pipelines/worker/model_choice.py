@@ -24,8 +24,10 @@ class Ability(NamedTuple):
 
 TEXT = Ability(("chat", "completion"), "generate text")
 EMBEDDING = Ability(("embed",), "give embeddings")
-POOLING = Ability(("embed", "token_embed", "classify", "rerank"), "pool")
+POOLING = Ability(("embed", "token_embed", "classify", "token_classify", "rerank"), "pool")
 CLASSIFICATION = Ability(("classify", "rerank"), "classify")
+TAGGING = Ability(("token_classify",), "label tokens")
+LABELLING = Ability((*CLASSIFICATION.tasks, "token_classify"), "classify texts or tokens")
 SCORING = Ability(("rerank", "embed", "token_embed"), "score or rank")
 SEARCH = Ability(("search",), "search passages")
 SPEECH = Ability(("transcribe",), "transcribe speech")

@@ -45,6 +45,11 @@ def check_echo(pipeline: Pipeline, echoes: bool) -> None:
         )
 
 
+def gives_kind(pipeline: Pipeline, kind: str) -> bool:
+    """Whether the model gives vectors of this kind: dense, sparse or colbert."""
+    return any(kind in node.results.kinds.values() for node in of_type(pipeline, "batcher"))
+
+
 def of_type(pipeline: Pipeline, name: str) -> Iterator[Any]:
     """The request nodes of the type that graphs call `name`, those of graphs inside the graph too."""
     node_type = VOCABULARY[name]

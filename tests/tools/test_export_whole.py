@@ -242,9 +242,7 @@ def test_what_cannot_be_exported_says_why(bert, tmp_path):
     models = tmp_path / "models"
     assert "has no head for --task rerank" in refusal(source, models, "--task", "rerank")
     config = json.loads((source / "config.json").read_text())
-    (source / "config.json").write_text(
-        json.dumps(config | {"architectures": ["BertForTokenClassification"]})
-    )
+    (source / "config.json").write_text(json.dumps(config | {"architectures": ["BertForQuestionAnswering"]}))
     assert "choose it with --task: text, embed" in refusal(source, models)
     config["architectures"] = ["BertForSequenceClassification"]
     (source / "config.json").write_text(json.dumps(config))

@@ -39,11 +39,12 @@ Export = Callable[[Path, Stage], None]
 
 def choose(source: str, options: Options) -> Export:
     """The export.  Raises click's error for contradicting options, `ExportError` for unsupported models."""
+    from tools.export.base.flat_routes import flat_folder
     from tools.export.base.sentence_files import clip_folder
 
     if options.form != AUTO:
         _check_form(options)
-    source = clip_folder(source)
+    source = flat_folder(clip_folder(source))
     config, task = _read(source, options.task)
     if is_dual(config):
         return _dual(source, task, options)

@@ -85,7 +85,7 @@ class Encoded:
         values = self.ops.fetch(self.values)
         if self.chosen is None:
             return values
-        return [text[chosen] for text, chosen in zip(values, self.chosen, strict=True)]
+        return [text[: len(own)][own] for text, own in zip(values, self.chosen, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
 
-OF_TOKENS = frozenset({"token_embed"})
+OF_TOKENS = frozenset({"token_embed", "token_classify"})
 """Tasks that reply rows of tokens; what other tasks reply of a batcher are rows of texts."""
 
 

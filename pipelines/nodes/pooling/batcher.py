@@ -84,10 +84,9 @@ class Batcher(Node, Planning, Checking):
         self.address = resources.address
         sources = resources.binding.sources if resources.binding else {}
         self.results = ResultNames(resources.binding)
-        handled = {"results"} | ({"purpose"} if self.config.queries else set())
         self.needs = RequestPlan(
             held=frozenset({sources["images"].root} if "images" in sources else ()),
-            handled=frozenset(handled),
+            handled=frozenset({"results"}),
         )
 
     def plan(self, request: PoolingInput) -> RequestPlan:

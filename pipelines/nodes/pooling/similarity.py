@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.values.node_values import PooledOutputs, Scores
+from pipelines.nodes.pooling.sparse_vectors import dot_products
+from pipelines.values.node_values import PooledOutputs, Scores, SparseVectors
 
 Floats = NDArray[np.float32]
 QUERY_TOKENS = 128
@@ -22,6 +23,8 @@ def similarities(pooled: PooledOutputs, num_queries: int) -> Floats:
 
     The first `num_queries` pooled outputs belong to queries: one for all documents, or one for each.
     """
+    if isinstance(pooled.vectors, SparseVectors):
+        return dot_products(pooled.vectors, num_queries)
     if isinstance(pooled.values, list):
         return _by_tokens(pooled.values[:num_queries], pooled.values[num_queries:])
     return cosines(pooled.values[:num_queries], pooled.values[num_queries:])

@@ -63,7 +63,8 @@ class Export:
 
 def find_export(folder: Path) -> Export | None:
     """The text model of any task in `folder` or in its subfolder `model`; None when there is none."""
-    places = ((folder / place, "" if place == "." else f"{place}/") for place in PLACES)
+    routed = [path.name for path in sorted(folder.glob("document_*Transformer"))]
+    places = ((folder / place, "" if place == "." else f"{place}/") for place in (*PLACES, *routed))
     return next((found for where, prefix in places if (found := export_in(where, prefix))), None)
 
 

@@ -17,14 +17,14 @@ from pipelines.repository.exports.export_files import (
     architectures,
     read_object,
 )
-from pipelines.repository.exports.sentence_modules import POOLING, module_types
+from pipelines.repository.exports.sentence_modules import POOLING, ROUTER, SPLADE, module_types
 
 TEXT = "text"
-TASKS = ("embed", "token_embed", "classify", "rerank")
+TASKS = ("embed", "token_embed", "classify", "token_classify", "rerank")
 """Tasks of embedding and pooling models, as in graphs."""
 
 GENERATIVE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-CLASSIFIERS = ("ForSequenceClassification",)
+CLASSIFIERS, TAGGERS = ("ForSequenceClassification",), ("ForTokenClassification",)
 ENCODERS = ("Model", "ForMaskedLM", "ForPreTraining")
 """Endings of the names of architectures."""
 NUM_LABELS = 2  # default of transformers
@@ -56,7 +56,9 @@ def infer_task(config: dict[str, Any], modules: list[str]) -> str | None:
     names = architectures(config)
     if _end(names, CLASSIFIERS):
         return "rerank" if count_labels(config) == 1 else "classify"
-    if POOLING in modules:
+    if _end(names, TAGGERS):
+        return "token_classify"
+    if {POOLING, SPLADE, ROUTER} & {*modules}:
         return "embed"
     if modules:
         return "token_embed"

@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.repository.exports.decoder_graph import MediaLines
 from pipelines.repository.exports.export_files import CONFIG, Export, find_chat_template
 from pipelines.repository.exports.model_task import count_labels, is_causal
+from pipelines.repository.exports.other_vectors import beside_dense, query_weights, sparse_tokens
 from pipelines.repository.exports.sentence_modules import (
     FIRST_POOLING,
     SETTINGS,
@@ -30,7 +31,13 @@ IDENTITY = "Identity"
 UNIT = "unit"
 ASSUMED = "  # assumed: no file here names the pooling; see the model card"
 
-RESULTS = {"embed": "embeddings", "token_embed": "embeddings", "classify": "outputs", "rerank": "scores"}
+RESULTS = {
+    "embed": "embeddings",
+    "token_embed": "embeddings",
+    "classify": "outputs",
+    "token_classify": "outputs",
+    "rerank": "scores",
+}
 """Task → name of the batcher's line."""
 
 Lines = list[tuple[str, str]]
@@ -63,7 +70,14 @@ def pooling_lines(
     takes_pairs = task == "rerank" or (task == "classify" and tells_entailment(export))
     before = _pairs(export, tokens, media) if takes_pairs else _texts(export, tokens, media)
     body = _vectors(export, said) if embeds else _logits(export) + _activation(export, task)
-    after = {"rerank": _ranking(before[-1][0]), "classify": _labels(export)}.get(task, _matryoshka(export))
+    queries = query_weights(export) if embeds else None
+    others = beside_dense(export) if task == "embed" else []
+    others += [("queries", sparse_tokens(export, queries))] if queries else []
+    after = {
+        "rerank": _ranking(before[-1][0]),
+        "classify": _labels(export),
+        "token_classify": _entities(export, before[-1][0]),
+    }.get(task, _matryoshka(export))
     return [
         f"task: {task}",
         "nodes:",
@@ -73,8 +87,9 @@ def pooling_lines(
         "    type: batcher",
         f"    from: {{tokens: tokens, images: {media.rows}}}" if media else f"    from: {before[-1][0]}",
         *_max_tokens(export, said),
+        *(["    queries: queries"] if queries else []),
         "    body:",
-        *_chain([(_encoded(export, embeds), _encoder(export, said)), *body], "batch", "      "),
+        *_chain([(_encoded(export, embeds), _encoder(export, said)), *body, *others], "batch", "      "),
         *_chain(after, name, "  "),
     ]
 
@@ -159,7 +174,8 @@ def _vectors(export: Export, said: PoolingSettings) -> Lines:
     lines = [line for line in modules if line[0] != UNIT] or [_pooled(export, said)]
     trained_so = len(lines) < len(modules) or not modules
     is_unit = trained_so if said.normalize is None else said.normalize
-    return [*lines, (UNIT, "type: normalize")] if is_unit else lines
+    is_sparse = any(line.startswith("type: sparse") for _, line in lines)
+    return [*lines, (UNIT, "type: normalize")] if is_unit and not is_sparse else lines
 
 
 def _pooled(export: Export, said: PoolingSettings) -> tuple[str, str]:
@@ -208,12 +224,20 @@ def _activation(export: Export, task: str) -> Lines:
         str(function).endswith(IDENTITY) for function in functions
     ):
         return []
+    is_tagger = task == "token_classify"
     independent = config.get("problem_type") == "multi_label_classification" or count_labels(config) == 1
+    independent = independent and not is_tagger
     return [(name, f"type: {'sigmoid' if independent else 'softmax'}")]
 
 
 def _ranking(pairs: str) -> Lines:
     return [("ranking", f"type: rank, from: {{scores: scores, pairs: {pairs}}}")]
+
+
+def _entities(export: Export, tokens: str) -> Lines:
+    read = f"from: {{scores: outputs, tokens: {tokens}, prompts: request.prompts}}"
+    files = f"tokenizer: {export.tokenizer}, labels: {export.prefix}{CONFIG}"
+    return [("entities", f"type: token_labels, {read}, {files}")]
 
 
 def _labels(export: Export) -> Lines:

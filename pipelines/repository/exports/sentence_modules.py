@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.repository.exports.export_files import read_json, read_object
 
-FILE, SETTINGS = "modules.json", "sentence_bert_config.json"
+FILE, SETTINGS, ROUTES = "modules.json", "sentence_bert_config.json", "router_config.json"
 TRANSFORMER, POOLING, DENSE, NORMALIZE = "Transformer", "Pooling", "Dense", "Normalize"
-SUPPORTED = (TRANSFORMER, POOLING, DENSE, NORMALIZE, "Dropout")
+MLM, SPLADE, ROUTER = "MLMTransformer", "SpladePooling", "Router"
+SUPPORTED = (TRANSFORMER, MLM, POOLING, SPLADE, DENSE, NORMALIZE, "Dropout")
 """Types of modules that a graph can express."""
 FIRST_POOLING = "1_Pooling"
 """The usual folder of the Pooling module's settings."""
@@ -54,18 +55,30 @@ def module_lines(place: Path, prefix: str) -> list[tuple[str, str]]:
         elif kind == DENSE:
             before = sum(line.startswith("type: dense") for _, line in lines)
             lines.append((f"wide_{before + 1}" if before else "wide", f"type: dense, path: {prefix}{path}"))
+        elif kind == SPLADE:
+            lines.append(("sparse", splade_line(place / path)))
         elif kind == NORMALIZE:
             lines.append(("unit", "type: normalize"))
     types = module_types(place)
-    return lines if POOLING in types or not types else [("pooled", "type: pool, how: none"), *lines]
+    return (
+        lines if {POOLING, SPLADE} & {*types} or not types else [("pooled", "type: pool, how: none"), *lines]
+    )
 
 
 def cleaning(place: Path) -> list[str]:
     """The settings of a `tokenize` node that are true: what the Transformer module does to texts first."""
-    if TRANSFORMER not in module_types(place):
+    if not {TRANSFORMER, MLM} & {*module_types(place)}:
         return []
     lowers = read_object(place / SETTINGS).get("do_lower_case") is True
     return ["strip", "lowercase"] if lowers else ["strip"]
+
+
+def splade_line(module: Path) -> str:
+    """The settings of a `sparse` node for a SpladePooling module, that differ from the node's own."""
+    settings = read_object(module / "config.json")
+    said = {"how": settings.get("pooling_strategy"), "activation": settings.get("activation_function")}
+    more = [f", {name}: {value}" for name, value in said.items() if value not in (None, "max", "relu")]
+    return "type: sparse" + "".join(more)
 
 
 def read_pooling(module: Path) -> str:
@@ -82,12 +95,40 @@ def read_pooling(module: Path) -> str:
     return named[0]
 
 
+class Routes(NamedTuple):
+    """The modules of a Router, (type, path) each: those for queries and those for other texts."""
+
+    queries: list[tuple[str, str]]
+    documents: list[tuple[str, str]]
+
+
+def read_routes(folder: Path) -> Routes | None:
+    """The routes of a model for search; None where it has none."""
+    config = read_object(folder / ROUTES)
+    kinds, routes = config.get("types"), config.get("structure")
+    if not isinstance(kinds, dict) or not isinstance(routes, dict):
+        return None
+
+    def modules(name: str) -> list[tuple[str, str]]:
+        paths = routes.get(name)
+        return [(_last(kinds.get(path)), str(path)) for path in (paths if isinstance(paths, list) else [])]
+
+    return Routes(modules("query"), modules("document"))
+
+
+def _last(kind: object) -> str:
+    """The name of a class without its Python package."""
+    return str(kind or "").rpartition(".")[2]
+
+
 def _modules(place: Path) -> list[tuple[str, str]]:
-    """(type, path) of each module."""
+    """(type, path) of each module; of a model with routes those for documents, as seen from its folder."""
     content = read_json(place / FILE)
     modules: list[Any] = content if isinstance(content, list) else []
+    if not modules and (routes := read_routes(place.parent)) is not None:
+        return [(kind, "" if path == place.name else f"../{path}") for kind, path in routes.documents]
     return [
-        (str(module.get("type", "")).rpartition(".")[2], str(module.get("path", "")))
+        (_last(module.get("type", "")), str(module.get("path", "")))
         for module in modules
         if isinstance(module, dict)
     ]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import StrictStr
 
 from pipelines.base.errors import RequestError
-from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Whole, check
+from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Items, Whole, check
 from pipelines.requests.fields.known_fields import Refused
 from pipelines.requests.pooling.input_request import InputRequest
 from pipelines.requests.pooling.unsupported_fields import (
@@ -59,7 +59,29 @@ class EmbeddingRequest(EncodedRequest):
 
     dimensions: Dimensions | None = None
     input_type: StrictStr | None = None
+    embedding_kinds: Annotated[Items[StrictStr], check(len, "{name} must name at least one")] | None = None
+    sparse_format: Literal["indices", "ids", "tokens", "list"] | None = None
+    sparse_top_k: (
+        Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")] | None
+    ) = None
+    sparse_threshold: float | None = None
 
     def shared_fields(self) -> dict[str, Any]:
         purpose = None if self.input_type is None else PURPOSES.get(self.input_type, self.input_type)
-        return super().shared_fields() | {"dimensions": self.dimensions, "purpose": purpose}
+        kinds = tuple(dict.fromkeys(self.embedding_kinds or ()))
+        return super().shared_fields() | {
+            "dimensions": self.dimensions,
+            "purpose": purpose,
+            "results": kinds,
+        }
+
+    def pooling_input(self) -> PoolingInput:
+        """Raises RequestError for bytes of several kinds, and for options of kinds that are not named."""
+        if self.embedding_kinds and self.encoding_format in ("bytes", "bytes_only"):
+            raise RequestError(
+                "bytes are vectors of one kind: leave `embedding_kinds` out", "encoding_format"
+            )
+        for name in ("sparse_format", "sparse_top_k", "sparse_threshold"):
+            if getattr(self, name) is not None and not self.embedding_kinds:
+                raise RequestError(f"`{name}` goes with `embedding_kinds`", name)
+        return super().pooling_input()

@@ -11,7 +11,13 @@ from pipelines.requests.pooling.embedding import EncodedRequest
 from pipelines.requests.pooling.unsupported_fields import REFUSED, REFUSED_POOLING
 
 Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
-NAMES = {"embed": "embed", "token_embed": "token_embed", "classify": "classify", "rerank": "classify"}
+NAMES = {
+    "embed": "embed",
+    "token_embed": "token_embed",
+    "classify": "classify",
+    "token_classify": "token_classify",
+    "rerank": "classify",
+}
 """Task of a graph → vLLM's name for it in this API."""
 FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
 """Tasks that the same model could do, per text or per token; a graph does one of them."""
@@ -24,10 +30,12 @@ class PoolingRequest(EncodedRequest):
 
     task: Task | None = None
 
-    def check_task(self, task: str) -> None:
-        """Raise RequestError when a graph with `task` does not do the requested task."""
+    def check_task(self, task: str, has_tokens: bool = False) -> None:
+        """Raise RequestError when a graph with `task` does not do the requested task; `has_tokens`: it gives
+        vectors of tokens beside those of texts.
+        """
         own = NAMES[task]
-        if self.task in (None, own):
+        if self.task in (None, own) or (has_tokens and self.task == "token_embed"):
             return
         if self.task == "plugin":
             raise RequestError(REFUSED_POOLING["data"].reason, field="task")

@@ -65,6 +65,7 @@ class ComparisonRequest(BasePoolingRequest):
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     raw_scores: bool | None = None
+    embedding_kind: StrictStr | None = None
 
     @property
     def activates(self) -> bool:
@@ -90,6 +91,8 @@ class ComparisonRequest(BasePoolingRequest):
 
         Raises RequestError when the pairs hold too much text: a short body may repeat a long query.
         """
+        if self.embedding_kind is not None:
+            raise RequestError("this model scores pairs, and has no vectors", field="embedding_kind")
         pairs = self.compared.pairs()
         num_added_chars = len(self.instruction or "") + json_chars(self.chat_template_kwargs)
         check_total_chars([sum(map(_num_chars, pair)) + num_added_chars for pair in pairs], "documents")
@@ -127,7 +130,8 @@ class ComparisonRequest(BasePoolingRequest):
             )
         queries = _cut(self.compared.queries, self.max_tokens_per_query, truncate)
         documents = _cut(self.compared.documents, self.max_tokens_per_doc, truncate)
-        fields: dict[str, Any] = {**self.shared_fields(), "activate": True}
+        kinds = (self.embedding_kind,) if self.embedding_kind else ()
+        fields: dict[str, Any] = {**self.shared_fields(), "activate": True, "results": kinds}
         if images := self.compared.images:
             conversations = [[{"role": "user", "content": text}] for text in (*queries, *documents)]
             fields |= {"conversations": conversations, "images": images, "add_generation_prompt": None}

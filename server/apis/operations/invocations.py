@@ -22,6 +22,7 @@ from server.services.services import Services
 BY_TASK: dict[str, type[Any]] = {
     "embed": EmbeddingsEndpoint,
     "token_embed": PoolingTasksEndpoint,
+    "token_classify": PoolingTasksEndpoint,
     "classify": ClassifyEndpoint,
     "rerank": ClassifyEndpoint,
 }

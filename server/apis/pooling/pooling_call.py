@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.base.cancellation import ClientGone
+from pipelines.values.node_values import SparseVectors
 from pipelines.worker.call import Call
 from server.http.exchange import Exchange
 
@@ -25,8 +26,16 @@ class PoolingResult:
     @property
     def num_values(self) -> int:
         """How many numbers the result holds."""
-        values = self.value.values
-        return sum(map(np.size, values)) if isinstance(values, list) else int(np.size(values))
+        vectors = getattr(self.value, "named", None) or {
+            "": getattr(self.value, "vectors", self.value.values)
+        }
+        return sum(map(_num_values, vectors.values()))
+
+
+def _num_values(values: Any) -> int:
+    if isinstance(values, SparseVectors):
+        return len(values.ids)
+    return sum(map(np.size, values)) if isinstance(values, list) else int(np.size(values))
 
 
 async def run_pooling_call(call: Call, exchange: Exchange) -> PoolingResult:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from pipelines.nodes.pooling.result_names import COLBERT
 from pipelines.requests.pooling.pooling import PoolingRequest
-from pipelines.values.node_values import Classes, PooledOutputs, Scores
+from pipelines.values.node_values import Classes, PooledOutputs, Scores, TokenClasses
+from pipelines.values.tasks import PoolingInput
 from pipelines.worker.model_choice import POOLING
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import gives_kind
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.replies.vectors import encode_vectors, requested_format
@@ -21,14 +26,18 @@ class PoolingTasksEndpoint(PoolingEndpoint[PoolingRequest]):
 
     def check(self, request: PoolingRequest, pipeline: Pipeline) -> None:
         super().check(request, pipeline)
-        request.check_task(pipeline.task)
+        request.check_task(pipeline.task, gives_kind(pipeline, COLBERT))
+
+    def pooling_input(self, request: PoolingRequest, pipeline: Pipeline) -> PoolingInput:
+        wants_tokens = request.task == "token_embed" and pipeline.task == "embed"
+        return replace(request.pooling_input(), results=(COLBERT,) if wants_tokens else ())
 
     def serialize(
         self,
         request: PoolingRequest,
         pipeline: Pipeline,
         context: ReplyContext,
-        value: PooledOutputs | Classes | Scores,
+        value: PooledOutputs | Classes | TokenClasses | Scores,
     ) -> EncodedReply:
         values = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
         return encode_vectors(context, values, requested_format(request), "data", "pooling")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import falcon.asgi
 
+from pipelines.nodes.pooling.entities import OUTSIDE, entities_of
+from pipelines.nodes.pooling.result_names import COLBERT, DENSE, SPARSE
 from pipelines.nodes.pooling.similarity import document_scores, similarities
-from pipelines.values.node_values import Classes, PooledOutputs, Scores
-from pipelines.worker.model_choice import CLASSIFICATION, EMBEDDING, Ability
+from pipelines.values.node_values import PooledOutputs, SparseVectors, TokenClasses
+from pipelines.values.tasks import PoolingInput
+from pipelines.worker.model_choice import EMBEDDING, LABELLING, Ability
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import of_type
+from pipelines.worker.required_nodes import gives_kind, of_type
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.score_endpoint import ComparisonEndpoint
@@ -25,7 +29,7 @@ from server.apis.tei.requests import (
     TeiRequest,
 )
 
-TOKEN_EMBEDDING = Ability(("token_embed",), "give embeddings of tokens")
+TOKEN_EMBEDDING = Ability(("token_embed", "embed"), "give embeddings of tokens")
 Body = TypeVar("Body", bound=TeiRequest)
 
 
@@ -52,7 +56,7 @@ class EmbedEndpoint(TeiEndpoint[EmbedRequest]):
 
     def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
         super().check(request, pipeline)
-        if request.normalize and any(of_type(pipeline, "splade")):
+        if request.normalize and not gives_kind(pipeline, DENSE) and gives_kind(pipeline, SPARSE):
             raise WrongModel("`normalize` is not available for SPLADE models")
 
     def serialize(
@@ -66,34 +70,56 @@ class EmbedAllEndpoint(EmbedEndpoint):
 
     ability = TOKEN_EMBEDDING
 
+    def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
+        super().check(request, pipeline)
+        if pipeline.task == "embed" and not gives_kind(pipeline, COLBERT):
+            raise WrongModel(f"`{pipeline.name}` gives a vector for each text: its graph has no colbert node")
+
+    def pooling_input(self, request: EmbedRequest, pipeline: Pipeline) -> PoolingInput:
+        results = (COLBERT,) if pipeline.task == "embed" else ()
+        return replace(request.pooling_input(), results=results)
+
 
 class EmbedSparseEndpoint(EmbedEndpoint):
-    """Vectors over the vocabulary, of models with a line of type `splade`."""
+    """Vectors over the vocabulary, of models with a line of type `sparse`."""
 
     def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
-        if not any(of_type(pipeline, "splade")):
-            raise WrongModel(f"`{pipeline.name}` is not a SPLADE model: its graph has no splade node")
+        if not gives_kind(pipeline, SPARSE):
+            raise WrongModel(f"`{pipeline.name}` is not a SPLADE model: its graph has no sparse node")
+
+    def pooling_input(self, request: EmbedRequest, pipeline: Pipeline) -> PoolingInput:
+        asked = request.pooling_input()
+        has_routes = any(node.config.queries for node in of_type(pipeline, "batcher"))
+        return asked if has_routes else replace(asked, results=(SPARSE,))
 
     def serialize(
         self, request: EmbedRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
     ) -> EncodedReply:
-        return replies.encode_sparse(context, request.num_chars, value.values)  # type: ignore[arg-type]
+        assert isinstance(value.vectors, SparseVectors), "`check` lets no other models pass"
+        return replies.encode_sparse(context, request.num_chars, value.vectors)
 
 
 class LabelEndpoint(TeiEndpoint[LabelRequest]):
     body = LabelRequest
-    ability = CLASSIFICATION
+    ability = LABELLING
 
     def check(self, request: LabelRequest, pipeline: Pipeline) -> None:
         super().check(request, pipeline)
+        if pipeline.task != "token_classify" and (request.aggregation_strategy or request.ignore_labels):
+            raise WrongModel(f"`{pipeline.name}` classifies whole texts, not tokens")
         if request.pooling_input().pairs and not any(of_type(pipeline, "tokenize_pairs")):
             raise WrongModel(
                 f"`{pipeline.name}` classifies single texts: its graph has no tokenize_pairs node"
             )
 
     def serialize(
-        self, request: LabelRequest, pipeline: Pipeline, context: ReplyContext, value: Classes | Scores
+        self, request: LabelRequest, pipeline: Pipeline, context: ReplyContext, value: Any
     ) -> EncodedReply:
+        if isinstance(value, TokenClasses):
+            ignored = (OUTSIDE,) if request.ignore_labels is None else request.ignore_labels
+            strategy = request.aggregation_strategy or "none"
+            entities = entities_of(value, strategy, ignored)
+            return replies.encode_entities(context, request.num_chars, entities, request.is_batch)
         return replies.encode_predictions(context, request.num_chars, value, request.is_batch)
 
 

@@ -12,7 +12,7 @@ from pipelines.values.node_values import ONLY_LABEL
 from pipelines.worker.encoding import tokenize_node
 from pipelines.worker.model_choice import EMBEDDING, POOLING, READING, able_names
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import of_type
+from pipelines.worker.required_nodes import gives_kind, of_type
 from server.apis.tei.errors import translated_errors
 from server.apis.tei.replies import DecodedTexts
 from server.apis.tei.requests import DecodeRequest
@@ -120,7 +120,7 @@ class InfoEndpoint:
 
     def _pooling(self, pipeline: Pipeline) -> str:
         """How the model's graph pools; of one that pools by itself it is not known, and `mean`."""
-        if any(of_type(pipeline, "splade")):
+        if not gives_kind(pipeline, "dense") and gives_kind(pipeline, "sparse"):
             return "splade"
         lines = self._services.catalogue.built(pipeline.model).graph.bindings
         pools = [each.config for line in lines for each in line.body if each.type_name == "pool"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import RootModel
 
+from pipelines.nodes.pooling.entities import Entity
 from pipelines.values.node_values import Classes, Scores
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext, encode_list
 from server.schema.reply_models import Reply
@@ -39,8 +40,24 @@ class Prediction(Reply):
     label: str
 
 
-class Predictions(RootModel[list[Prediction] | list[list[Prediction]]]):
-    """All labels of each input, the likeliest first; of one input without a list around them."""
+class LabelledEntity(Reply):
+    """A token with its label, or an entity of several, and its characters; as in transformers' pipeline."""
+
+    entity: str | None = None
+    entity_group: str | None = None
+    score: float
+    index: int | None = None
+    word: str
+    start: int
+    end: int
+
+
+class Predictions(
+    RootModel[list[Prediction] | list[list[Prediction]] | list[LabelledEntity] | list[list[LabelledEntity]]]
+):
+    """All labels of each input, the likeliest first, or the entities of each, of models that label tokens; of
+    one input without a list around them.
+    """
 
 
 class RankedInput(Reply):
@@ -67,9 +84,17 @@ def encode_vectors(context: ReplyContext, num_chars: int, rows: Floats | list[Fl
     return EncodedReply(b"".join(pieces), headers=_headers(context, num_chars))
 
 
-def encode_sparse(context: ReplyContext, num_chars: int, rows: Floats) -> EncodedReply:
+def encode_sparse(context: ReplyContext, num_chars: int, rows: Iterable[tuple[Any, Any]]) -> EncodedReply:
     """`SparseInputs`, their indices in ascending order."""
-    return _encoded(context, num_chars, [_sparse(row) for row in rows])
+    return _encoded(context, num_chars, [_sparse(*row) for row in rows])
+
+
+def encode_entities(
+    context: ReplyContext, num_chars: int, texts: list[list[Entity]], is_batch: bool
+) -> EncodedReply:
+    """`Entities`; of one input without a list around them."""
+    data = [[_entity(entity) for entity in text] for text in texts]
+    return _encoded(context, num_chars, data if is_batch else data[0])
 
 
 def encode_predictions(
@@ -104,10 +129,17 @@ def _headers(context: ReplyContext, num_chars: int) -> dict[str, str]:
     return {"x-compute-characters": str(num_chars), "x-compute-tokens": str(context.num_tokens)}
 
 
-def _sparse(row: Floats) -> list[dict[str, Any]]:
-    (indices,) = np.nonzero(row)
-    pairs = zip(indices.tolist(), row[indices].tolist(), strict=True)
+def _sparse(ids: NDArray[np.int32], weights: Floats) -> list[dict[str, Any]]:
+    pairs = zip(ids.tolist(), weights.tolist(), strict=True)
     return [{"index": index, "value": value} for index, value in pairs]
+
+
+def _entity(entity: Entity) -> dict[str, Any]:
+    """The fields of transformers' pipeline."""
+    name = "entity_group" if entity.index is None else "entity"
+    place = {} if entity.index is None else {"index": entity.index}
+    word = {"word": entity.word, "start": entity.start, "end": entity.end}
+    return {name: entity.label, "score": entity.score, **place, **word}
 
 
 def _predicted(row: Floats, labels: Sequence[str]) -> list[dict[str, Any]]:

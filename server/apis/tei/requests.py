@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, StrictStr
+from pydantic import BeforeValidator, ConfigDict, StrictStr, model_validator
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
@@ -24,6 +24,7 @@ def _lower(value: Any) -> Any:
 
 
 Direction = Annotated[Literal["left", "right"], BeforeValidator(_lower)]
+Strategy = Literal["none", "simple", "first", "average", "max"]
 Dimensions = Annotated[Whole, check(lambda n: 0 < n <= MAX_TOKEN_ID, "`{name}` should be positive")]
 
 
@@ -74,11 +75,31 @@ class EmbedRequest(TeiRequest):
         return PoolingInput(prompts=prompts, dimensions=self.dimensions, purpose=self.prompt_name, **fields)
 
 
+class LabelParameters(DeferredModel):
+    """How labels of tokens become entities."""
+
+    model_config = ConfigDict(extra="ignore")
+    aggregation_strategy: Strategy | None = None
+    ignore_labels: Items[StrictStr] | None = None
+
+
 class LabelRequest(TeiRequest):
     """A text or a pair of texts, which is a list of two; or a list of lists of one or two texts."""
 
     inputs: Any
     raw_scores: bool = False
+    aggregation_strategy: Strategy | None = None
+    ignore_labels: Items[StrictStr] | None = None
+    parameters: LabelParameters | None = None
+
+    @model_validator(mode="after")
+    def _take_parameters(self) -> LabelRequest:
+        """The fields of `parameters` are those of the body, as huggingface_hub sends them."""
+        given = self.parameters
+        if given is not None:
+            self.aggregation_strategy = self.aggregation_strategy or given.aggregation_strategy
+            self.ignore_labels = given.ignore_labels if self.ignore_labels is None else self.ignore_labels
+        return self
 
     @property
     def is_batch(self) -> bool:

@@ -232,7 +232,7 @@ def test_a_pooling_that_cannot_be_said(settings, why, tmp_path):
 @pytest.mark.parametrize(
     "config",
     [
-        {"architectures": ["BertForTokenClassification"], "vocab_size": 9},
+        {"architectures": ["BertForQuestionAnswering"], "vocab_size": 9},
         {"architectures": ["ViTModel"]},
         {"architectures": ["T5Model"], "vocab_size": 9, "is_encoder_decoder": True},
         {"architectures": ["CLIPModel"], "vocab_size": 9, "vision_config": {"a": 1}},

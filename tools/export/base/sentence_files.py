@@ -11,6 +11,7 @@ from pipelines.repository.exports.sentence_modules import (
     FIRST_POOLING,
     NORMALIZE,
     POOLING,
+    SPLADE,
     SUPPORTED,
     TRANSFORMER,
 )
@@ -47,6 +48,11 @@ def read_modules(source: str) -> list[dict[str, Any]]:
 def read_types(source: str) -> list[str]:
     """The types of the modules, without their Python packages."""
     return [_type(module) for module in read_modules(source)]
+
+
+def predicts_words(source: str) -> bool:
+    """Whether the model's logits over the vocabulary are pooled to sparse vectors."""
+    return SPLADE in read_types(source)
 
 
 def check_place(source: str) -> None:

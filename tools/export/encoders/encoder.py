@@ -70,17 +70,24 @@ def _write_model(
 ) -> None:
     """Write the model and all files for its graph except the tokenizer to `folder`."""
     from tools.export.base.dequantizing import dequantized
-    from tools.export.base.sentence_files import copy_sentence_files, forget_pooling, write_dense
+    from tools.export.base.sentence_files import (
+        copy_sentence_files,
+        forget_pooling,
+        predicts_words,
+        write_dense,
+    )
+    from tools.export.encoders.more_vectors import copy_more_vectors
     from tools.export.encoders.whole_model import read_model
     from tools.export.encoders.whole_tracing import trace
 
     stage("reading the model")
     answers = answer_ids(tokenizer, wanted.answers) if wanted.answers else None
     plain = dequantized(source, folder.with_name("plain"), stage)
-    model = read_model(plain, wanted.task, dtype, answers)
+    model = read_model(plain, "sparse" if predicts_words(source) else wanted.task, dtype, answers)
     if getattr(model.config, "vision_config", None) is not None:
         stage(f"taking the language model of {model.config.model_type}: it will read text alone")
     copy_sentence_files(source, folder)
+    copy_more_vectors(source, folder)
     if wanted.task == "token_embed":
         forget_pooling(folder)
     if model.head is not None:

@@ -20,6 +20,10 @@ SCALED = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 """Settings of decoders whose logits are more than hidden states times the head."""
 GENERATIVE, CLASSIFIERS = "ForCausalLM", "ForSequenceClassification"
 """Endings of a decoder's architecture, with its language head and with a scoring head."""
+OF_TOKENS = ("ForTokenClassification", "ForMaskedLM")
+"""Endings of architectures with logits for each token."""
+TAGS, WORDS = "token_classify", "sparse"
+"""Tasks of models with logits of tokens: over classes, and over the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class WholeModel(torch.nn.Module):
     def __init__(
         self, model: Any, output: str = HIDDEN, head: LinearHead | None = None, architecture: str = ""
     ) -> None:
+        """`output` is the one that is exported; `architecture` replaces the name of the model's class."""
         super().__init__()
         self.model = model.eval()
         self.config = model.config
@@ -47,7 +52,7 @@ class WholeModel(torch.nn.Module):
 
     @property
     def per_token(self) -> bool:
-        return self.output == HIDDEN
+        return self.output == HIDDEN or self.architecture.endswith(OF_TOKENS)
 
     def forward(
         self,
@@ -67,6 +72,10 @@ def read_model(source: str, task: str, dtype: str, answers: tuple[int, int] | No
 
     Raises `ExportError`.
     """
+    if task == TAGS:
+        return WholeModel(_read("AutoModelForTokenClassification", source, dtype), LOGITS)
+    if task == WORDS:
+        return WholeModel(_read("AutoModelForMaskedLM", source, dtype), LOGITS)
     if task in ("embed", "token_embed"):
         return WholeModel(_read("AutoModel", source, dtype))
     if answers is not None:

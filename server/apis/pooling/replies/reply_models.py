@@ -93,11 +93,14 @@ class ListReply(Reply):
 
 
 class Embedding(Reply):
-    """One embedding: its numbers, or their bytes in base64."""
+    """One embedding: its numbers, or their bytes in base64; and those of other kinds that were requested."""
 
     index: int
     object: Literal["embedding"]
-    embedding: list[float] | str
+    embedding: list[float] | str | None
+    sparse_embedding: dict[str, list[int] | list[float] | float] | list[dict[str, float]] | None = None
+    token_embeddings: list[list[float]] | str | None = None
+    token_embeddings_shape: list[int] | None = None
 
 
 class EmbeddingList(ListReply):

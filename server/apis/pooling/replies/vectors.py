@@ -55,13 +55,13 @@ def encode_vectors(
     if vector_format.format in ("bytes", "bytes_only"):
         return _bytes(context, rows, vector_format)
     before = b'{"index":%%d,"object":"%b","%b":' % (kind.encode(), name.encode())
-    values = enumerate(_values(rows, vector_format))
+    values = enumerate(encode_values(rows, vector_format))
     return EncodedReply(
         encode_list_reply(context, (chain((before % i,), value, (b"}",)) for i, value in values))
     )
 
 
-def _values(rows: Vectors, vector_format: VectorFormat) -> Iterator[Iterable[bytes]]:
+def encode_values(rows: Vectors, vector_format: VectorFormat) -> Iterator[Iterable[bytes]]:
     """The numbers of each text as JSON, in pieces, so that other threads can run between two pieces."""
     if vector_format.format == "base64":
         return (

@@ -26,7 +26,9 @@ def models(tmp_path_factory):
     classify = FAKE_BATCHER.replace("task: embed", "task: classify").replace(ONE, TWO)
     write_fake_encoder(folder / "vectors", FAKE_BATCHER + VECTORS, size=4)
     write_fake_encoder(folder / "tokens", tokens, size=3, per_token=True)
-    write_fake_encoder(folder / "words", FAKE_BATCHER + "  weights: {type: splade, from: rows}\n", size=5)
+    write_fake_encoder(
+        folder / "words", FAKE_BATCHER + "      weights: {type: sparse, from: hidden}\n", size=5
+    )
     write_fake_encoder(folder / "moods", classify + CLASSES, size=3)
     rerank = FAKE_BATCHER.replace("task: embed", "task: rerank").replace(ONE, TWO) + RANKING
     write_fake_encoder(folder / "ranks", rerank, size=1)

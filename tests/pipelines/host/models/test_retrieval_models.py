@@ -1,0 +1,168 @@
+"""Sparse, dense and token vectors and labels of tokens are those of the libraries that made the models."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+from later import Later
+
+from pipelines import Local
+from pipelines.base.errors import RequestError
+from pipelines.base.torch_files import read_torch_file
+from pipelines.nodes.pooling.sparse_vectors import pruned
+from pipelines.repository.exports.export_graph import export_graph
+
+torch, hf, models_of = Later("torch"), Later("transformers"), Later("retrieval_models")
+CLOSE = {"rtol": 0, "atol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folders without a graph.yaml, and the models in them; those that end in _ort run on ONNX Runtime."""
+    folder = tmp_path_factory.mktemp("retrieval")
+    models = {
+        "splade": models_of.write_sparse_encoder(folder / "splade"),
+        "routes": models_of.write_routes(folder / "routes"),
+        "m3": models_of.write_bge_m3(folder / "m3"),
+        "tagger": models_of.write_tagger(folder / "tagger"),
+    }
+    for place in ("splade/plain", "plain"):
+        shutil.rmtree(folder / place)
+    for name in models:
+        graph = export_graph(folder / name)
+        own = folder / f"{name}_ort"
+        shutil.copytree(folder / name, own)
+        (own / "graph.yaml").write_text(graph.replace("device: cpu", "engine: onnxruntime"))
+    return folder, models
+
+
+@pytest.fixture(scope="module")
+def braid(made):
+    with Local(made[0]) as local:
+        yield local
+
+
+@pytest.mark.parametrize("model", ["splade", "splade_ort"])
+def test_splade_is_sentence_transformers_own(made, braid, model):
+    expected = made[1]["splade"].encode(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
+    sparse = braid.embed_kinds(models_of.TEXTS, ["sparse"], model=model)["sparse"]
+    np.testing.assert_allclose(sparse.dense, expected, **CLOSE)
+    assert all((np.diff(ids) > 0).all() for ids, _ in sparse)
+    np.testing.assert_allclose(braid.embed(models_of.TEXTS, model=model), expected, **CLOSE)
+    for cut, (ids, weights) in zip(pruned(sparse, 3, 0.1), sparse, strict=True):
+        best = sorted(zip(-weights, ids, strict=True))[:3]
+        assert sorted(cut[0]) == sorted(place for weight, place in best if -weight >= 0.1)
+
+
+@pytest.mark.parametrize("model", ["routes", "routes_ort"])
+def test_queries_of_an_inference_free_model_are_weights_of_their_tokens(made, braid, model):
+    own = made[1]["routes"]
+    queries = own.encode_query(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
+    documents = own.encode_document(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
+    assert np.abs(queries - documents).max() > 0.1
+    np.testing.assert_allclose(
+        braid.embed(models_of.TEXTS, model=model, input_type="query"), queries, **CLOSE
+    )
+    np.testing.assert_allclose(
+        braid.embed(models_of.TEXTS, model=model, input_type="document"), documents, **CLOSE
+    )
+    np.testing.assert_allclose(braid.embed(models_of.TEXTS, model=model), documents, **CLOSE)
+    with pytest.raises(RequestError, match="Unsupported input_type 'bogus'"):
+        braid.embed(models_of.TEXTS, model=model, input_type="bogus")
+
+
+def flag_embedding(made, text):
+    """FlagEmbedding's formulas (`modeling.py`, `m3.py`) for one text: dense, lexical weights, colbert."""
+    model, sparse, colbert = made[1]["m3"]
+    encoded = models_of.tokenizer()([text], return_tensors="pt")
+    with torch.no_grad():
+        hidden = model(encoded.input_ids, attention_mask=encoded.attention_mask)[0][0]
+        weights = torch.relu(hidden @ sparse["weight"].T + sparse["bias"])[:, 0]
+        vectors = torch.nn.functional.normalize(hidden[1:] @ colbert["weight"].T + colbert["bias"], dim=-1)
+        dense = torch.nn.functional.normalize(hidden[0], dim=-1)
+    lexical = {}
+    for place, weight in zip(encoded.input_ids[0].tolist(), weights.tolist(), strict=True):
+        if place not in (0, 1, 2, 3) and weight > lexical.get(place, 0):
+            lexical[place] = weight
+    return dense.numpy(), lexical, vectors.numpy()
+
+
+@pytest.mark.parametrize("model", ["m3", "m3_ort"])
+def test_bge_m3_gives_three_kinds_in_one_pass(made, braid, model):
+    kinds = braid.embed_kinds(models_of.TEXTS, ["colbert", "dense", "sparse"], model=model)
+    assert [*kinds] == ["colbert", "dense", "sparse"]
+    rows = zip(models_of.TEXTS, kinds["dense"], kinds["sparse"], kinds["colbert"], strict=True)
+    for text, dense, (ids, weights), vectors in rows:
+        want_dense, want_sparse, want_vectors = flag_embedding(made, text)
+        np.testing.assert_allclose(dense, want_dense, **CLOSE)
+        np.testing.assert_allclose(vectors, want_vectors, **CLOSE)
+        assert dict(zip(ids.tolist(), weights.tolist(), strict=True)) == pytest.approx(want_sparse, abs=1e-4)
+    np.testing.assert_allclose(braid.embed(models_of.TEXTS, model=model), kinds["dense"], **CLOSE)
+    with pytest.raises(
+        RequestError, match="this model has no `sprase` vectors; it has dense, sparse, colbert"
+    ):
+        braid.embed_kinds(models_of.TEXTS, ["sprase"], model=model)
+
+
+def test_a_layer_that_torch_saved_is_read_without_running_what_it_names(made, tmp_path):
+    import pickle
+    import zipfile
+
+    for number, kind in enumerate((torch.float32, torch.float16, torch.bfloat16)):
+        layer = {"weight": torch.randn(3, 4).to(kind), "bias": torch.randn(3).to(kind)}
+        torch.save(layer, tmp_path / f"{number}.pt")
+        for name, values in read_torch_file(tmp_path / f"{number}.pt").items():
+            np.testing.assert_array_equal(values, layer[name].float().numpy())
+
+    class Evil:
+        def __reduce__(self):
+            return (exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",))
+
+    with zipfile.ZipFile(tmp_path / "evil.pt", "w") as archive:
+        archive.writestr("evil/data.pkl", pickle.dumps({"weight": Evil()}))
+    with pytest.raises(ValueError, match=r"builtins\.exec, which is not run"):
+        read_torch_file(tmp_path / "evil.pt")
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "0.pt").read_bytes()[:-40])
+    with pytest.raises(ValueError, match="holds no tensors"):
+        read_torch_file(tmp_path / "cut.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+STRATEGIES = ["none", "simple", "first", "average", "max"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_entities_are_those_of_transformers_pipeline(made, braid, strategy):
+    check_entities(made, braid, models_of.TEXTS, strategy)
+
+
+@pytest.mark.breadth
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_entities_of_a_thousand_texts(made, braid, strategy):
+    chance = np.random.default_rng(7)
+    marks = ["", ",", ".", "-", "'", " ", "é", "語", "#", "\n"]
+    words = [*models_of.WORDS, "Oslo", "Lovelace", "O'Neill", "zyx", "Ünï", "1984"]
+    texts = [
+        "".join(f"{chance.choice(words)}{chance.choice(marks)} " for _ in range(chance.integers(1, 25)))
+        for _ in range(1000)
+    ]
+    check_entities(made, braid, texts, strategy)
+
+
+@pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
+def check_entities(made, braid, texts, strategy):
+    pipeline = hf.TokenClassificationPipeline(
+        model=made[1]["tagger"], tokenizer=models_of.tokenizer(), aggregation_strategy=strategy, device=-1
+    )
+    found = [
+        text for model in ("tagger", "tagger_ort") for text in braid.entities(texts, strategy, model=model)
+    ]
+    for text, own in zip(texts * 2, found, strict=True):
+        expected = pipeline(text)
+        name = "entity" if strategy == "none" else "entity_group"
+        assert [(one.label, one.word, one.start, one.end, one.index) for one in own] == [
+            (one[name], one["word"], one["start"], one["end"], one.get("index")) for one in expected
+        ]
+        np.testing.assert_allclose([one.score for one in own], [one["score"] for one in expected], **CLOSE)
