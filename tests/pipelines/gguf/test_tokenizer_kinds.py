@@ -130,6 +130,35 @@ def test_unigrams_are_those_of_transformers(tmp_path, count):
     assert are_equal > 0.95 * count, "all but some marks behind letters, which transformers leaves out"
 
 
+@pytest.mark.breadth
+def test_pairs_of_unigrams_are_those_of_xlm_roberta(tmp_path):
+    """As rerankers of its form read them (bge-reranker): two separators between a query and a document."""
+    processor = trained(tmp_path, "unigram")
+    names, _ = pieces_of(processor)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *names[3:], "<mask>"]
+    scores = [0.0] * 4 + [processor.get_score(at) for at in range(3, len(names))] + [0.0]
+    roles = {"bos": 0, "padding": 1, "eos": 2, "seperator": 2, "unknown": 3, "mask": len(tokens) - 1}
+    write(
+        tmp_path / "a.gguf",
+        "t5",
+        tokens,
+        [3, 3, 3, 2, *([1] * (len(names) - 3)), 3],
+        scores=scores,
+        **{f"{role}_token_id": number for role, number in roles.items()},
+        **{f"add_{role}_token": True for role in ("bos", "eos", "sep")},
+        add_space_prefix=True,
+        remove_extra_whitespaces=True,
+        charsmap=sentencepiece_charsmap(tmp_path / "small.model"),
+    )
+    ours = made(tmp_path / "a.gguf")
+    theirs = hf.XLMRobertaTokenizerFast(str(tmp_path / "small.model")).backend_tokenizer
+    for query, document in zip(hostile_texts(60, seed=12), hostile_texts(60, seed=13), strict=True):
+        assert ours.encode(query, document).ids == theirs.encode(query, document).ids, (query, document)
+    pair = ours.encode("the user", "don't").tokens
+    assert [pair[0], pair[-1]] == ["<s>", "</s>"]
+    assert pair.count("</s>") == 3
+
+
 def sentencepiece_charsmap(path):
     from transformers.convert_slow_tokenizer import import_protobuf
 
