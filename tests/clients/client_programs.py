@@ -116,6 +116,8 @@ PROGRAMS = [
     Program("langchain_ollama_chat.py", "langchain-ollama", "ollama"),
     Program("llama_index_ollama.py", "llama-index-llms-ollama", "ollama"),
     Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
+    Program("litellm_decisions.py", "litellm", "judging"),
+    Program("langchain_decisions.py", "langchain-openai", "judging"),
     Program("tei_haystack.py", "huggingface-api-haystack", "tei"),
     Program("tei_llama_index.py", "llama-index-embeddings-text-embeddings-inference", "tei"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),

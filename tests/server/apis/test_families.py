@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 
 from server.apis.routes import FAMILIES, every_api
@@ -47,6 +49,25 @@ def test_what_is_off_is_not_there(make_rig):
     assert "/v1/chat" in rig.post("/v3/chat/completions", CHAT).error["message"]
     assert {"/v1/completions", "/health"} < (told := rig.get("/openapi.json").json["paths"].keys())
     assert not [path for path in told if path.startswith(("/v3", "/v1/messages"))]
+
+
+@pytest.mark.breadth
+@pytest.mark.parametrize("pair", [*combinations(API_NAMES, 2)], ids="-".join)
+def test_without_two_families_their_paths_are_not_there_and_the_rest_is(make_rig, pair):
+    rig = make_rig(apis=" ".join(f"-{name}" for name in pair))
+    left = {path for api in every_api() if api.name not in pair for path in (*api.root, *api.prefixed)}
+
+    async def scenario(client):
+        for api in every_api():
+            if api.name in pair:
+                for path in {*api.root} - left - {"/"}:
+                    answer = await client.post(path.replace("{name}", "x"), {})
+                    assert answer.status in (404, 405), path
+                    assert answer.json["error"], path
+        assert (await client.get("/v1/models")).status == 200
+        assert (await client.get("/openapi.json")).status == 200
+
+    rig.run(scenario)
 
 
 def test_v1_speaks_ovms(make_rig):

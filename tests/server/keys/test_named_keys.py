@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 
 import pytest
+from asgi_socket import AsgiSocket
 from click.testing import CliRunner
 from patience import until
 from scripted import ScriptedPipeline
@@ -14,6 +17,7 @@ from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.request_trace import CallTrace, RequestTrace
 from pipelines.worker.model_table import ModelCard
 from server.apis.usage.usage_log import UsageLog
+from server.app import batch_worker
 from server.base.settings import Settings
 from server.cli import main
 from server.keys.key_file import KeyFile, KeyFileError, NamedKey, digest_of, parse_keys
@@ -74,6 +78,39 @@ def test_a_stream_has_the_headers_too(make_rig, file):
     answer = make_rig(keys_file=file).post(CHAT, BODY | {"stream": True}, **sent("ann"))
     assert answer.headers["x-ratelimit-remaining-requests"] == "1"
     assert answer.events[-1] == "[DONE]"
+
+
+def test_each_message_of_a_websocket_counts(make_rig, file):
+    rig = make_rig(keys_file=file)
+    event = {"type": "response.create", "model": "tiny", "input": "a"}
+
+    async def scenario(client):
+        socket = AsgiSocket(rig.app, "/v1/responses", authorization="Bearer key-of-ann")
+        async with socket:
+            ends = []
+            for _ in range(3):
+                socket.say(event)
+                ends += (await socket.until("response.completed", "error"))[-1:]
+        return ends
+
+    first, second, third = rig.run(scenario)
+    assert [each["type"] for each in (first, second)] == ["response.completed"] * 2
+    assert (third["type"], third["status"]) == ("error", 429)
+
+
+def test_lines_of_batches_count_and_wait_where_requests_are_refused(make_rig, file):
+    rig = make_rig(keys_file=file)
+    (ann, ben, *_) = parse_keys(file.read_text())
+
+    async def scenario(client):
+        calls = batch_worker(rig.services)._calls
+        body = json.dumps(BODY).encode()
+        told = [(await calls.post(CHAT, body, each.account)).status for each in (ann, ann, ben)]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(calls.post(CHAT, body, ann.account), 0.3)
+        return told, (await client.post(CHAT, BODY, **sent("ann"))).status
+
+    assert rig.run(scenario) == ([200, 200, 404], 429)
 
 
 def test_each_api_has_its_own_error_beyond_the_limit(make_rig, file):
@@ -270,8 +307,6 @@ def test_usage_is_shown_by_day_model_and_key_to_those_that_it_concerns(make_rig,
 
 
 def test_usage_outlives_the_worker_and_ends_after_its_days(tmp_path):
-    import asyncio
-
     now = [100 * 86_400.0]
     settings = Settings(usage_file=tmp_path / "usage.sqlite", usage_days=2)
 
