@@ -5,7 +5,7 @@ Knows no endpoint by name; `server/apis/routes.py` lists them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import falcon
 import falcon.asgi
@@ -30,6 +30,9 @@ from server.process.worker_state import process_of
 from server.services.request_counts import RequestCounts
 from server.services.services import Services
 
+if TYPE_CHECKING:
+    from server.apis.retrieval.stores.store_worker import StoreWorker
+
 Scope = dict[str, Any]
 
 
@@ -40,12 +43,19 @@ class Lifespan:
         self._services = services
         self._grpc: Any = None
         self._batches: BatchWorker | None = None
+        self._stores: StoreWorker | None = None
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.start(process_of(scope))
         self._batches = batch_worker(self._services)
         self._batches.start()
         process_of(scope).drain.at_start(self._batches.stop)
+        if "retrieval" in self._services.settings.apis:
+            from server.apis.retrieval.stores.store_worker import StoreWorker
+
+            self._stores = StoreWorker(self._services)
+            self._stores.start()
+            process_of(scope).drain.at_start(self._stores.stop)
         if self._services.settings.grpc_port is not None:
             from server.apis.kserve.grpc.listener import GrpcListener
 
@@ -57,8 +67,9 @@ class Lifespan:
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
         if self._grpc is not None:
             await self._grpc.stop()
-        if self._batches is not None:
-            await self._batches.close()
+        for worker in (self._stores, self._batches):
+            if worker is not None:
+                await worker.close()
         await self._services.close()
 
 

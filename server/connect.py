@@ -14,6 +14,7 @@ from pipelines.worker.engines.faces import HostClient
 from server.apis.batches.offline_store import OfflineStore
 from server.apis.responses.background import BackgroundResponses
 from server.apis.responses.store import ResponseStore
+from server.apis.retrieval.stores.vector_stores import VectorStores
 from server.apis.speech.sound_memory import SoundMemory
 from server.apis.usage.usage_log import UsageLog
 from server.base.settings import Settings
@@ -40,7 +41,7 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
     if settings.keys_file is not None:
         key_file = KeyFile(settings.keys_file, _beside_socket(settings, KEYS_COPY))
         limits = KeyLimits(_beside_socket(settings, "limits"))
-    usage = UsageLog(settings, key_file, limits)
+    usage, offline = UsageLog(settings, key_file, limits), OfflineStore(settings)
     return Services(
         settings=settings,
         client=client,
@@ -56,7 +57,8 @@ def make_services(settings: Settings, client: HostClient, catalogue: Catalogue |
         sounds=SoundMemory(round(settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES),
         media=MediaFetcher(_media_sources(settings), max_body_bytes),
         feed=StatusFeed(StatusSnapshots(settings, client, catalogue).make),
-        offline=OfflineStore(settings),
+        offline=offline,
+        stores=VectorStores(settings, offline),
         pulls=Pulls(
             settings,
             lambda: client.rescan(),

@@ -145,9 +145,14 @@ class IndexReader:
     Several threads may search at a time; they take turns.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Opens the current version.  Raises FileNotFoundError without one, else as `Version`."""
-        self._folder, self._clock = IndexFolder(path), clock
+    def __init__(
+        self, path: Path, clock: Callable[[], float] = time.monotonic, check_s: float = CHECK_S
+    ) -> None:
+        """Opens the current version; with a `check_s` of 0 each search looks for a newer one.
+
+        Raises FileNotFoundError without one, else as `Version`.
+        """
+        self._folder, self._clock, self._check_s = IndexFolder(path), clock, check_s
         self._lock = threading.Lock()
         self._number, self._version = self._open()
         self._checked_s = clock()
@@ -176,7 +181,7 @@ class IndexReader:
     def _follow(self) -> None:
         """Open a newer version; where that fails, the one that is open is searched on."""
         now_s = self._clock()
-        if now_s - self._checked_s < CHECK_S:
+        if now_s - self._checked_s < self._check_s:
             return
         self._checked_s = now_s
         try:

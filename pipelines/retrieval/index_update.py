@@ -25,12 +25,16 @@ GROUP = 256
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document: its name, the digest of its content, and what reads its text or raises ValueError."""
+    """A document: its name, the digest of its content, and what reads its text or raises ValueError.
+
+    `cutting`, where it has one, is its own; else that of the index is used.
+    """
 
     name: str
     digest: str
     read: Callable[[], str]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    cutting: Cutting | None = None
 
     @classmethod
     def of_text(cls, name: str, text: str, attributes: Mapping[str, Any] | None = None) -> SourceDocument:
@@ -108,17 +112,40 @@ def update(
 
 def remove(folder: IndexFolder, names: Iterable[str], making: Making) -> UpdateReport:
     """Publish a version without these documents.  Raises as `update`."""
-    gone = set(names)
+    gone, present = set(names), list[str]()
+
+    def change(passages: PassageWriter) -> None:
+        present.extend(name for name in passages.digests() if name in gone)
+        passages.remove(present)
+
+    num_passages = _changed(folder, making, change)
+    return UpdateReport(removed=present, passages=num_passages)
+
+
+def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: Making) -> None:
+    """Publish a version in which these documents, as far as it has them, have their new attributes.
+
+    Nothing is cut or embedded again.  Raises as `update`.
+    """
+
+    def change(passages: PassageWriter) -> None:
+        for document in documents:
+            passages.describe(document.name, _digest(document), document.attributes)
+
+    _changed(folder, making, change)
+
+
+def _changed(folder: IndexFolder, making: Making, change: Callable[[PassageWriter], None]) -> int:
+    """Publish a version whose passages were changed or removed; how many it has."""
     number = folder.number()
     if number is None:
-        return UpdateReport()
+        return 0
     with folder.next_version() as new:
         before = folder.version(number)
         shutil.copyfile(before / FILE, new / FILE)
         passages = PassageWriter(new)
         try:
-            present = [name for name in passages.digests() if name in gone]
-            passages.remove(present)
+            change(passages)
             with VectorWriter(new, making.precision) as vectors:
                 size = _copy_remaining(before, passages, vectors)
             num_documents, num_passages = passages.count()
@@ -126,7 +153,7 @@ def remove(folder: IndexFolder, names: Iterable[str], making: Making) -> UpdateR
             passages.close()
         about = replace(About.read(before), size=size, documents=num_documents, passages=num_passages)
         (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
-    return UpdateReport(removed=present, passages=num_passages)
+    return num_passages
 
 
 class _Writer:
@@ -165,7 +192,7 @@ class _Writer:
         group: list[Passage] = []
         for document in documents:
             try:
-                cut_text = cut(document.read(), self._making.cutting)
+                cut_text = cut(document.read(), document.cutting or self._making.cutting)
             except (ValueError, OSError) as error:
                 self._report.wrong[document.name] = str(error)
                 continue
@@ -214,6 +241,7 @@ def _copy_remaining(before: Path | None, passages: PassageWriter, vectors: Vecto
 
 
 def _digest(document: SourceDocument) -> str:
-    """The digest of a document with its attributes."""
+    """The digest of a document with its attributes and its own cutting."""
     attributes = json.dumps(dict(document.attributes), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(f"{document.digest}\0{attributes}".encode()).hexdigest()
+    cutting = f"\0{document.cutting}" if document.cutting else ""
+    return hashlib.sha256(f"{document.digest}\0{attributes}{cutting}".encode()).hexdigest()

@@ -78,6 +78,11 @@ class PassageWriter:
             self._db.execute("DELETE FROM passages WHERE document = ?", (number,))
             self._db.execute("DELETE FROM documents WHERE id = ?", (number,))
 
+    def describe(self, name: str, digest: str, attributes: Mapping[str, Any]) -> None:
+        """Give a document, where there is one of this name, other attributes."""
+        values = (digest, json.dumps(dict(attributes), ensure_ascii=False), name)
+        self._db.execute("UPDATE documents SET digest = ?, attributes = ? WHERE name = ?", values)
+
     def remaining_rows(self) -> NDArray[np.int64]:
         """The rows of the vectors that are left, in order; they are numbered from 0 from now on."""
         rows = [row for (row,) in self._db.execute("SELECT row FROM passages ORDER BY row")]
@@ -164,6 +169,13 @@ class Passages:
     def documents(self) -> dict[str, int]:
         """How many passages each document has, by its name."""
         return dict(self._db.execute(f"SELECT documents.name, count(*) {FROM} GROUP BY documents.id"))
+
+    def num_bytes(self) -> dict[str, int]:
+        """How many bytes of text the passages of each document have, by its name."""
+        rows = self._db.execute(
+            f"SELECT documents.name, sum(length(CAST(passages.text AS BLOB))) {FROM} GROUP BY documents.id"
+        )
+        return dict(rows)
 
     def text_of(self, name: str) -> list[StoredPassage]:
         """The passages of a document in order; [] where there is none."""

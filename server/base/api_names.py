@@ -11,7 +11,7 @@ API_NAMES = {
     "decisions": "OpenAI's decisions, System One, and vLLM's generative_scoring",
     "moderations": "OpenAI's moderations",
     "pooling": "embeddings, classes, scores and rankings by OpenAI's, vLLM's and Jina's fields",
-    "retrieval": "searches for passages of an index",
+    "retrieval": "searches for passages of an index, and OpenAI's vector stores",
     "tei": "the native paths of Hugging Face's text-embeddings-inference",
     "cohere": "Cohere's embed",
     "tokenizing": "vLLM's tokenize and detokenize",

@@ -49,6 +49,7 @@ from server.openapi.operation import (
     TRANSCRIPTION,
 )
 from server.openapi.schemas import BodySchema
+from server.openapi.store_operations import CREATE_STORE, SEARCH_STORE
 
 INTRODUCTION = """\
 # Request fields
@@ -134,6 +135,7 @@ DECISION_NOTE = (
     "[decisions.md](decisions.md) describes questions and answers."
 )
 SEARCH_NOTE = "[retrieval.md](retrieval.md) describes searches, and how an index is made."
+STORE_NOTE = "[retrieval.md](retrieval.md#vector-stores) describes stores, their files and searches."
 VOICE_NOTE = (
     "`response_format` is mp3 by default, under /v3 wav; `voice` is that of the model by default. "
     "[speech.md](speech.md#text-to-speech) describes the fields."
@@ -196,6 +198,8 @@ PAGES = (
     Page("POST generative_scoring", SCORING),
     Page("POST moderations", MODERATION),
     Page("POST search", SEARCH, note=SEARCH_NOTE),
+    Page("POST vector_stores", CREATE_STORE, note=STORE_NOTE),
+    Page("POST vector_stores/{id}/search", SEARCH_STORE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),

@@ -166,5 +166,5 @@ BATCH_PAGE = {name: PAGE[name] for name in ("limit", "after")}
 FILE_PAGE: dict[str, Schema] = {
     **PAGE,
     "limit": {"type": "integer", "minimum": 1, "maximum": 10000},
-    "purpose": {"enum": ["batch", "batch_output"]},
+    "purpose": {"enum": ["batch", "assistants", "user_data", "batch_output"]},
 }

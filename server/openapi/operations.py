@@ -77,6 +77,7 @@ from server.openapi.operation import (
     Operation,
 )
 from server.openapi.schemas import BodySchema
+from server.openapi.store_operations import STORE_OPERATIONS
 from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
@@ -199,7 +200,13 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "POST": Operation("Count the tokens of a message's prompt", "text", (COUNT,), (TokenCount,))
     },
     "/files": {
-        "POST": Operation("Upload a file of requests", "batches", (UPLOAD,), (FileObject,), body_type=FORM),
+        "POST": Operation(
+            "Upload a file: of requests, or for vector stores",
+            "batches",
+            (UPLOAD,),
+            (FileObject,),
+            body_type=FORM,
+        ),
         "GET": Operation("List files", "batches", reply=(FileList,), query=FILE_PAGE, errors=(*GETS, 400)),
     },
     "/files/{file_id}": {
@@ -227,6 +234,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/search": {
         "POST": Operation("The passages that answer a query", "retrieval", (SEARCH,), (SearchReply,))
     },
+    **STORE_OPERATIONS,
     "/embeddings": {
         "POST": Operation("An embedding for each text", "pooling", (EMBEDDING,), (EmbeddingList,))
     },

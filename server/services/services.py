@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from server.apis.batches.offline_store import OfflineStore
     from server.apis.responses.background import BackgroundResponses
     from server.apis.responses.store import ResponseStore
+    from server.apis.retrieval.stores.vector_stores import VectorStores
     from server.apis.speech.sound_memory import SoundMemory
     from server.apis.usage.usage_log import UsageLog
     from server.keys.key_file import KeyFile
@@ -74,6 +75,7 @@ class Services:
     media: MediaFetcher
     feed: StatusFeed
     offline: OfflineStore
+    stores: VectorStores
     pulls: Pulls
     usage: UsageLog
     new_trace_sender: Callable[[], TraceSender | None]
@@ -94,6 +96,7 @@ class Services:
         self.traces = self.new_trace_sender()
         if self.traces is not None:
             self.requests.listeners.append(self.traces.add)
+        self.stores.start()
         process.drain.at_start(self.feed.end)
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(self._count(), name="counting")
@@ -176,6 +179,7 @@ class Services:
         await self.background.close(self.settings.grace_s)
         self.work.close()
         await self.response_store.close()
+        await self.stores.close()
         await self.offline.close()
         await self.pulls.close()
         await self.catalogue.close()

@@ -117,7 +117,8 @@ class FileContentEndpoint(_FilesEndpoint):
         stored = await self._store.run(OfflineDatabase.file, file_id, exchange.account)
         file = await asyncio.to_thread(self._store.folder.read, file_id)
         exchange.at_end(file.close)
-        resp.content_type = "application/jsonl"
+        has_lines = stored.purpose in ("batch", "batch_output")
+        resp.content_type = "application/jsonl" if has_lines else "application/octet-stream"
         resp.content_length = stored.size
         resp.stream = _pieces(file)
 

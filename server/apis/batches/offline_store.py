@@ -60,6 +60,10 @@ class OfflineStore:
         except (OSError, sqlite3.Error) as error:
             raise RuntimeError(f"files cannot be stored in {self._path}: {error}") from error
 
+    async def open_folder(self) -> None:
+        """Make the folder, where there is none yet.  Raises Unavailable and StorageFull."""
+        await self.run(lambda database: None)
+
     def _make(self) -> OfflineDatabase:
         self._folder = self._folder or ContentFolder(self._path)
         self._folder.open()

@@ -8,7 +8,8 @@ from dataclasses import astuple, dataclass
 from typing import Literal
 from uuid import uuid4
 
-Purpose = Literal["batch", "batch_output"]
+UploadPurpose = Literal["batch", "assistants", "user_data"]
+Purpose = Literal["batch", "assistants", "user_data", "batch_output"]
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS files (

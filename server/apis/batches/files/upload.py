@@ -17,7 +17,7 @@ from pipelines.base.errors import MissingField, RequestError
 from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.fields.validation import from_validation
 from server.apis.batches.files.content_folder import ContentFolder
-from server.apis.batches.files.file_table import StoredFile
+from server.apis.batches.files.file_table import StoredFile, UploadPurpose
 from server.http.errors import BodyTooLarge
 from server.http.form import UploadForm
 
@@ -32,7 +32,7 @@ class UploadRequest(DeferredModel):
     model_config = ConfigDict(extra="allow")
 
     file: bytes = Field(json_schema_extra={"format": "binary"})
-    purpose: Literal["batch"]
+    purpose: UploadPurpose
     anchor: Literal["created_at"] | None = Field(default=None, alias="expires_after[anchor]")
     expires_s: int | None = Field(default=None, ge=3600, le=2_592_000, alias="expires_after[seconds]")
 
@@ -98,11 +98,11 @@ def stored_file(
     if isinstance(form.texts.get("file"), str):
         raise RequestError("`file` must be a file of the form, not a text", "file")
     if "file" not in form.files:
-        raise MissingField("`file` is required: a file of JSON lines, as a file of the form", "file")
+        raise MissingField("`file` is required, as a file of the form", "file")
     try:
         request = UploadRequest.model_validate({**form.texts, "file": b""})
     except ValidationError as error:
         raise from_validation(error) from None
     upload, expires_s = form.files["file"], request.expires_s
     age_s = max_age_s if expires_s is None else min(expires_s, max_age_s)
-    return StoredFile(file_id, account, "batch", upload.filename, upload.size, now, now + age_s)
+    return StoredFile(file_id, account, request.purpose, upload.filename, upload.size, now, now + age_s)

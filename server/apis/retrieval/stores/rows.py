@@ -1,0 +1,173 @@
+"""The rows of vector stores and of their files in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any, Literal
+
+StoreFileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
+
+TABLES = """
+CREATE TABLE stores (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    account TEXT NOT NULL,
+    name TEXT NOT NULL,
+    description TEXT,
+    model TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    days INTEGER,
+    created REAL NOT NULL,
+    active REAL NOT NULL,
+    expired INTEGER NOT NULL DEFAULT 0,
+    later REAL NOT NULL DEFAULT 0,
+    owner TEXT,
+    beat REAL NOT NULL DEFAULT 0
+);
+CREATE INDEX stores_of_account ON stores (account, number);
+CREATE TABLE store_files (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    store INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    batch TEXT,
+    filename TEXT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'in_progress',
+    attributes TEXT NOT NULL,
+    chunks TEXT NOT NULL,
+    created REAL NOT NULL,
+    usage INTEGER NOT NULL DEFAULT 0,
+    error TEXT NOT NULL DEFAULT 'null',
+    tries INTEGER NOT NULL DEFAULT 0,
+    described INTEGER NOT NULL DEFAULT 1,
+    UNIQUE (store, id)
+);
+CREATE INDEX store_files_waiting ON store_files (store) WHERE status = 'in_progress' OR NOT described;
+CREATE TABLE removed_files (store INTEGER NOT NULL, id TEXT NOT NULL, PRIMARY KEY (store, id));
+CREATE TABLE file_batches (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    store INTEGER NOT NULL,
+    created REAL NOT NULL,
+    cancelled INTEGER NOT NULL DEFAULT 0
+);
+"""
+"""A file of `removed_files` may have passages in the index, and is not in the store any more.  The index of
+one whose row is not `described` has its attributes from before.
+"""
+STORE_COLUMNS = (
+    "number, id, account, name, description, model, metadata, days, created, active, expired, "
+    "(SELECT coalesce(sum(usage), 0) FROM store_files WHERE store = stores.number)"
+)
+FILE_COLUMNS = "number, id, filename, status, attributes, chunks, created, usage, error, tries"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRow:
+    """A store of `account`; times in s of the wall clock.  It expires after `days` without use."""
+
+    number: int
+    id: str
+    account: str
+    name: str
+    description: str | None
+    model: str
+    metadata: dict[str, str] | None
+    days: int | None
+    created: float
+    active: float
+    expired: bool
+    usage: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFileRow:
+    """A file of a store: `chunks` are the tokens of its passages and of what they repeat; None: as usual.
+
+    `error` is a code and a message.
+    """
+
+    number: int
+    id: str
+    filename: str
+    status: StoreFileStatus
+    attributes: dict[str, Any]
+    chunks: tuple[int, int] | None
+    created: float
+    usage: int
+    error: tuple[str, str] | None
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatchRow:
+    number: int
+    id: str
+    store: int
+    created: float
+    cancelled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewStoreFile:
+    """A file that is added to a store."""
+
+    id: str
+    filename: str
+    attributes: dict[str, Any]
+    chunks: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StorePage:
+    """Which rows of a list a client wants: at most `limit` after the row with the id `after`."""
+
+    limit: int
+    after: str | None = None
+    newest_first: bool = True
+    status: str | None = None
+
+
+def store_row(columns: tuple[Any, ...]) -> StoreRow:
+    """A row of `STORE_COLUMNS`."""
+    names = StoreRow.__dataclass_fields__
+    values = dict(zip(names, columns, strict=True))
+    return StoreRow(
+        **{**values, "metadata": json.loads(values["metadata"]), "expired": bool(values["expired"])}
+    )
+
+
+def store_file_row(columns: tuple[Any, ...]) -> StoreFileRow:
+    """A row of `FILE_COLUMNS`."""
+    number, file_id, filename, status, attributes, chunks, created, usage, error, tries = columns
+    lists = (json.loads(text) for text in (chunks, error))
+    chunk_tokens, reason = (None if values is None else tuple(values) for values in lists)
+    return StoreFileRow(
+        number,
+        file_id,
+        filename,
+        status,
+        json.loads(attributes),
+        chunk_tokens,
+        created,
+        usage,
+        reason,
+        tries,
+    )
+
+
+def page_of(
+    db: sqlite3.Connection, columns: str, table: str, condition: str, values: list[Any], page: StorePage
+) -> list[tuple[Any, ...]] | None:
+    """One more row than `page.limit` where there are more; None for an unknown `after`."""
+    past = ""
+    if page.after is not None:
+        query = f"SELECT number FROM {table} WHERE id = ? AND {condition}"
+        row = db.execute(query, [page.after, *values]).fetchone()
+        if row is None:
+            return None
+        past = f" AND number {'<' if page.newest_first else '>'} {int(row[0])}"
+    order = "DESC" if page.newest_first else "ASC"
+    query = f"SELECT {columns} FROM {table} WHERE {condition}{past} ORDER BY number {order} LIMIT ?"
+    return db.execute(query, [*values, page.limit + 1]).fetchall()

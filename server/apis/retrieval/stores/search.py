@@ -1,0 +1,130 @@
+"""A search of a vector store: its model reads the queries, its index has the passages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipelines.base.errors import RequestError
+from pipelines.retrieval.dense_vectors import Floats
+from pipelines.retrieval.filters import Where, where
+from pipelines.retrieval.index_reader import IndexReader, Query, query_vectors
+from pipelines.values.node_values import Prompt
+from pipelines.values.search_values import Hit
+from pipelines.values.tasks import PoolingInput
+from pipelines.worker.call import Call
+from pipelines.worker.model_choice import EMBEDDING, Ability
+from server.apis.pooling.pooling_call import PoolingResult, run_pooling_call
+from server.apis.retrieval.stores.bodies import SearchStore, StoreRanking
+from server.apis.retrieval.stores.rows import StoreRow
+from server.http.exchange import Exchange
+from server.services.model_lookup import find_pipeline
+from server.services.services import Services
+
+RANKING = Ability(("rerank",), "rank")
+NO_RANKERS = ("auto", "none", "default-2024-11-15", "default_2024_08_21")
+"""With these the order is that of the search."""
+FIRST = 20
+"""Least number of passages that a reranking model scores."""
+
+
+class StoreSearch:
+    """One request's search; it ends with its exchange."""
+
+    def __init__(self, services: Services, exchange: Exchange, request: SearchStore) -> None:
+        """Raises RequestError for filters that are wrong, and for what is not offered."""
+        self._services, self._exchange, self._request = services, exchange, request
+        self._ranking = request.ranking_options or StoreRanking()
+        self._condition = None if request.filters is None else where(request.filters)
+        if request.rewrite_query:
+            raise RequestError(
+                "`rewrite_query` must be false: no model rewrites queries here", field="rewrite_query"
+            )
+
+    async def hits(self, store: StoreRow, removed: list[str]) -> list[Hit]:
+        """The best passages, the best first.  `removed` names files that are no longer of the store."""
+        vectors = await self._vectors(store.model)
+        ranks = self._ranking.ranker not in NO_RANKERS
+        wanted = self._request.max_num_results
+        queries = self._queries(max(wanted, FIRST) if ranks else wanted, _without(removed, self._condition))
+        nothing: list[list[Hit]] = [[] for _ in queries]
+
+        def search(reader: IndexReader) -> list[list[Hit]]:
+            return reader.search(queries, vectors) if reader.about.passages else nothing
+
+        stores = self._services.stores
+        hits = await stores.readers.read(stores.index_of(store.id), search, nothing)
+        if ranks:
+            hits = await self._ranked(hits)
+        best = _merged(hits)
+        least = self._ranking.score_threshold
+        return [hit for hit in best if least is None or hit.score >= least][:wanted]
+
+    def _queries(self, top: int, condition: Where | None) -> list[Query]:
+        hybrid = self._ranking.hybrid_search
+        weights = (
+            {"dense": 1.0}
+            if hybrid is None
+            else {"dense": hybrid.embedding_weight, "text": hybrid.text_weight}
+        )
+        return [Query(text, top, weights, condition) for text in self._request.queries]
+
+    async def _vectors(self, model: str) -> Floats:
+        """float32[queries, size]."""
+        prompts = [_prompt(text) for text in self._request.queries]
+        request = PoolingInput(prompts=prompts, purpose="search_query", truncate_prompt_tokens=-1)
+        result = await self._run(model, EMBEDDING, request)
+        try:
+            return query_vectors(result.value.values)
+        except ValueError as error:
+            raise RequestError(f"`{model}`: {error}", field="embedding_model") from None
+
+    async def _ranked(self, all_hits: list[list[Hit]]) -> list[list[Hit]]:
+        """The hits with the scores of the reranking model."""
+        queries = self._request.queries
+        pairs = [
+            (_prompt(query), _prompt(hit.text))
+            for query, hits in zip(queries, all_hits, strict=True)
+            for hit in hits
+        ]
+        if not pairs:
+            return all_hits
+        request = PoolingInput(pairs=pairs, truncate_prompt_tokens=-1)
+        result = await self._run(self._ranking.ranker, RANKING, request)
+        scores = iter(np.asarray(result.value.values, np.float32).tolist())
+        return [[replace(hit, score=next(scores)) for hit in hits] for hits in all_hits]
+
+    async def _run(self, model: str, ability: Ability, request: PoolingInput) -> PoolingResult:
+        services, exchange = self._services, self._exchange
+        pipeline = await find_pipeline(services, exchange, model, ability)
+
+        def prepare() -> Call:
+            client = services.route(exchange)
+            return pipeline.prepare(request, client, exchange.tenant, trace=exchange.trace)
+
+        num_chars = sum(len(query) for query in self._request.queries)
+        return await run_pooling_call(await exchange.off_loop(prepare, num_chars), exchange)
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt(text=text, add_special_tokens=True)
+
+
+def _without(removed: list[str], condition: Where | None) -> Where | None:
+    """The condition for documents that are not removed."""
+    if not removed:
+        return condition
+    sql, values = condition or ("1", [])
+    marks = ", ".join("?" * len(removed))
+    return f"({sql} AND documents.name NOT IN ({marks}))", [*values, *removed]
+
+
+def _merged(found: list[list[Hit]]) -> list[Hit]:
+    """The hits of all queries, each passage once with its best score."""
+    best: dict[tuple[str, int], Hit] = {}
+    for hit in (hit for hits in found for hit in hits):
+        place = hit.document, hit.start
+        if place not in best or best[place].score < hit.score:
+            best[place] = hit
+    return sorted(best.values(), key=lambda hit: -hit.score)
