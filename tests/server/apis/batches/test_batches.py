@@ -332,7 +332,7 @@ def test_files_are_stored_read_and_deleted(batches):
     ("fields", "status", "param"),
     [
         ({"purpose": "fine-tune"}, 400, "purpose"),
-        ({"purpose": "assistants"}, 400, "purpose"),
+        ({"purpose": "vision"}, 400, "purpose"),
         ({"expires_after[anchor]": "created_at"}, 400, None),
         (
             {"expires_after[anchor]": "created_at", "expires_after[seconds]": "5"},
