@@ -288,8 +288,8 @@ class Settings(BaseModel):
     responses_hours: float = Field(default=24, gt=0, description="hours until a stored response is removed")
     files: Path | None = Field(
         default=None,
-        description="folder of uploaded files, batches and their results; default: a folder that is removed "
-        "when the server stops",
+        description="folder of uploaded files, batches, their results and vector stores; default: a folder "
+        "that is removed when the server stops",
     )
     file_mb: int = Field(default=200, ge=1, description="MB of an uploaded file at most")
     files_mb: int = Field(

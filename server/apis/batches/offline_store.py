@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from server.apis.batches.database import OfflineDatabase, OfflineLimits
@@ -35,6 +35,9 @@ class OfflineStore:
 
         self.in_use = asyncio.Event()
         """Set where there may be files and batches: from the first use on, or from the start."""
+
+        self.after_delete: Callable[[str, str], Awaitable[None]] | None = None
+        """Called with the id and the account of a file that a client deleted."""
 
         self._path = settings.files
         self._reserve = DiskReserve(settings.disk_reserve_mb << 20)
@@ -106,6 +109,8 @@ class OfflineStore:
         await self.run(OfflineDatabase.check_deletable, file_id, account)
         await asyncio.to_thread(self.folder.remove, file_id)
         await self.run(OfflineDatabase.delete_file, file_id, account)
+        if self.after_delete is not None:
+            await self.after_delete(file_id, account)
 
     async def expire(self) -> None:
         """Remove files that have expired, and what processes that were killed left on the disk."""

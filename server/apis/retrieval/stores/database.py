@@ -262,6 +262,14 @@ class StoreDatabase:
             self._db.execute("DELETE FROM store_files WHERE number = ?", (file.number,))
             self.work.note_removed(store.number, file_id)
 
+    def remove_everywhere(self, file_id: str, account: str) -> None:
+        """Remove a file from all stores of an account."""
+        mine = "store_files.id = ? AND store IN (SELECT number FROM stores WHERE account = ?)"
+        with transaction(self._db):
+            query = f"INSERT OR IGNORE INTO removed_files SELECT store, id FROM store_files WHERE {mine}"
+            self._db.execute(query, (file_id, account))
+            self._db.execute(f"DELETE FROM store_files WHERE {mine}", (file_id, account))
+
     # --- batches of files
 
     def file_batch(self, store_id: str, account: str, batch_id: str) -> tuple[StoreRow, FileBatchRow]:

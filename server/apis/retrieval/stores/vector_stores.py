@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -28,6 +27,7 @@ class VectorStores:
 
     def __init__(self, settings: Settings, files: OfflineStore) -> None:
         self.files = files
+        files.after_delete = self._remove_file
         self.changed = asyncio.Event()
         """Set when a client gave work in this worker."""
 
@@ -76,8 +76,16 @@ class VectorStores:
 
     async def expire(self) -> None:
         """End the stores that have expired, and remove indexes without a store."""
-        known = await self.run(lambda database: database.work.expire())
-        with suppress(FileNotFoundError):
-            for child in await asyncio.to_thread(lambda: [*(self.files.folder.path / FOLDER).iterdir()]):
-                if child.name not in known:
-                    await self.remove_index(child.name)
+        await self.files.open_folder()
+        folder = self.files.folder.path / FOLDER
+        indexes = await asyncio.to_thread(lambda: [child.name for child in folder.glob("*")])
+        known = await self.run(lambda database: database.work.expire())  # later: each index has a row before
+        for store_id in indexes:
+            if store_id not in known:
+                await self.remove_index(store_id)
+
+    async def _remove_file(self, file_id: str, account: str) -> None:
+        """A client deleted an uploaded file: its passages leave all stores."""
+        if self.may_have_work:
+            await self.run(lambda database: database.remove_everywhere(file_id, account))
+            self.changed.set()

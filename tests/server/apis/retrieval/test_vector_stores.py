@@ -32,7 +32,28 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def server(folder):
+def survivor(folder):
+    """A store with a file whose worker was killed, and one whose server was: neither was indexed then."""
+    with ServerProcess(folder, FILES=str(folder.parent / "files")) as first:
+        first.all_ready()
+        with OpenAI(base_url=f"{first.url}/v1", api_key="none", max_retries=5) as client:
+            files = [upload(client, f"{i}.txt", long_text(i).encode()) for i in range(2)]
+            store = client.vector_stores.create(file_ids=files[:1])
+            (worker,) = first.children()[1]
+            worker.send_signal(signal.SIGKILL)
+            first.wait_for(lambda: first.worker_pids() - {worker.pid})
+            first.all_ready()
+            assert finished(client, store.id).file_counts.completed == 1
+            client.vector_stores.files.create(store.id, file_id=files[1])
+            children = (*first.hosts(), *first.children()[1])
+            for process in (first.process, *children):
+                process.kill()
+            first.process.wait()
+    return store
+
+
+@pytest.fixture(scope="module")
+def server(folder, survivor):
     with ServerProcess(folder, FILES=str(folder.parent / "files")) as running:
         running.all_ready()
         yield running
@@ -65,6 +86,19 @@ def store(client, ids):
 
 def upload(client, name, data):
     return client.files.create(file=(name, data), purpose="assistants").id
+
+
+def long_text(number):
+    return "\n\n".join(f"Paragraph {number}.{i} is about the number {i * number}." * 8 for i in range(400))
+
+
+def finished(client, store_id):
+    """The store, once none of its files waits."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (store := client.vector_stores.retrieve(store_id)).status != "completed":
+        assert time.monotonic() < deadline_s, store
+        time.sleep(POLL_MS / 1000)
+    return store
 
 
 def names(results):
@@ -184,15 +218,6 @@ def test_files_that_cannot_be_read_say_why_and_harm_no_others(client, ids):
     assert names(client.vector_stores.search(store.id, query="air")) == ["whales.txt"]
 
 
-def finished(client, store_id):
-    """The store, once none of its files waits."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (store := client.vector_stores.retrieve(store_id)).status != "completed":
-        assert time.monotonic() < deadline_s, store
-        time.sleep(POLL_MS / 1000)
-    return store
-
-
 TOO_MUCH = {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 51}
 WRONG = [
     ("", {"embedding_model": "none"}, 404, "model"),
@@ -234,30 +259,16 @@ def test_a_batch_that_has_ended_cannot_be_cancelled(client, store, ids):
         client.vector_stores.file_batches.cancel(batch.id, vector_store_id=store.id)
 
 
-def long_text(number):
-    return "\n\n".join(f"Paragraph {number}.{i} is about the number {i * number}." * 8 for i in range(400))
+def test_what_a_killed_worker_and_a_killed_server_left_is_indexed_by_the_next_one(client, survivor):
+    assert finished(client, survivor.id).file_counts.completed == 2
+    assert client.vector_stores.search(survivor.id, query="Paragraph 1.7").data
 
 
-def test_files_are_indexed_after_a_worker_and_then_the_server_were_killed(folder):
-    """A killed worker and a killed server: what was waiting is indexed by the next one."""
-    settings = {"FILES": str(folder.parent / "killed")}
-    with ServerProcess(folder, **settings) as first:
-        first.all_ready()
-        client = OpenAI(base_url=f"{first.url}/v1", api_key="none", max_retries=5)
-        files = [upload(client, f"{i}.txt", long_text(i).encode()) for i in range(2)]
-        store = client.vector_stores.create(file_ids=files[:1])
-        (worker,) = first.children()[1]
-        worker.send_signal(signal.SIGKILL)
-        first.wait_for(lambda: first.worker_pids() - {worker.pid})
-        first.all_ready()
-        assert finished(client, store.id).file_counts.completed == 1
-        client.vector_stores.files.create(store.id, file_id=files[1])
-        first.process.kill()
-        first.process.wait()
-        for process in (*first.hosts(), *first.children()[1]):
-            process.kill()
-    with ServerProcess(folder, **settings) as second:
-        second.all_ready()
-        client = OpenAI(base_url=f"{second.url}/v1", api_key="none", max_retries=0)
-        assert finished(client, store.id).file_counts.completed == 2
-        assert client.vector_stores.search(store.id, query="Paragraph 1.7").data
+def test_a_file_that_is_deleted_leaves_its_stores(client):
+    file_id = upload(client, "law.md", b"A contract binds both parties.")
+    store = client.vector_stores.create(file_ids=[file_id])
+    assert finished(client, store.id).file_counts.completed == 1
+    assert names(client.vector_stores.search(store.id, query="contract")) == ["law.md"]
+    client.files.delete(file_id)
+    assert client.vector_stores.search(store.id, query="contract").data == []
+    assert client.vector_stores.retrieve(store.id).file_counts.total == 0
