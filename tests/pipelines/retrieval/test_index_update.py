@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pipelines.retrieval.cutting import Cutting
+from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
-from pipelines.retrieval.index_update import Making, SourceDocument, remove, update
+from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
 from pipelines.retrieval.passages import FILE
 from pipelines.retrieval.source_files import documents_of
 
@@ -86,6 +88,36 @@ def test_documents_may_be_added_and_removed_one_by_one(folder):
     remove(folder, ["moon.md", "unknown"], MAKING)
     reader = IndexReader(folder.path)
     assert sorted(reader.read(lambda passages: passages.documents())) == ["bread.md", "law.txt", "new.txt"]
+    assert names(reader, "whales")[0] == "new.txt"
+
+
+def test_attributes_change_without_anything_being_embedded(folder):
+    def refuse(texts):
+        raise AssertionError("nothing is embedded again")
+
+    making = Making("words", refuse, Cutting(60))
+    changed = [SourceDocument.of_text(name, text, {"kind": name[:3]}) for name, text in TEXTS.items()]
+    unknown = SourceDocument.of_text("unknown", "")
+    describe(folder, [*changed, unknown], making)
+    reader = IndexReader(folder.path)
+    assert names(reader, "moon", condition=where({"kind": "law"})) == ["law.txt"]
+    assert names(reader, "moon kilometres")[0] == "moon.md"
+    assert update(folder, changed, making).unchanged == 3
+
+
+def test_a_document_may_have_a_cutting_of_its_own(folder):
+    long = SourceDocument.of_text("long.txt", "One word and another. " * 20)
+    for cutting, num_passages in ((None, 10), (Cutting(500), 1)):
+        update(folder, [replace(long, cutting=cutting)], MAKING, keeps_others=True)
+        assert (
+            IndexReader(folder.path).read(lambda passages: passages.documents())["long.txt"] == num_passages
+        )
+    assert names(IndexReader(folder.path), "moon kilometres")[0] == "moon.md"
+
+
+def test_a_reader_may_look_for_a_newer_version_at_each_search(folder):
+    reader = IndexReader(folder.path, clock=lambda: 0.0, check_s=0.0)
+    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
     assert names(reader, "whales")[0] == "new.txt"
 
 

@@ -200,7 +200,7 @@ def test_a_store_is_changed_listed_and_deleted_with_its_folder(client, store, fo
 
 
 def test_files_that_cannot_be_read_say_why_and_harm_no_others(client, ids):
-    bad = {"a.png": b"\x89PNG\0\0", "b.txt": b"\xff\xfe", "c.md": b" \n"}
+    bad = {"a.png": b"\x89PNG\0\0", "b.txt": b"\xff\xfe", "c.md": b" \n", "d.pdf": b"%PDF-1.4 no"}
     wrong = [upload(client, name, data) for name, data in bad.items()]
     store = client.vector_stores.create(
         file_ids=[*wrong, ids["whales.txt"]],
@@ -210,10 +210,10 @@ def test_files_that_cannot_be_read_say_why_and_harm_no_others(client, ids):
         },
     )
     done = finished(client, store.id)
-    assert (done.file_counts.failed, done.file_counts.completed) == (3, 1)
+    assert (done.file_counts.failed, done.file_counts.completed) == (4, 1)
     files = {file.id: file for file in client.vector_stores.files.list(store.id)}
     codes = [files[file_id].last_error.code for file_id in wrong]
-    assert codes == ["unsupported_file", "invalid_file", "invalid_file"]
+    assert codes == ["unsupported_file", *["invalid_file"] * 3]
     assert files[ids["whales.txt"]].chunking_strategy.static.chunk_overlap_tokens == 50
     assert names(client.vector_stores.search(store.id, query="air")) == ["whales.txt"]
 
