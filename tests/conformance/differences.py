@@ -432,7 +432,6 @@ ENDPOINTS = (
     Difference(
         "an adapter for models without room for any is no error of the server", ("tool__023*",), STATUS
     ),
-    Difference("an engine does not sleep", ("gen__008*", "tool__036*", "tool__037*"), STATUS),
     Difference("what is no form is refused, whether or not a model transcribes", ("tool__032*",), STATUS),
     Difference("there are no events of the cache", ("gen__012*",), STATUS),
     Difference(

@@ -38,12 +38,16 @@ class Replay:
     def __init__(self, url: str, timeout_s: float = 30) -> None:
         self._client = httpx.Client(base_url=url, timeout=timeout_s)
         self._ids: dict[str, str] = {}
+        self._is_asleep = False
 
     def close(self) -> None:
+        self._wake()
         self._client.close()
 
     def send(self, exchange: Exchange) -> Answer:
-        """The server's reply to a recorded request."""
+        """The server's reply to a recorded request; a server that was put to sleep wakes up for it."""
+        if not exchange.path.startswith("/is_sleeping"):
+            self._wake()
         answer = self._prepared(exchange) if exchange.case in UNRECORDED else self._ask(exchange)
         for _ in range(POLLS):
             if not _should_wait(exchange, answer):
@@ -53,6 +57,11 @@ class Replay:
         if isinstance(exchange.answer.json, dict) and isinstance(answer.json, dict):
             self._learn(exchange.answer.json.get("id"), answer.json.get("id"))
         return answer
+
+    def _wake(self) -> None:
+        if self._is_asleep:
+            self._client.post("/wake_up").raise_for_status()
+            self._is_asleep = False
 
     def _prepared(self, exchange: Exchange) -> Answer:
         """The reply for an object made just before; repeated where the object had ended already."""
@@ -78,6 +87,7 @@ class Replay:
         response = self._client.request(
             exchange.method, self._ours(exchange.path), headers=exchange.headers, **body
         )
+        self._is_asleep |= exchange.path.startswith("/sleep")
         return _answer(response)
 
     def _ours(self, text: str) -> str:
