@@ -39,6 +39,7 @@ class ScriptedEngine:
     """
 
     kind = EngineKind.STEPPED
+    routed_experts = None
 
     def __init__(self, step_s: float = 0.0) -> None:
         self.live: dict[Any, dict[int, int]] = {}

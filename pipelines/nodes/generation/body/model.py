@@ -66,7 +66,7 @@ class DecoderConfig(NodeConfig):
         default=None,
         description="whether choices of a mixture's experts are recorded: counted, for the status page and "
         "replies to requests with `return_routed_experts`; returned, in all whole replies too, as with "
-        "vLLM's --enable-return-routed-experts; default: not",
+        "vLLM's enable_return_routed_experts; default: not",
     )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.host.contracts.encoder_batch import RowShape
 from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.batching.text_checks import Bounds
@@ -15,7 +16,7 @@ from pipelines.host.models import context_checks
 @pytest.mark.parametrize(("step_tokens", "refused"), [(575, True), (576, False), (512, True)])
 def test_an_image_of_256_tokens_needs_twice_as_many_beside_those_that_decode(step_tokens, refused):
     encoder = object.__new__(BatchEngine)
-    encoder.bounds, encoder.per_token = Bounds(256, 0, output_size=8), True
+    encoder.bounds, encoder._results = Bounds(256, 0, output_size=8), (RowShape(per_token=True, size=8),)
     room = EngineSettings(max_sequences=64, max_step_tokens=step_tokens).max_uncut
     for whole in (0, room):
         limits = Limits(64, ModelShape(320, 512, 32, inputs_embeds_size=8), 4096, max_uncut=whole)

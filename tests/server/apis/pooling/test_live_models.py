@@ -138,7 +138,6 @@ def test_truncation_and_activation_reach_the_model(ask):
     [
         ("/v1/embeddings", {"model": "moods", "input": "a"}, 404, "models that do: nested, vectors"),
         ("/classify", {"model": "vectors", "input": "a"}, 404, "models that do: moods, pairs"),
-        ("/classify", {"input": "a"}, 400, "`model` is required; models: moods, pairs"),
         ("/v1/completions", {"prompt": "a"}, 404, "There is no model that can generate text; models: "),
         ("/v1/embeddings", {"model": "vectors", "input": "a", "dimensions": 2}, 400, "Matryoshka"),
         ("/v1/embeddings", {"model": "nested", "input": "a", "dimensions": 3}, 400, "[2, 4], got 3"),
@@ -180,7 +179,7 @@ def test_a_reply_that_would_be_too_large_is_refused_before_the_model_runs(path, 
     monkeypatch.setattr("pipelines.host.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
     most, more = ask(*((path, {"model": "vectors", "input": ["a"] * num}) for num in (2, 3)))
     assert (most.status, more.status) == (200, 400)
-    assert b"the reply would hold 12 numbers, 3 outputs of 4" in more.body
+    assert b"the reply would hold 12 numbers: 4 numbers for each text" in more.body
 
 
 def test_openais_client(models, monkeypatch):

@@ -9,7 +9,6 @@ from recurrences import Reference, write_recurrent
 
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnx.recurrent import find_recurrent
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 from pipelines.host.backends.openvino.decoder import recurrent_nodes
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
@@ -97,14 +96,11 @@ def test_an_operator_that_openvino_lacks_is_refused(path, monkeypatch):
         OpenVINOSession(path, OpenVINOSettings())
 
 
-@pytest.mark.parametrize(
-    "open_session", [OnnxCpuSession, lambda path: open_decoder(path, DecoderSettings("cuda:0"))]
-)
-def test_onnx_runtime_refuses_recurrent_layers_by_name(path, open_session):
+def test_cuda_refuses_recurrent_layers_by_name(path):
     with pytest.raises(
         Unsupported, match=r"recurrent layers \(GatedDeltaNet, Mamba2, ShortConv\).* OpenVINO"
     ):
-        open_session(path)
+        open_decoder(path, DecoderSettings("cuda:0"))
 
 
 def test_the_reference_depends_on_all_tokens_before(path):
