@@ -87,7 +87,7 @@ class Replay:
         response = self._client.request(
             exchange.method, self._ours(exchange.path), headers=exchange.headers, **body
         )
-        self._is_asleep |= exchange.path.startswith("/sleep")
+        self._is_asleep |= exchange.path.startswith("/sleep") and response.is_success
         return _answer(response)
 
     def _ours(self, text: str) -> str:
