@@ -6,12 +6,15 @@ Each passage is a part of the document's text as it stands there, so that its pl
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
+MAX_TITLE = 200
+"""Characters of a heading; each passage below it stores them again."""
 ENDS = (r"\n\s*\n", r"\n", r"(?<=[.!?…。！？])\s+", r"\s+", r"")
 """Where a text is cut, the best place first: paragraphs, lines, sentences, words, characters."""
 
@@ -54,7 +57,7 @@ def cut(text: str, cutting: Cutting) -> list[Passage]:
 def _sections(text: str) -> Iterator[tuple[str, int, int]]:
     """(headings above, start, end) of what is below each heading of Markdown, its own line included."""
     above: list[tuple[int, str]] = []
-    marks = [(match.start(), len(match[1]), match[2]) for match in _headings(text)]
+    marks = [(match.start(), len(match[1]), _title(match[2])) for match in _headings(text)]
     if not marks or marks[0][0]:
         yield "", 0, marks[0][0] if marks else len(text)
     for (start, depth, title), (end, _, _) in pairwise([*marks, (len(text), 0, "")]):
@@ -65,10 +68,15 @@ def _sections(text: str) -> Iterator[tuple[str, int, int]]:
 def _headings(text: str) -> Iterator[re.Match[str]]:
     """The headings outside of blocks of code."""
     fences = [match.start() for match in FENCE.finditer(text)]
-    blocks = list(zip(fences[::2], fences[1::2], strict=False))
     for match in HEADING.finditer(text):
-        if not any(start < match.start() < end for start, end in blocks):
+        before = bisect_left(fences, match.start())
+        if before % 2 == 0 or before == len(fences):  # all blocks before it end, or the last one never does
             yield match
+
+
+def _title(line: str) -> str:
+    """A heading's words, without the marks that may end it."""
+    return line.rstrip(" \t\r#")[:MAX_TITLE]
 
 
 def _spans(text: str, start: int, end: int, cutting: Cutting) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,7 @@ are joined by {"type": "and", "filters": […]} or "or".  {"language": "en"} is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,9 @@ MAX_DEPTH, MAX_CONDITIONS = 8, 64
 COMPARISONS = {"eq": "IS", "ne": "IS NOT", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 LISTS = {"in": "IN", "nin": "NOT IN"}
 JOINS = {"and": " AND ", "or": " OR "}
-SCALARS = (str, int, float, bool)
+MAX_KEY_CHARS = 256
+LARGEST = 1 << 63
+"""SQLite compares whole numbers of 64 bits."""
 
 Where = tuple[str, list[Any]]
 """A condition of SQL and the values of its marks."""
@@ -66,8 +69,8 @@ class _FilterReader:
         if self._num_conditions > MAX_CONDITIONS:
             raise _wrong(self._field, f"has more than {MAX_CONDITIONS} conditions")
         key, value = wanted.get("key"), wanted.get("value")
-        if not isinstance(key, str) or not key or '"' in key or "\0" in key:
-            raise _wrong(f"{place}.key", "must be the name of an attribute")
+        if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS or '"' in key or "\0" in key:
+            raise _wrong(f"{place}.key"[:MAX_KEY_CHARS], "must be the name of an attribute")
         attribute = "json_extract(documents.attributes, ?)"
         path = f'$."{key}"'
         if kind in LISTS:
@@ -88,7 +91,11 @@ def _join(parts: list[Where], kind: str) -> Where:
 
 
 def _is_scalar(value: Any) -> bool:
-    return isinstance(value, SCALARS)
+    if isinstance(value, str):
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and -LARGEST <= value < LARGEST
 
 
 def _is_list(value: Any) -> bool:
@@ -98,7 +105,7 @@ def _is_list(value: Any) -> bool:
 
 def _checked(value: Any, place: str, fits: Callable[[Any], bool]) -> Any:
     if not fits(value):
-        raise _wrong(place, "must be a string, a number or a boolean; for `in` and `nin` a list of them")
+        raise _wrong(place, "must be a string, a number of 64 bits or a boolean; for `in` and `nin` a list of them")
     return value
 
 

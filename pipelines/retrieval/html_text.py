@@ -11,6 +11,8 @@ BLOCKS = frozenset(
     {"p", "div", "section", "article", "main", "ul", "ol", "li", "table", "tr", "pre", "blockquote", "br"}
     | {"dl", "dt", "dd", "figure", "figcaption", "hr"}
 )
+MAX_DEPTH = 64
+"""Elements of `HIDDEN` in each other whose ends are looked for."""
 HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 
 
@@ -18,7 +20,8 @@ def text_of_html(page: str) -> str:
     """The text: blocks are paragraphs, `<h2>` is `## `."""
     reader = _PageText()
     reader.feed(page)
-    reader.close()
+    if not reader.rawdata.startswith("<"):  # a tag or comment that never ends is dropped, as browsers do
+        reader.close()
     lines = [re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in "".join(reader.parts).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
@@ -32,7 +35,7 @@ class _PageText(HTMLParser):
         self._hidden: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in HIDDEN:
+        if tag in HIDDEN and len(self._hidden) < MAX_DEPTH:
             self._hidden.append(tag)
         elif tag in HEADINGS:
             self.parts.append(f"\n\n{HEADINGS[tag]} ")

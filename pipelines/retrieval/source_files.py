@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -31,13 +32,22 @@ def documents_of(folder: Path, read_pdf: ReadPdf | None = None) -> Iterator[Sour
         if any(part.startswith(".") for part in name.parts) or not path.is_file():
             continue
         if path.suffix.lower() in PLAIN | HTML | CODE | {PDF}:
-            yield _document(path, name.as_posix(), read_pdf)
+            read = partial(_read, path, read_pdf)
+            yield SourceDocument(_shown(name), _digest(path), read, {"filename": _shown(Path(path.name))})
 
 
-def _document(path: Path, name: str, read_pdf: ReadPdf | None) -> SourceDocument:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return SourceDocument(name, digest, partial(_read, path, read_pdf), {"filename": path.name})
+def _shown(name: Path) -> str:
+    """A name as text: bytes that are not UTF-8 stand in it as \\xff."""
+    return os.fsencode(name.as_posix()).decode("utf-8", "backslashreplace")
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file's content; empty where it cannot be read: to read its text will say why."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _read(path: Path, read_pdf: ReadPdf | None) -> str:

@@ -1,5 +1,8 @@
 """`braid index`: writes a model of the task search, and brings it up to date."""
 
+import os
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 from documents import ROOT
@@ -58,3 +61,20 @@ def test_what_is_wrong_is_said(models, tmp_path, options, words):
     assert refused.exit_code == 1
     assert words in refused.output
     assert not (models / "handbook" / "graph.yaml").exists()
+
+
+def test_odd_files_are_named_and_the_rest_is_indexed(models, tmp_path):
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "good.md").write_text("Yeast makes dough rise.")
+    Path(os.fsdecode(bytes(source) + b"/odd\xff.md")).write_text("Whales are mammals.")
+    (source / "unreadable.txt").symlink_to("/proc/self/mem")
+    os.mkfifo(source / "pipe.md")
+    (source / "gone.md").symlink_to("nowhere")
+    written = index(source, models)
+    assert written.exit_code == 0, written.output
+    assert "left out: unreadable.txt: [Errno" in written.output
+    assert "documents: 2 added" in written.output
+    with Local(models) as braid:
+        found = braid.search("whales", model="handbook", top=1)
+    assert [(hit.document, hit.attributes) for hit in found] == [("odd\\xff.md", {"filename": "odd\\xff.md"})]

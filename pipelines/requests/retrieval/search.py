@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, FiniteFloat, StrictStr
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import AlsoAccepts, Items, Whole, check
@@ -41,9 +41,9 @@ class SearchRequest(BasePoolingRequest):
         default=None, validation_alias=AliasChoices("top", "top_k", "max_num_results", "limit")
     )
     filters: dict[str, Any] | None = Field(default=None, validation_alias=AliasChoices("filters", "filter"))
-    weights: dict[str, float] | None = None
+    weights: dict[str, FiniteFloat] | None = None
     rerank: bool | None = None
-    score_threshold: float | None = None
+    score_threshold: FiniteFloat | None = None
     return_text: bool | None = None
 
     def pooling_input(self) -> SearchInput:

@@ -71,3 +71,32 @@ def test_sizes_that_make_no_sense_are_refused(size, overlap):
 def test_the_text_of_a_page_of_html():
     page = "<head><title>x</title></head><h1>A &amp; B</h1><script>no</script><p>One  two<br>three</p><nav>menu</nav><svg>"
     assert text_of_html(page) == "# A & B\n\nOne two\nthree"
+
+
+@pytest.mark.parametrize(
+    ("text", "headings"),
+    [
+        ("# " + " #" * 300_000 + " x\nbelow", 1),
+        ("```\n```\n# a\n" * 30_000, 30_000),
+        ("# " + "H" * 100_000 + "\n" + "word " * 100_000, 1),
+    ],
+    ids=["marks", "fences", "long heading"],
+)
+def test_a_hostile_document_costs_what_its_length_costs(text, headings):
+    passages = cut(text, Cutting())  # in quadratic time each of them takes minutes
+    assert len({passage.start for passage in passages if passage.heading}) >= headings
+    assert max(len(passage.heading) for passage in passages) <= 200
+
+
+def test_a_heading_is_read_without_the_marks_that_end_it():
+    assert [passage.heading for passage in cut("# A # b ##\n\n# C#\r\n", Cutting())] == ["A # b", "C"]
+
+
+@pytest.mark.parametrize("piece", ["<!--", "<!", "<a ", "</", "<?", "<a x='", "</a "])
+def test_what_never_ends_in_a_page_is_dropped(piece):
+    page = "<p>before</p>" + piece * 100_000  # in quadratic time each of them takes minutes
+    assert text_of_html(page) == "before"
+
+
+def test_many_hidden_elements_in_each_other_are_read_at_once():
+    assert text_of_html("<p>before</p>" + "<svg>" * 20_000 + "</head>" * 20_000) == "before"
