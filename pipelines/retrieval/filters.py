@@ -105,7 +105,8 @@ def _is_list(value: Any) -> bool:
 
 def _checked(value: Any, place: str, fits: Callable[[Any], bool]) -> Any:
     if not fits(value):
-        raise _wrong(place, "must be a string, a number of 64 bits or a boolean; for `in` and `nin` a list of them")
+        what = "must be a string, a number of 64 bits or a boolean; for `in` and `nin` a list of them"
+        raise _wrong(place, what)
     return value
 
 

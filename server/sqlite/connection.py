@@ -68,6 +68,8 @@ def _make_tables(db: sqlite3.Connection, version: int, tables: Callable[[int], s
     """Make the tables, or those of an older version into them; workers that start together take turns."""
     with transaction(db):
         (found,) = db.execute("PRAGMA user_version").fetchone()
+        if found == version:  # another worker has made them meanwhile
+            return
         for statement in _statements(tables(found)):
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {version}")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints, model_validator
+from pydantic import (
+    AllowInfNan,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from pipelines.base.deferred_model import DeferredModel
@@ -17,8 +27,10 @@ MAX_QUERIES, MAX_QUERY_CHARS = 32, 1 << 16
 
 AttributeKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 AttributeText = Annotated[str, StringConstraints(max_length=512)]
+AttributeInteger = Annotated[StrictInt, Field(ge=-(1 << 63), lt=1 << 63)]
+AttributeFloat = Annotated[StrictFloat, AllowInfNan(False)]
 Attributes = Annotated[
-    dict[AttributeKey, AttributeText | StrictBool | StrictInt | StrictFloat], Field(max_length=16)
+    dict[AttributeKey, AttributeText | StrictBool | AttributeInteger | AttributeFloat], Field(max_length=16)
 ]
 StoreName = Annotated[str, StringConstraints(max_length=256)]
 QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS)]
@@ -153,8 +165,8 @@ class HybridWeights(DeferredModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    embedding_weight: float = Field(ge=0)
-    text_weight: float = Field(ge=0)
+    embedding_weight: FiniteFloat = Field(ge=0)
+    text_weight: FiniteFloat = Field(ge=0)
 
     @model_validator(mode="after")
     def _check_sum(self) -> HybridWeights:
@@ -169,7 +181,7 @@ class StoreRanking(DeferredModel):
     model_config = ConfigDict(extra="forbid")
 
     ranker: str = "auto"
-    score_threshold: float | None = None
+    score_threshold: FiniteFloat | None = None
     hybrid_search: HybridWeights | None = None
 
 
