@@ -50,11 +50,11 @@ class IndexRun:
         self._texts = FileTexts(services.stores.files.folder)
         self._loop = asyncio.get_running_loop()
         self._embedding: Future[Floats] | None = None
-        self._stopped = False
+        self.is_stopped = False
 
     def stop(self) -> None:
-        """End `run` soon; it raises Unavailable, and the index stays as it is."""
-        self._stopped = True
+        """End `run` soon; it raises Unavailable or CancelledError, and the index stays as it is."""
+        self.is_stopped = True
         if self._embedding is not None:
             self._embedding.cancel()
 
@@ -97,10 +97,10 @@ class IndexRun:
 
     def _embed(self, texts: list[str]) -> Floats:
         """float32[texts, size]; called in a thread of the update."""
-        if self._stopped:
-            raise Unavailable("the worker is shutting down")
+        if self.is_stopped:
+            raise Unavailable("the update was stopped")
         self._embedding = asyncio.run_coroutine_threadsafe(self._vectors(texts), self._loop)
-        if self._stopped:
+        if self.is_stopped:
             self._embedding.cancel()
         return self._embedding.result()
 

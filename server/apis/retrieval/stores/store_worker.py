@@ -19,6 +19,7 @@ from server.services.services import Services
 from server.sqlite.leases import LEASE_S, new_owner
 
 if TYPE_CHECKING:
+    from server.apis.retrieval.stores.database import StoreDatabase
     from server.apis.retrieval.stores.index_run import IndexRun
 
 log = logging.getLogger("braid.server")
@@ -82,20 +83,24 @@ class StoreWorker:
         store = await self._stores.run(lambda database: database.work.claim(self._owner))
         if store is None:
             return False
-        beating = asyncio.create_task(self._beat(store), name=f"{store.id}-beat")
         wait_s = AFTER_FAILURE_S
         try:
             wait_s = await self._update(store)
         finally:
-            beating.cancel()
             await self._stores.run(lambda database: database.work.release(store.number, self._owner, wait_s))
         return True
 
-    async def _beat(self, store: StoreRow) -> None:
+    async def _beat(self, store: StoreRow, work: StoreWork, run: IndexRun) -> None:
+        """Keep the store until the update's end; an update that nobody wants any more is stopped."""
+
+        def beat(database: StoreDatabase) -> bool:
+            return database.work.heartbeat(store.number, self._owner) and database.work.is_wanted(work)
+
         while True:
             await asyncio.sleep(BEAT_S)
             with suppress(BraidError):
-                await self._stores.run(lambda database: database.work.heartbeat(store.number, self._owner))
+                if not await self._stores.run(beat):
+                    run.stop()
 
     async def _update(self, store: StoreRow) -> float:
         """Update a store's index; how long the store waits for what is left, in seconds."""
@@ -103,6 +108,7 @@ class StoreWorker:
 
         work = await self._stores.run(lambda database: database.work.begin(store.number))
         run = self._run = IndexRun(self._services, store, self._stores.index_of(store.id))
+        beating = asyncio.create_task(self._beat(store, work, run), name=f"{store.id}-beat")
         try:
             usage, errors = await run.run(work)
         except IndexBusy:
@@ -110,11 +116,12 @@ class StoreWorker:
         except CancelledError:
             return await self._given_back(work, 0.0)
         except (BraidError, OSError, ValueError, sqlite3.Error) as error:
-            if self._is_ending:
+            if run.is_stopped:
                 return await self._given_back(work, 0.0)
             log.warning("the vector store %s is updated later: %s", store.id, error)
             return AFTER_FAILURE_S
         finally:
+            beating.cancel()
             self._run = None
         await self._stores.run(lambda database: database.work.finish(store.number, work, usage, errors))
         return 0.0

@@ -72,6 +72,18 @@ class WorkTable:
             query = "UPDATE stores SET beat = ? WHERE number = ? AND owner = ?"
             return self._db.execute(query, values).rowcount == 1
 
+    def is_wanted(self, work: StoreWork) -> bool:
+        """Whether a client still wants some of the work; not a transaction.
+
+        Files of stores that were deleted, or that were cancelled, added anew or removed, are wanted no more.
+        """
+        if not work.added:
+            return True
+        marks = ", ".join("?" * len(work.added))
+        query = f"SELECT count(*) FROM store_files WHERE status = 'in_progress' AND number IN ({marks})"
+        (count,) = self._db.execute(query, [file.number for file in work.added]).fetchone()
+        return bool(count)
+
     def release(self, number: int, owner: str, wait_s: float = 0.0) -> None:
         """Give a store back; nothing is done for it before `wait_s`."""
         with transaction(self._db):

@@ -118,6 +118,19 @@ def test_a_file_that_is_added_anew_is_indexed_anew(workers):
     assert database.file("vs_1", "", "b")[1].error == ("invalid_file", "no")
 
 
+def test_work_is_wanted_while_a_client_waits_for_a_file_of_it(workers):
+    database, other = workers
+    work = database.work.begin(1)
+    other.remove_file("vs_1", "", "a")
+    assert database.work.is_wanted(work)
+    other.put("vs_1", "", files("b"))  # added anew: this update is of the file before
+    assert not database.work.is_wanted(work)
+    again = database.work.begin(1)
+    assert database.work.is_wanted(again)
+    other.delete("vs_1", "")
+    assert not database.work.is_wanted(again)
+
+
 def test_a_cancelled_batch_leaves_nothing_in_the_index(workers):
     database = workers[0]
     end(database, database.work.begin(1))
