@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import yaml
 
 if TYPE_CHECKING:
     from pipelines.retrieval.index_update import UpdateReport
 
 SOURCE = click.Path(exists=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-SHOWN_EVERY_S = 5.0
+OF_MODELS = ("config.json", "model", "tokenizer.json", "1")
+"""Names in folders of models that have no graph.yaml."""
+SHOWN_EVERY_S, MAX_WEIGHT = 5.0, 1000
 PDF_SECONDS, PDF_CHARS = 60.0, 16 << 20
 """What a PDF file may take: seconds of a processor, and characters."""
+
+
+def _weight(context: click.Context, option: click.Parameter, weight: float) -> float:
+    """Raises BadParameter, also for NaN."""
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise click.BadParameter(f"{weight} is not in the range 0<=x<={MAX_WEIGHT}")
+    return weight
 
 
 @click.command()
@@ -30,7 +40,12 @@ PDF_SECONDS, PDF_CHARS = 60.0, 16 << 20
 @click.option("--overlap", default=0, show_default=True, help="Characters that a passage repeats.")
 @click.option("--precision", type=click.Choice(["float16", "int8"]), default="float16", show_default=True)
 @click.option(
-    "--text-weight", type=float, default=0.0, show_default=True, help="Of words, beside vectors' 1."
+    "--text-weight",
+    type=float,
+    callback=_weight,
+    default=0.0,
+    show_default=True,
+    help="Of words, beside vectors' 1.",
 )
 @click.option("--device", metavar="cpu|cuda:0", help="Device of the model.")
 def index(
@@ -60,8 +75,12 @@ def index(
     from pipelines.retrieval.source_files import documents_of
 
     graph = place / "graph.yaml"
+    _check_place(graph, model)
+    names = {model, reranker} if reranker and not graph.exists() else {model}
     try:
-        with Local(models or place.parent, names={model}, device=device) as braid:
+        with Local(models or place.parent, names=names, device=device) as braid:
+            if reranker in names:
+                braid.rank("a", ["b"], model=reranker)
             making = Making(
                 model,
                 lambda texts: braid.embed(
@@ -79,6 +98,30 @@ def index(
         weights = {"dense": 1.0, **({"text": text_weight} if text_weight else {})}
         graph.write_text(index_graph(model, reranker, weights, source.name or str(source)), encoding="utf-8")
         click.echo(f"wrote {graph}")
+
+
+def _check_place(graph: Path, model: str) -> None:
+    """Raise ClickException where a folder holds another model, or an index that is searched with another."""
+    if not graph.exists():
+        if any((graph.parent / name).exists() for name in OF_MODELS):
+            raise click.ClickException(f"{graph.parent} holds another model: name a new folder with --to")
+        return
+    try:
+        found = yaml.safe_load(graph.read_text(encoding="utf-8"))
+        nodes = [node for node in found["nodes"].values() if isinstance(node, dict)]
+        task = found["task"]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise click.ClickException(f"{graph} cannot be read: {error}") from None
+    if task != "search":
+        raise click.ClickException(
+            f"{graph.parent} holds a model of the task {task}: name a new folder with --to"
+        )
+    named = {node["graph"] for node in nodes if node.get("type") == "graph" and "graph" in node}
+    if named and model not in named:
+        raise click.ClickException(
+            f"{graph} searches with {', '.join(sorted(named))}, not with {model}: "
+            "change it, or name a new folder with --to"
+        )
 
 
 def _pdf_reader() -> Callable[[bytes], str] | None:

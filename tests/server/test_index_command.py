@@ -15,7 +15,8 @@ from server.cli import main
 def models(tmp_path):
     models = tmp_path / "models"
     models.mkdir()
-    (models / "braid-embed").symlink_to(ROOT / "model_repo" / "braid-embed")
+    for name in ("braid-embed", "braid-sentiment"):
+        (models / name).symlink_to(ROOT / "model_repo" / name)
     return models
 
 
@@ -52,6 +53,8 @@ def test_a_folder_becomes_a_model_that_finds_and_follows_it(models, tmp_path):
         (["--embed", "nobody"], "The model `nobody` does not exist"),
         (["--size", "10"], "a passage has 50 to 100,000 characters"),
         (["--size", "100", "--overlap", "60"], "passages overlap by half"),
+        (["--rerank", "nobody"], "The model `nobody` does not exist"),
+        (["--rerank", "braid-sentiment"], "The model `braid-sentiment` does not score or rank"),
     ],
     ids=str,
 )
@@ -78,3 +81,34 @@ def test_odd_files_are_named_and_the_rest_is_indexed(models, tmp_path):
     with Local(models) as braid:
         found = braid.search("whales", model="handbook", top=1)
     assert [(hit.document, hit.attributes) for hit in found] == [("odd\\xff.md", {"filename": "odd\\xff.md"})]
+
+
+@pytest.mark.parametrize(
+    ("graph", "options", "words"),
+    [
+        ("task: chat\nnodes: {}", [], "holds a model of the task chat"),
+        (
+            "task: search\nnodes: {a: {type: graph, graph: other}}",
+            [],
+            "searches with other, not with braid-embed",
+        ),
+        ("task: [", [], "cannot be read"),
+        ("- 1", [], "cannot be read"),
+        (None, [], "holds another model"),
+        ("task: search\nnodes: {}", ["--text-weight", "nan"], "0<=x"),
+        ("task: search\nnodes: {}", ["--text-weight", "-1"], "0<=x"),
+    ],
+    ids=str,
+)
+def test_the_folder_of_another_model_stays_as_it_is(models, tmp_path, graph, options, words):
+    (tmp_path / "a.txt").write_text("text")
+    place = models / "handbook"
+    place.mkdir()
+    if graph is None:
+        (place / "config.json").write_text("{}")
+    else:
+        (place / "graph.yaml").write_text(graph)
+    refused = index(tmp_path / "a.txt", models, *options)
+    assert refused.exit_code, refused.output
+    assert words in refused.output
+    assert not (place / "index").exists()

@@ -91,7 +91,7 @@ class StoreWorker:
         return True
 
     async def _beat(self, store: StoreRow, work: StoreWork, run: IndexRun) -> None:
-        """Keep the store until the update's end; an update that nobody wants any more is stopped."""
+        """Keep the store until the update's end; an update that no client waits for any more is stopped."""
 
         def beat(database: StoreDatabase) -> bool:
             return database.work.heartbeat(store.number, self._owner) and database.work.is_wanted(work)
