@@ -106,22 +106,26 @@ def _check_place(graph: Path, model: str) -> None:
         if any((graph.parent / name).exists() for name in OF_MODELS):
             raise click.ClickException(f"{graph.parent} holds another model: name a new folder with --to")
         return
-    try:
-        found = yaml.safe_load(graph.read_text(encoding="utf-8"))
-        nodes = [node for node in found["nodes"].values() if isinstance(node, dict)]
-        task = found["task"]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise click.ClickException(f"{graph} cannot be read: {error}") from None
+    task, searched = _task_and_models(graph)
     if task != "search":
         raise click.ClickException(
             f"{graph.parent} holds a model of the task {task}: name a new folder with --to"
         )
-    named = {node["graph"] for node in nodes if node.get("type") == "graph" and "graph" in node}
-    if named and model not in named:
+    if searched and model not in searched:
         raise click.ClickException(
-            f"{graph} searches with {', '.join(sorted(named))}, not with {model}: "
+            f"{graph} searches with {', '.join(sorted(searched))}, not with {model}: "
             "change it, or name a new folder with --to"
         )
+
+
+def _task_and_models(graph: Path) -> tuple[str, set[str]]:
+    """The task of a graph, and the models that read its requests.  Raises ClickException."""
+    try:
+        text = yaml.safe_load(graph.read_text(encoding="utf-8"))
+        nodes = [node for node in text["nodes"].values() if isinstance(node, dict)]
+        return str(text["task"]), {node["graph"] for node in nodes if node.get("type") == "graph"}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise click.ClickException(f"{graph} cannot be read: {error}") from None
 
 
 def _pdf_reader() -> Callable[[bytes], str] | None:
