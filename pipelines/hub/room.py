@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from pipelines.base.digests import digest
+from pipelines.base.file_lock import locked
 from pipelines.hub.base.errors import NoRoom
 from pipelines.hub.base.sizes import shown_gb
 from pipelines.hub.model_folder import NEW, folder_bytes, noted_folders
@@ -42,7 +42,7 @@ class FetchRoom:
         self.repository.mkdir(parents=True, exist_ok=True)
         key = digest(str(self.folder).encode(), num_bytes=8)
         note = self.repository / f"{NEW}{os.getpid()}-{key}{END}"
-        with _locked(self.repository / LOCK):
+        with locked(self.repository / LOCK):
             self.check(num_bytes)
             note.write_text(str(num_bytes))
         try:
@@ -76,13 +76,3 @@ def _running_bytes(repository: Path) -> int:
         with suppress(OSError, ValueError):  # it ends now
             sizes += int(note.read_text())
     return sizes
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)

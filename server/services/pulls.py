@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +24,7 @@ import msgspec
 
 from pipelines.base.digests import digest
 from pipelines.base.errors import NotFound, Overloaded, RequestError
+from pipelines.base.file_lock import locked
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import ENDS, FAILED, RESOLVING, SUCCESS, PullEvent
 from pipelines.hub.base.names import HUGGING_FACE, PREFIXES, URL, HubName, parse_name
@@ -105,7 +105,7 @@ class Pulls:
         served_as = request.local or name.local
         pull_id = digest(repr(name), served_as, num_bytes=8)
         path = self._folder() / f"{pull_id}{EVENTS}"
-        with _locked(self._folder() / LOCK):
+        with locked(self._folder() / LOCK):
             if not _is_running(path) or _state(path).has_ended:
                 if sum(map(_is_running, self._folder().glob(f"*{EVENTS}"))) >= MAX_RUNNING:
                     raise Overloaded(f"{MAX_RUNNING} models are fetched already; try again later")
@@ -271,14 +271,3 @@ def _is_running(path: Path) -> bool:
     finally:
         os.close(opened)
     return False
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """The lock of a folder's pulls, for the time of a start."""
-    opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
