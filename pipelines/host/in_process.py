@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from pipelines.host.engine.batching.threaded_engine import wait_for_threads
 from pipelines.host.host import Host
 from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.residents import MemoryLimits
@@ -52,6 +53,7 @@ class InProcessClient(EngineClient):
         self.host.drain()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), DRAIN_S)
+            wait_for_threads(DRAIN_S)  # not in a thread: none is started while the program ends
 
     def _run(self) -> None:
         try:

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from documents import ROOT
 from fake_decoder import write_fake_model
 from patience import PATIENCE_S, until
 
@@ -251,3 +253,12 @@ def test_a_program_may_end_without_closing(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def test_no_thread_of_an_engine_outlives_it():
+    """One that is inside a library when the program ends aborts it."""
+    before = set(threading.enumerate())
+    with Local(ROOT / "model_repo", names=["braid-embed"]) as braid:
+        braid.embed("a", model="braid-embed")
+        (thread,) = [each for each in set(threading.enumerate()) - before if each.name == "BatchEngine"]
+    assert not thread.is_alive()

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from weakref import WeakSet
 
 from pipelines.host.engine.interface.engine_contract import (
     EngineKind,
@@ -55,6 +56,19 @@ class Runnable(Protocol):
     def __call__(self, root: Any, /) -> Any: ...
 
     def close(self) -> None: ...
+
+
+_ending: WeakSet[threading.Thread] = WeakSet()
+"""The threads of engines of this process that are closed."""
+
+
+def wait_for_threads(timeout_s: float) -> None:
+    """Wait until the threads of engines that are closed have ended, `timeout_s` at most for each.
+
+    A program that ends while one of them is inside a library is aborted by it.
+    """
+    for thread in [*_ending]:
+        thread.join(timeout_s)
 
 
 class ThreadedEngine(ABC, Generic[Job]):
@@ -126,6 +140,7 @@ class ThreadedEngine(ABC, Generic[Job]):
 
     def close(self) -> None:
         """Drop what waits; the last thread closes the body after its last run.  Returns before that."""
+        _ending.update(self._threads)
         with self._condition:
             self._closed = True
             self._remove_all()
