@@ -80,7 +80,7 @@ def _title(line: str) -> str:
 
 
 def _spans(text: str, start: int, end: int, cutting: Cutting) -> Iterator[tuple[int, int]]:
-    """Where the passages of a section begin and end."""
+    """The first and the last place of each passage of a section."""
     pieces = list(_pieces(text, start, end, cutting.size - cutting.overlap, 0))
     first = start
     for before, piece_end in pairwise([start, *pieces]):
@@ -91,7 +91,7 @@ def _spans(text: str, start: int, end: int, cutting: Cutting) -> Iterator[tuple[
 
 
 def _overlapped(text: str, section: int, first: int, overlap: int) -> int:
-    """Where a passage begins that repeats the end of the one before: at a word."""
+    """The beginning of a passage that repeats the end of the one before: a word's."""
     if not overlap or first == section:
         return first
     begin = max(section, first - overlap)

@@ -18,7 +18,7 @@ from pipelines.retrieval.dense_vectors import DenseVectors, Floats, unit
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
-from pipelines.values.search_values import Hit
+from pipelines.values.search_values import SEARCH_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
@@ -29,7 +29,6 @@ NUM_CANDIDATES = 100
 """Passages of each kind of search that are fused, where fewer hits are wanted."""
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
-KINDS = ("dense", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class Version:
 
     def _kinds(self, query: Query, vector: Floats) -> dict[str, list[tuple[int, float]]]:
         """(row, score) of each kind of search that has a weight, the best first."""
-        kinds = [kind for kind in KINDS if query.weights.get(kind)]
+        kinds = [kind for kind in SEARCH_KINDS if query.weights.get(kind)]
         top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
         ranked = {}
         if "dense" in kinds:

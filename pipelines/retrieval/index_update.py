@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,47 +80,27 @@ def update(
     are not given stay.  Raises IndexBusy, OSError, sqlite3.Error, and what `embed` raises.
     """
     wanted = {document.name: document for document in documents}
-    with folder.next_version() as new:
-        before = _before(folder, making)
-        if before is not None:
-            shutil.copyfile(before / FILE, new / FILE)
-        passages = PassageWriter(new)
-        try:
-            known = passages.digests()
-            changed = [name for name, document in wanted.items() if known.get(name) != _digest(document)]
-            gone = [] if keeps_others else [name for name in known if name not in wanted]
-            passages.remove([*gone, *(name for name in changed if name in known)])
-            report = UpdateReport(removed=gone, unchanged=len(wanted) - len(changed))
-            with VectorWriter(new, making.precision) as vectors:
-                size = _copy_remaining(before, passages, vectors)
-                writer = _Writer(passages, vectors, making, report, progress, size)
-                writer.add(wanted[name] for name in changed)
-            num_documents, num_passages = passages.count()
-        finally:
-            passages.close()
-        about = About(
-            making.model,
-            writer.size,
-            num_documents,
-            num_passages,
-            making.precision,
-            making.cutting.size,
-            making.cutting.overlap,
-        )
-        (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
-    return replace(report, passages=num_passages)
+    with _changing(folder, making, lambda path: _is_alike(path, making)) as change:
+        known = change.passages.digests()
+        changed = [name for name, document in wanted.items() if known.get(name) != _digest(document)]
+        gone = [] if keeps_others else [name for name in known if name not in wanted]
+        change.passages.remove([*gone, *(name for name in changed if name in known)])
+        report = UpdateReport(removed=gone, unchanged=len(wanted) - len(changed))
+        change.copy_remaining()
+        _Writer(change, making, report, progress).add(wanted[name] for name in changed)
+    return replace(report, passages=change.num_passages)
 
 
 def remove(folder: IndexFolder, names: Iterable[str], making: Making) -> UpdateReport:
     """Publish a version without these documents.  Raises as `update`."""
-    gone, present = set(names), list[str]()
-
-    def change(passages: PassageWriter) -> None:
-        present.extend(name for name in passages.digests() if name in gone)
-        passages.remove(present)
-
-    num_passages = _changed(folder, making, change)
-    return UpdateReport(removed=present, passages=num_passages)
+    if folder.number() is None:
+        return UpdateReport()
+    gone = set(names)
+    with _changing(folder, making) as change:
+        present = [name for name in change.passages.digests() if name in gone]
+        change.passages.remove(present)
+        change.copy_remaining()
+    return UpdateReport(removed=present, passages=change.num_passages)
 
 
 def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: Making) -> None:
@@ -127,52 +108,89 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
 
     Nothing is cut or embedded again.  Raises as `update`.
     """
-
-    def change(passages: PassageWriter) -> None:
+    if folder.number() is None:
+        return
+    with _changing(folder, making) as change:
         for document in documents:
-            passages.describe(document.name, _digest(document), document.attributes)
+            change.passages.describe(document.name, _digest(document), document.attributes)
+        change.copy_remaining()
 
-    _changed(folder, making, change)
+
+@dataclass(slots=True)
+class _Change:
+    """A version that is being written, from the one before if there is one.
+
+    `size` is that of a vector, 0 where none is known; `num_passages` is known once it is written.
+    """
+
+    before: Path | None
+    passages: PassageWriter
+    vectors: VectorWriter
+    size: int = 0
+    num_passages: int = 0
+
+    def copy_remaining(self) -> None:
+        """Copy the vectors of the passages that are left."""
+        if self.before is not None:
+            about = About.read(self.before)
+            old = DenseVectors(self.before, about.passages, about.size)
+            self.vectors.copy(old, self.passages.remaining_rows())
+            self.size = about.size
 
 
-def _changed(folder: IndexFolder, making: Making, change: Callable[[PassageWriter], None]) -> int:
-    """Publish a version whose passages were changed or removed; how many it has."""
-    number = folder.number()
-    if number is None:
-        return 0
+def _is_alike(path: Path, making: Making) -> bool:
+    """Whether a version was made like this."""
+    about = About.read(path)
+    cutting = Cutting(about.passage_size, about.overlap)
+    return (about.model, cutting, about.precision) == (making.model, making.cutting, making.precision)
+
+
+@contextmanager
+def _changing(
+    folder: IndexFolder, making: Making, is_usable: Callable[[Path], bool] = lambda path: True
+) -> Iterator[_Change]:
+    """A version that begins with the passages of the current one, where that `is_usable`, and is published at
+    the end of the block.
+    """
     with folder.next_version() as new:
-        before = folder.version(number)
-        shutil.copyfile(before / FILE, new / FILE)
+        number = folder.number()
+        before = None if number is None else folder.version(number)
+        if before is not None and not is_usable(before):
+            before = None
+        if before is not None:
+            shutil.copyfile(before / FILE, new / FILE)
         passages = PassageWriter(new)
         try:
-            change(passages)
             with VectorWriter(new, making.precision) as vectors:
-                size = _copy_remaining(before, passages, vectors)
-            num_documents, num_passages = passages.count()
+                change = _Change(before, passages, vectors)
+                yield change
+            num_documents, change.num_passages = passages.count()
         finally:
             passages.close()
-        about = replace(About.read(before), size=size, documents=num_documents, passages=num_passages)
-        (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
-    return num_passages
+        _write_about(new, making, change, num_documents)
+
+
+def _write_about(new: Path, making: Making, change: _Change, num_documents: int) -> None:
+    about = About(
+        making.model,
+        change.size,
+        num_documents,
+        change.num_passages,
+        making.precision,
+        making.cutting.size,
+        making.cutting.overlap,
+    )
+    (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
 
 
 class _Writer:
     """Cuts, embeds and writes documents: one group is embedded while the one before is written."""
 
-    def __init__(
-        self,
-        passages: PassageWriter,
-        vectors: VectorWriter,
-        making: Making,
-        report: UpdateReport,
-        progress: Progress,
-        size: int,
-    ) -> None:
-        self._passages, self._vectors, self._making = passages, vectors, making
+    def __init__(self, change: _Change, making: Making, report: UpdateReport, progress: Progress) -> None:
+        self._change, self._making = change, making
         self._report, self._progress = report, progress
-        self._num_rows = passages.count()[1]
+        self._num_rows = change.passages.count()[1]
         self._embedded = 0
-        self.size = size
 
     def add(self, documents: Iterable[SourceDocument]) -> None:
         """Add documents.  Raises what `embed` raises, OSError and sqlite3.Error."""
@@ -196,8 +214,8 @@ class _Writer:
             except (ValueError, OSError) as error:
                 self._report.wrong[document.name] = str(error)
                 continue
-            number = self._passages.add(document.name, _digest(document), document.attributes)
-            self._passages.add_passages(number, self._num_rows, cut_text)
+            number = self._change.passages.add(document.name, _digest(document), document.attributes)
+            self._change.passages.add_passages(number, self._num_rows, cut_text)
             self._num_rows += len(cut_text)
             self._report.added.append(document.name)
             group += cut_text
@@ -208,36 +226,16 @@ class _Writer:
             yield group
 
     def _write(self, vectors: Floats) -> None:
-        if self.size not in (0, vectors.shape[1]):
+        change, size = self._change, vectors.shape[1]
+        if change.size not in (0, size):
             raise ValueError(
-                f"{self._making.model} gives {vectors.shape[1]} numbers for a text, and the index holds "
-                f"{self.size}: it was made with another model; remove it, and write it again"
+                f"{self._making.model} gives {size} numbers for a text, and the index holds "
+                f"{change.size}: it was made with another model; remove it, and write it again"
             )
-        self.size = vectors.shape[1]
-        self._vectors.append(unit(vectors))
+        change.size = size
+        change.vectors.append(unit(vectors))
         self._embedded += len(vectors)
         self._progress(self._report, self._embedded)
-
-
-def _before(folder: IndexFolder, making: Making) -> Path | None:
-    """The version that is current, if it was made alike."""
-    number = folder.number()
-    if number is None:
-        return None
-    path = folder.version(number)
-    about = About.read(path)
-    cutting = Cutting(about.passage_size, about.overlap)
-    is_alike = (about.model, cutting, about.precision) == (making.model, making.cutting, making.precision)
-    return path if is_alike else None
-
-
-def _copy_remaining(before: Path | None, passages: PassageWriter, vectors: VectorWriter) -> int:
-    """Copy the vectors of the passages that are left; the size of a vector, 0 where none is known."""
-    if before is None:
-        return 0
-    about = About.read(before)
-    vectors.copy(DenseVectors(before, about.passages, about.size), passages.remaining_rows())
-    return about.size
 
 
 def _digest(document: SourceDocument) -> str:

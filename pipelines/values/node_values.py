@@ -48,6 +48,11 @@ class Prompt:
     pieces: tuple[str, ...] = ()
     gap: Gap | None = None
 
+    @classmethod
+    def of_text(cls, text: str) -> Prompt:
+        """A text as an encoder reads it: with special tokens."""
+        return cls(text=text, add_special_tokens=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Tokens:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pipelines.values.node_values import Prompt
+
+SEARCH_KINDS = ("dense", "text")
+"""The kinds of search, by the names of their weights and scores: by vectors, and by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +35,12 @@ class Hits:
 
     queries: list[str]
     found: list[list[Hit]]
+
+
+def pairs_to_rank(queries: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[tuple[Prompt, Prompt]]:
+    """Each query with each of its hits, in order, for a reranking model."""
+    return [
+        (Prompt.of_text(query), Prompt.of_text(hit.text))
+        for query, own in zip(queries, hits, strict=True)
+        for hit in own
+    ]

@@ -34,7 +34,7 @@ HEADERS = [f"x-ratelimit-{part}-{kind}" for kind in (REQUESTS, TOKENS) for part 
 
 @dataclass(frozen=True, slots=True)
 class KeyBound:
-    """Where a key stands: `limit` in a minute, how many are left of it, after how many seconds all are."""
+    """One bound of a key: `limit` in a minute, how many are left of it, after how many seconds all are."""
 
     kind: str
     limit: int

@@ -13,8 +13,8 @@ from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph, Running
-from pipelines.values.node_values import Prompt, Scores
-from pipelines.values.search_values import Hit, Hits
+from pipelines.values.node_values import Scores
+from pipelines.values.search_values import Hit, Hits, pairs_to_rank
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput, SearchInput
 
@@ -54,11 +54,7 @@ class RerankHits(Node, PortsBySettings, NamesGraph):
 
     def _ranked(self, call: Running, hits: Hits, request: SearchInput) -> Hits | Deferred[Hits]:
         scored = [best[: max(self.config.first, request.top)] for best in hits.found]
-        pairs = [
-            (_prompt(query), _prompt(hit.text))
-            for query, best in zip(hits.queries, scored, strict=True)
-            for hit in best
-        ]
+        pairs = pairs_to_rank(hits.queries, scored)
         if not pairs:
             return hits
         graph = self.named_graph()
@@ -66,10 +62,6 @@ class RerankHits(Node, PortsBySettings, NamesGraph):
         graph.check(inner, graph.plan(inner))
         scores: Deferred[Any] = graph.run(call, inner)
         return scores.map(lambda ranked: _first(_ordered(hits.queries, scored, ranked), request.top))
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt(text=text, add_special_tokens=True)
 
 
 def _ordered(queries: list[str], scored: list[list[Hit]], ranking: Any) -> Hits:

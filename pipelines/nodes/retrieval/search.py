@@ -14,9 +14,9 @@ from pipelines.nodes.interface import Checking, Loading, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.retrieval.body.index import INPUTS, OUTPUTS, Index, Wanted, as_tensors, hits_of
 from pipelines.retrieval.filters import where
-from pipelines.retrieval.index_reader import KINDS, query_vectors
+from pipelines.retrieval.index_reader import query_vectors
 from pipelines.values.node_values import PooledOutputs, Tensors
-from pipelines.values.search_values import Hits
+from pipelines.values.search_values import SEARCH_KINDS, Hits
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import SearchInput
 
@@ -48,9 +48,9 @@ class PassageSearch(Node, Checking):
     def load(self, resources: Loading) -> None:
         """Raises ValueError for kinds of search that there are not."""
         self.address = resources.address
-        if unknown := self.config.weights.keys() - set(KINDS):
+        if unknown := self.config.weights.keys() - set(SEARCH_KINDS):
             raise ValueError(
-                f"weights: no kind of search is named {min(unknown)}; there are {', '.join(KINDS)}"
+                f"weights: no kind of search is named {min(unknown)}; there are {', '.join(SEARCH_KINDS)}"
             )
 
     def check(self, request: SearchInput, plan: RequestPlan) -> None:

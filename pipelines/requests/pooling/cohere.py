@@ -91,7 +91,7 @@ class CohereEmbedRequest(BasePoolingRequest):
     def _prompts(self) -> dict[str, Any]:
         read = (each.read(f"inputs.{i}", []) for i, each in enumerate(self.inputs or []))
         texts = self.texts or texts_of([*read])
-        return {"prompts": [Prompt(text=text, add_special_tokens=True) for text in texts]}
+        return {"prompts": [Prompt.of_text(text) for text in texts]}
 
     def _conversations(self) -> dict[str, Any]:
         """The conversations of `images`, or of `inputs`."""

@@ -107,7 +107,7 @@ class ComparisonRequest(BasePoolingRequest):
         )
 
     def _as_texts(self, pairs: list[tuple[Content, Content]]) -> dict[str, Any]:
-        prompts = {text: _prompt(text) for text in texts_of([each for pair in pairs for each in pair])}
+        prompts = {text: Prompt.of_text(text) for text in texts_of([each for pair in pairs for each in pair])}
         return {"pairs": [tuple(prompts[str(each)] for each in pair) for pair in pairs]}
 
     def _as_conversations(self, pairs: list[tuple[Content, Content]]) -> dict[str, Any]:
@@ -136,7 +136,9 @@ class ComparisonRequest(BasePoolingRequest):
             conversations = [[{"role": "user", "content": text}] for text in (*queries, *documents)]
             fields |= {"conversations": conversations, "images": images, "add_generation_prompt": None}
             return PoolingInput(**fields)
-        return PoolingInput(prompts=[_prompt(text) for text in texts_of([*queries, *documents])], **fields)
+        return PoolingInput(
+            prompts=[Prompt.of_text(text) for text in texts_of([*queries, *documents])], **fields
+        )
 
 
 class ScoreRequest(ComparisonRequest):
@@ -204,7 +206,3 @@ def _num_images(content: Content) -> int:
 
 def _num_chars(content: Content) -> int:
     return len(content) if isinstance(content, str) else sum(len(part.get("text", "")) for part in content)
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt(text=text, add_special_tokens=True)

@@ -13,10 +13,10 @@ from pipelines.requests.fields.known_fields import Refused
 from pipelines.requests.pooling.base_request import BasePoolingRequest
 from pipelines.requests.pooling.unsupported_fields import IGNORED
 from pipelines.values.node_values import Prompt
+from pipelines.values.search_values import SEARCH_KINDS
 from pipelines.values.tasks import SearchInput
 
 MAX_QUERIES, MAX_TOP, MAX_QUERY_CHARS = 32, 1000, 1 << 16
-KINDS = ("dense", "text")
 
 Top = Annotated[Whole, check(lambda n: 1 <= n <= MAX_TOP, "{name} must be from 1 to 1000, got {got}.")]
 """How many hits of each query are wanted."""
@@ -55,7 +55,7 @@ class SearchRequest(BasePoolingRequest):
                 field = "query" if len(self.query) == 1 else f"query.{i}"
                 raise RequestError(f"`{field}` must have 1 to {MAX_QUERY_CHARS:,} characters", field=field)
         return SearchInput(
-            prompts=[Prompt(text=text, add_special_tokens=True) for text in self.query],
+            prompts=[Prompt.of_text(text) for text in self.query],
             purpose="search_query",
             top=self.top or 10,
             filters=self.filters,
@@ -67,10 +67,11 @@ class SearchRequest(BasePoolingRequest):
 
     def _weights(self) -> dict[str, float]:
         weights = self.weights or {}
-        unknown = weights.keys() - set(KINDS)
+        unknown = weights.keys() - set(SEARCH_KINDS)
         if unknown:
             raise RequestError(
-                f"`weights.{min(unknown)}`: there is no such kind of search; allowed: {', '.join(KINDS)}",
+                f"`weights.{min(unknown)}`: there is no such kind of search; allowed: "
+                f"{', '.join(SEARCH_KINDS)}",
                 field=f"weights.{min(unknown)}",
             )
         if self.weights is not None and not (min(weights.values(), default=0) >= 0 and any(weights.values())):

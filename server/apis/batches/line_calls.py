@@ -92,7 +92,7 @@ class LineCalls:
         return LineReply(reply.status, exchange.request_id, b"".join(reply.pieces), is_json)
 
     async def _room_of(self, key: NamedKey) -> list[KeyBound]:
-        """Where a key stands once a line was counted, which waits until the key's limits allow it."""
+        """The bounds of a key once a line was counted, which waits until the key's limits allow it."""
         while True:
             try:
                 return self._services.limits.enter(key)

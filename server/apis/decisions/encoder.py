@@ -66,19 +66,15 @@ def _check_text(decision: Decision) -> None:
 
 
 def _input(decision: Decision) -> PoolingInput:
-    return PoolingInput(prompts=[_prompt(decision.text)], priority=decision.priority or 0)
+    return PoolingInput(prompts=[Prompt.of_text(decision.text)], priority=decision.priority or 0)
 
 
 def _statements(decision: Decision) -> PoolingInput:
     """A pair for each statement: a query or hypothesis, and the input."""
     text, claims = decision.text, [claim for each in decision.questions for claim in each.claims]
     check_total_chars([len(text) + len(claim) for claim in claims], "questions")
-    pairs = [(_prompt(claim), _prompt(text)) for claim in claims]
+    pairs = [(Prompt.of_text(claim), Prompt.of_text(text)) for claim in claims]
     return PoolingInput(pairs=pairs, activate=False, priority=decision.priority or 0)
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt(text=text, add_special_tokens=True)
 
 
 def _entailment(labels: Sequence[str]) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ async def moderate_by_labels(
     texts = [content for content in contents if isinstance(content, str)]
     if len(texts) < len(contents):
         raise RequestError("`input`: this model moderates text only", field="input")
-    prompts = [Prompt(text=text, add_special_tokens=True) for text in texts]
+    prompts = [Prompt.of_text(text) for text in texts]
 
     def prepare() -> Call:
         pooling_input = PoolingInput(prompts=prompts, truncate_prompt_tokens=-1)

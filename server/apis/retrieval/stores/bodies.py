@@ -19,11 +19,11 @@ from pydantic_core import PydanticCustomError
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.retrieval.search import MAX_QUERIES, MAX_QUERY_CHARS
 from server.apis.batches.batch_models import Metadata
 
 MAX_FILES = 2000
 """Files that one request may add."""
-MAX_QUERIES, MAX_QUERY_CHARS = 32, 1 << 16
 
 AttributeKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 AttributeText = Annotated[str, StringConstraints(max_length=512)]

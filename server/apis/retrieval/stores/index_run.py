@@ -124,7 +124,7 @@ class IndexRun:
         trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         trace.account, trace.path = self._store.account, PATH
         request = PoolingInput(
-            prompts=[Prompt(text=text, add_special_tokens=True) for text in texts],
+            prompts=[Prompt.of_text(text) for text in texts],
             purpose="search_document",
             truncate_prompt_tokens=-1,
             priority=BACKGROUND,

@@ -11,7 +11,7 @@ from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import Where, where
 from pipelines.retrieval.index_reader import IndexReader, Query, query_vectors
 from pipelines.values.node_values import Prompt
-from pipelines.values.search_values import Hit
+from pipelines.values.search_values import Hit, pairs_to_rank
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import EMBEDDING, Ability
@@ -72,7 +72,7 @@ class StoreSearch:
 
     async def _vectors(self, model: str) -> Floats:
         """float32[queries, size]."""
-        prompts = [_prompt(text) for text in self._request.queries]
+        prompts = [Prompt.of_text(text) for text in self._request.queries]
         request = PoolingInput(prompts=prompts, purpose="search_query", truncate_prompt_tokens=-1)
         result = await self._run(model, EMBEDDING, request)
         try:
@@ -82,12 +82,7 @@ class StoreSearch:
 
     async def _ranked(self, all_hits: list[list[Hit]]) -> list[list[Hit]]:
         """The hits with the scores of the reranking model."""
-        queries = self._request.queries
-        pairs = [
-            (_prompt(query), _prompt(hit.text))
-            for query, hits in zip(queries, all_hits, strict=True)
-            for hit in hits
-        ]
+        pairs = pairs_to_rank(self._request.queries, all_hits)
         if not pairs:
             return all_hits
         request = PoolingInput(pairs=pairs, truncate_prompt_tokens=-1)
@@ -105,10 +100,6 @@ class StoreSearch:
 
         num_chars = sum(len(query) for query in self._request.queries)
         return await run_pooling_call(await exchange.off_loop(prepare, num_chars), exchange)
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt(text=text, add_special_tokens=True)
 
 
 def _without(removed: list[str], condition: Where | None) -> Where | None:

@@ -26,7 +26,7 @@ FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
 class Padding(NamedTuple):
-    """Where B sequences of at most S new tokens are, packed and padded."""
+    """The places of B sequences of at most S new tokens, packed and padded."""
 
     padded: ir.Value
     """int64[B, S]: the packed token at that place; any token in padding."""
