@@ -93,20 +93,16 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
         new, cells = _new_rows(writer, node), places.cells
         if context is not None:
             assert frames is not None
-            new = [
-                writer.op("Concat", *rows, axis=1)
-                for rows in zip(new, _new_rows(writer, context), strict=True)
-            ]
-            cells = frames.cells
+            both = zip(new, _new_rows(writer, context), strict=True)
+            new, cells = [writer.op("Concat", *rows, axis=1) for rows in both], frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
         mask = masks[_window(layer), layer.has_sinks]
         if layer.has_bias:
-            bias, key = node.inputs[3], (node.inputs[3], _window(layer))
+            key = node.inputs[3], _window(layer)
             if key not in biased:  # T5 has one for all layers
-                biased[key] = _biased(writer, places, mask, bias)
+                biased[key] = _biased(writer, places, mask, node.inputs[3])
             mask = biased[key]
-        attended = _attend(writer, node, layer, stored, places, places, mask)
-        writer.replace(node, attended)
+        writer.replace(node, _attend(writer, node, layer, stored, places, places, mask))
         if context is not None:
             assert frames is not None
             writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
