@@ -81,8 +81,8 @@ HI = [[(0, said("Hel"))], [(0, said("lo"))], [(0, said("", "stop"))]]
 
 
 class ScriptedCall:
-    """A call that gives `batches`; an exception among them is raised, a number waits that many seconds,
-    "forever" waits until the call is closed."""
+    """A call that gives `batches`; an exception among them is raised, an event is waited for, a number
+    waits that many seconds, "forever" waits until the call is closed."""
 
     def __init__(self, generation: Any, batches: list[Any], num_prompts: int) -> None:
         self.generation = self.request = generation
@@ -108,7 +108,9 @@ class ScriptedCall:
         for batch in self._batches:
             if isinstance(batch, Exception):
                 raise batch
-            if isinstance(batch, float):
+            if isinstance(batch, asyncio.Event):
+                await batch.wait()
+            elif isinstance(batch, float):
                 await asyncio.sleep(batch)
             elif batch == "forever":
                 await self._wake.wait()

@@ -107,9 +107,17 @@ def test_a_cancelled_stream_closes_its_call(rig):
 
 def test_a_silent_stream_is_kept_alive(rig, monkeypatch):
     monkeypatch.setattr(exchange, "KEEP_ALIVE_S", 0.02)
-    rig.pipeline.batches = [[(0, said("a"))], 0.1, [(0, said("", "stop"))]]
-    answer = rig.chat(stream=True)
-    assert answer.writes.count(KEEP_ALIVE) >= 2
+    enough = asyncio.Event()
+    rig.pipeline.batches = [[(0, said("a"))], enough, [(0, said("", "stop"))]]
+
+    async def scenario(client):
+        request = client.begin_post(CHAT, BODY)
+        await until(lambda: request.answer.writes.count(KEEP_ALIVE) >= 2)
+        enough.set()
+        await request.task
+        return request.answer
+
+    answer = rig.run(scenario)
     assert [delta.get("content") for delta in deltas(answer)] == ["", "a", None]
 
 
@@ -117,10 +125,20 @@ def test_a_stream_that_talks_needs_no_keep_alive(rig):
     assert KEEP_ALIVE not in rig.chat(stream=True).writes
 
 
+async def after_the_opening(client, opened):
+    """The whole answer of a stream whose model goes on when the stream has begun."""
+    request = client.begin_post(CHAT, BODY)
+    await asyncio.wait_for(request.answer.wrote.wait(), PATIENCE_S)
+    opened.set()
+    await request.task
+    return request.answer
+
+
 def test_a_late_first_piece_does_not_hold_back_the_opening(rig, monkeypatch):
     monkeypatch.setattr("server.http.streaming.FIRST_PIECE_S", 0.02)
-    rig.pipeline.batches = [0.1, *HI]
-    answer = rig.chat(stream=True)
+    opened = asyncio.Event()
+    rig.pipeline.batches = [opened, *HI]
+    answer = rig.run(lambda client: after_the_opening(client, opened))
     assert b'"role"' in answer.writes[0]
     assert b"Hel" not in answer.writes[0]
     assert answer.events[-1] == "[DONE]"
@@ -128,8 +146,9 @@ def test_a_late_first_piece_does_not_hold_back_the_opening(rig, monkeypatch):
 
 def test_a_failure_after_the_opening_is_an_event(rig, monkeypatch):
     monkeypatch.setattr("server.http.streaming.FIRST_PIECE_S", 0.02)
-    rig.pipeline.batches = [0.1, EngineError("a step failed")]
-    answer = rig.chat(stream=True)
+    opened = asyncio.Event()
+    rig.pipeline.batches = [opened, EngineError("a step failed")]
+    answer = rig.run(lambda client: after_the_opening(client, opened))
     assert answer.status == 200
     assert answer.events[-2]["error"]["code"] == 500
 

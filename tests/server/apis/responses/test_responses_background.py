@@ -96,7 +96,8 @@ def test_it_may_be_streamed_from_its_start(two):
 
 
 def test_a_client_that_leaves_its_stream_does_not_stop_it(two):
-    two.first.pipeline.batches = [[(0, said("Hel"))], 0.3, [(0, said("lo", "stop"))]]
+    left = asyncio.Event()
+    two.first.pipeline.batches = [[(0, said("Hel"))], left, [(0, said("lo", "stop"))]]
 
     async def scenario(first, second):
         request = first.begin_post(PATH, ask(background=True, stream=True))
@@ -105,6 +106,7 @@ def test_a_client_that_leaves_its_stream_does_not_stop_it(two):
         request.hang_up()
         request.task.cancel()
         await asyncio.wait({request.task})
+        left.set()
         return (await ended(second, name)).json
 
     assert two.run(scenario)["status"] == "completed"
@@ -208,11 +210,13 @@ def test_a_bad_request_is_refused_at_once(two):
 
 def test_it_has_a_place_among_the_requests_until_it_ends(make_rig):
     rig = make_rig(max_concurrency=2)
-    rig.pipeline.batches = [0.2, [(0, said("Hi", "stop"))]]
+    counted = asyncio.Event()
+    rig.pipeline.batches = [counted, [(0, said("Hi", "stop"))]]
 
     async def scenario(client):
         name = (await start(client))["id"]
         inside = rig.services.admission.num_inside
+        counted.set()
         await ended(client, name)
         await until(lambda: not rig.services.admission.num_inside)
         return inside
