@@ -29,20 +29,17 @@ ADMIN_PATHS = frozenset(
     {
         *("/api/pull", "/api/copy", "/api/create", "/api/delete"),
         *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
-        *(
-            "/inference/v1/abort_requests",
-            "/sleep",
-            "/wake_up",
-            "/inference.GRPCInferenceService/RepositoryIndex",
-        ),
+        *("/sleep", "/wake_up", "/reset_prefix_cache"),
+        *("/inference/v1/abort_requests", "/inference.GRPCInferenceService/RepositoryIndex"),
     }
 )
+"""Where models come and go, requests are ended and caches emptied: an admin key opens it, if there is one."""
 ADMIN_ENDINGS = ("/load_lora_adapter", "/unload_lora_adapter")
 ADMIN_PREFIXES = ("/v2/repository/models/", "/models/pull/")
 SHOWING_ENDINGS = ("/status", "/usage", "/organization/usage/completions")
 """The ends of the paths that show what all keys do: an admin key opens them too."""
 REQUESTS, CANCEL_ENDING = "/requests/", "/cancel"
-"""Where models come and go and requests are ended: an admin key opens it, if there is one."""
+"""What the path that ends one request is between."""
 
 
 class Keys:

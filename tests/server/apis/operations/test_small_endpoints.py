@@ -264,6 +264,14 @@ def test_the_prefix_cache_is_reset(rig):
     assert rig.services.client.num_resets == 1
 
 
+def test_with_admin_keys_they_alone_reset_the_prefix_cache(make_rig):
+    rig = make_rig(api_keys=("ann",), admin_keys=("root",))
+    assert rig.post("/reset_prefix_cache", {}, Authorization="Bearer ann").status == 401
+    assert rig.services.client.num_resets == 0
+    assert rig.post("/reset_prefix_cache", {}, Authorization="Bearer root").status == 200
+    assert rig.services.client.num_resets == 1
+
+
 @pytest.mark.parametrize("path", ["/health", "/ping", "/v2/health/ready"])
 @pytest.mark.parametrize(
     ("engines", "silent", "status"),
