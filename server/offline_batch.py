@@ -16,7 +16,7 @@ import msgspec
 from server.apis.batches.batch_models import UNFINISHED, Batch, LineError
 from server.apis.batches.batch_worker import BatchWorker
 from server.apis.batches.database import OfflineDatabase
-from server.apis.batches.files.file_table import ListPage, StoredFile
+from server.apis.batches.files.file_table import StoredFile
 from server.apis.batches.input_lines import decode, read_lines
 from server.apis.batches.offline_store import OfflineStore
 from server.base.settings import Settings, read_settings
@@ -25,6 +25,7 @@ from server.process import startup
 from server.process.worker_state import WorkerProcess, WorkerState
 from server.services.server_ready import is_ready
 from server.services.services import Services
+from server.sqlite.pages import ListPage
 
 log = logging.getLogger("braid.server")
 

@@ -1,1 +1,1 @@
-"""SQLite files that all workers share: opening them, transactions, leases, and calls off the event loop."""
+"""SQLite files that all workers share: opening, transactions, leases, pages, calls off the event loop."""

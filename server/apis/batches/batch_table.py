@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.apis.batches.batch_models import CANCELLABLE, UNFINISHED, Batch, RequestTotals, Status
-from server.apis.batches.files.file_table import ListPage, place_of
-from server.sqlite.leases import NOT_RUNNING, lease_bounds
+from server.sqlite.leases import NOT_RUNNING, Leases
+from server.sqlite.pages import ListPage, RowList, read_rows
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (
@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS results (
 """
 """A line has one result at most; those of a batch go when they are in its files."""
 COLUMNS = "number, account, status, body, output_s, expires, total, completed, failed, ends_as"
+OF_ACCOUNT = RowList("batches", COLUMNS, scope="account = :account")
 ACTIVE = f"status IN ({', '.join(repr(status) for status in UNFINISHED)})"
 
 SHARES = (
@@ -47,7 +48,7 @@ SHARES = (
     f" max(beat) AS served FROM batches WHERE {ACTIVE} GROUP BY account)"
 )
 """For each account with batches that have not ended: how many run, how many there are, when one
-ran last.  Parameters: those of `lease_bounds`.
+ran last.  Parameters: those of `Leases.bounds`.
 """
 
 
@@ -80,7 +81,7 @@ class BatchTable:
 
     def __init__(self, db: sqlite3.Connection, ticks: Callable[[], float]) -> None:
         self._db = db
-        self._ticks = ticks
+        self._leases = Leases(db, "batches", ticks)
 
     def add(self, batch: Batch, account: str, output_s: float | None) -> None:
         self._db.execute(
@@ -95,14 +96,10 @@ class BatchTable:
     def get(self, batch_id: str, account: str) -> StoredBatch | None:
         return self._one("id = ? AND account = ?", (batch_id, account))
 
-    def page(self, account: str, page: ListPage) -> list[Batch] | None:
-        """The newest first: one more than `page.limit` where there are more; None for an unknown `after`."""
-        start = place_of(self._db, "batches", page.after, account)
-        if start is None:
-            return None
-        past = "" if page.after is None else f" AND number < {start}"
-        query = f"SELECT {COLUMNS} FROM batches WHERE account = ?{past} ORDER BY number DESC LIMIT ?"
-        return [_stored(row).batch for row in self._db.execute(query, (account, page.limit + 1)).fetchall()]
+    def page(self, account: str, page: ListPage) -> list[Batch]:
+        """Batches of the account, as `read_rows` gives them."""
+        rows = read_rows(self._db, OF_ACCOUNT, {"account": account}, page)
+        return [_stored(row).batch for row in rows]
 
     def num_unfinished(self, account: str) -> int:
         query = f"SELECT count(*) FROM batches WHERE account = ? AND {ACTIVE}"
@@ -129,8 +126,7 @@ class BatchTable:
     # --- owners
 
     def has_unowned(self) -> bool:
-        query = f"SELECT 1 FROM batches WHERE {ACTIVE} AND {NOT_RUNNING} LIMIT 1"
-        return self._db.execute(query, lease_bounds(self._ticks())).fetchone() is not None
+        return self._leases.first(ACTIVE, {}, "number") is not None
 
     def claim(self, owner: str) -> StoredBatch | None:
         """A batch that has work and no live owner; `owner` has it from now on.
@@ -139,36 +135,30 @@ class BatchTable:
         """
         of_account = "FROM shares WHERE shares.account = batches.account"
         turn = f"(SELECT runs {of_account}), (SELECT served {of_account}), number"
-        where = f"{ACTIVE} AND {NOT_RUNNING} ORDER BY {turn} LIMIT 1"
-        lease = lease_bounds(self._ticks())
-        stored = self._one(where, (*lease, *lease), SHARES)
-        if stored is not None:
-            self._db.execute(
-                "UPDATE batches SET owner = ?, beat = ? WHERE number = ?",
-                (owner, self._ticks(), stored.number),
-            )
-        return stored
+        number = self._leases.first(ACTIVE, {}, turn, SHARES)
+        if number is None:
+            return None
+        self._leases.take(number, owner)
+        return self.owned(number, owner)
 
     def gives_way(self, account: str) -> bool:
         """Whether a batch waits of another account, of which fewer run than of this one."""
         query = (
-            f"{SHARES} SELECT 1 FROM shares WHERE runs < total AND account != ?"
-            " AND runs < (SELECT runs FROM shares WHERE account = ?) LIMIT 1"
+            f"{SHARES} SELECT 1 FROM shares WHERE runs < total AND account != :account"
+            " AND runs < (SELECT runs FROM shares WHERE account = :account) LIMIT 1"
         )
-        lease = lease_bounds(self._ticks())
-        return self._db.execute(query, (*lease, account, account)).fetchone() is not None
+        values = {"account": account, **self._leases.bounds()}
+        return self._db.execute(query, values).fetchone() is not None
 
     def heartbeat(self, owner: str, numbers: Iterable[int]) -> dict[int, str]:
         """Renew the owner's leases on these batches; the number of each batch that it has → its status."""
-        beats = [(self._ticks(), number, owner) for number in numbers]
-        self._db.executemany("UPDATE batches SET beat = ? WHERE number = ? AND owner = ?", beats)
+        self._leases.renew(owner, numbers)
         rows = self._db.execute("SELECT number, status FROM batches WHERE owner = ?", (owner,))
         return dict(rows.fetchall())
 
     def release(self, owner: str, number: int | None = None) -> None:
         """Another worker may have this batch of the owner's now, or all of them."""
-        query = "UPDATE batches SET owner = NULL WHERE owner = ? AND coalesce(? = number, 1)"
-        self._db.execute(query, (owner, number))
+        self._leases.release(owner, number)
 
     # --- progress
 
@@ -222,8 +212,8 @@ class BatchTable:
         )
         return [Result(line, bool(succeeded), data) for line, succeeded, data in rows.fetchall()]
 
-    def _one(self, where: str, values: Iterable[Any], tables: str = "") -> StoredBatch | None:
-        query = f"{tables} SELECT {COLUMNS} FROM batches WHERE {where}"
+    def _one(self, where: str, values: Iterable[Any]) -> StoredBatch | None:
+        query = f"SELECT {COLUMNS} FROM batches WHERE {where}"
         row = self._db.execute(query, tuple(values)).fetchone()
         return None if row is None else _stored(row)
 

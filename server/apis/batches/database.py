@@ -16,9 +16,10 @@ from server.apis.batches import batch_table
 from server.apis.batches.batch_models import Batch, BatchErrors, Status
 from server.apis.batches.batch_table import BatchTable, Result, StoredBatch, can_be_cancelled
 from server.apis.batches.files import file_table
-from server.apis.batches.files.file_table import FileTable, ListPage, StoredFile
+from server.apis.batches.files.file_table import FileTable, StoredFile
 from server.http.admission import may_take
 from server.sqlite.connection import connect, transaction
+from server.sqlite.pages import ListPage
 
 SCHEMA_VERSION = 1
 MAX_BATCHES = 10_000
@@ -101,9 +102,9 @@ class OfflineDatabase:
             raise NoFile(f"No such File object: {file_id[:64]}", field="id")
         return found
 
-    def files(self, account: str, page: ListPage) -> list[StoredFile]:
+    def files(self, account: str, page: ListPage, purpose: str | None = None) -> list[StoredFile]:
         """Raises RequestError for an unknown `after`."""
-        return _found(self._files.page(account, page, self._now()))
+        return self._files.page(account, page, purpose, self._now())
 
     def check_deletable(self, file_id: str, account: str) -> None:
         """Raises NoFile, and RequestError for the input of a batch that has not ended."""
@@ -151,7 +152,7 @@ class OfflineDatabase:
 
     def batches(self, account: str, page: ListPage) -> list[Batch]:
         """Raises RequestError for an unknown `after`."""
-        return _found(self._batches.page(account, page))
+        return self._batches.page(account, page)
 
     def cancel(self, batch_id: str, account: str) -> Batch:
         """Raises NoBatch, and RequestError for a batch that has ended or writes its files."""
@@ -251,9 +252,3 @@ class OfflineDatabase:
 
     def results(self, number: int, after: int, limit: int) -> list[Result]:
         return self._batches.results(number, after, limit)
-
-
-def _found(page: list[Any] | None) -> list[Any]:
-    if page is None:
-        raise RequestError("`after` is no id of this list", field="after")
-    return page

@@ -10,11 +10,11 @@ import falcon.asgi
 
 from server.apis.batches.batch_models import Batch, BatchList, CreateBatch
 from server.apis.batches.database import OfflineDatabase
-from server.apis.batches.files.file_table import ListPage
 from server.http.exchange import Exchange
 from server.http.query_page import read_page
 from server.http.request_body import parse_body
 from server.services.services import Services
+from server.sqlite.pages import ListPage
 
 DAY_S = 86_400
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
@@ -40,11 +40,11 @@ class BatchesEndpoint(_BatchesEndpoint):
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
-        limit, after, _ = read_page(req, DEFAULT_LIMIT, MAX_LIMIT)
+        page = ListPage(*read_page(req, DEFAULT_LIMIT, MAX_LIMIT))
         store = self._services.offline
-        batches = await store.run(OfflineDatabase.batches, exchange.account, ListPage(limit, after))
+        batches = await store.run(OfflineDatabase.batches, exchange.account, page)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = BatchList.of(batches, limit).model_dump_json().encode()
+        resp.data = BatchList.of(batches, page.limit).model_dump_json().encode()
 
 
 class BatchEndpoint(_BatchesEndpoint):

@@ -14,7 +14,7 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from server.apis.batches.database import OfflineDatabase
 from server.apis.batches.files.file_models import DeletedFile, FileList, FileObject
-from server.apis.batches.files.file_table import ListPage, Purpose, StoredFile, new_file_id
+from server.apis.batches.files.file_table import Purpose, StoredFile, new_file_id
 from server.apis.batches.files.upload import Upload, UploadSink, stored_file
 from server.apis.batches.offline_store import OfflineStore
 from server.http.admission import Admission
@@ -24,6 +24,7 @@ from server.http.form import FormReader
 from server.http.query_page import read_page
 from server.http.request_body import stream_body
 from server.services.services import Services
+from server.sqlite.pages import ListPage
 
 MAX_FORM_BYTES = 1 << 20
 """The most bytes of the parts of a form that are no file."""
@@ -85,10 +86,9 @@ class FilesEndpoint(_FilesEndpoint):
             raise RequestError(
                 f"`purpose` must be {' or '.join(get_args(Purpose))}, got {quoted(purpose)}", field="purpose"
             )
-        limit, after, newest_first = read_page(req, MAX_LIST, MAX_LIST)
-        page = ListPage(limit, after, newest_first, purpose)
-        files = await self._store.run(OfflineDatabase.files, exchange.account, page)
-        file_list = FileList.of([file_object(file) for file in files], limit)
+        page = ListPage(*read_page(req, MAX_LIST, MAX_LIST))
+        files = await self._store.run(OfflineDatabase.files, exchange.account, page, purpose)
+        file_list = FileList.of([file_object(file) for file in files], page.limit)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = file_list.model_dump_json().encode()
 

@@ -16,7 +16,7 @@ from server.apis.responses.sqlite_tables import StoredResponse, connect
 from server.base.disk_space import StorageFull
 from server.http.admission import may_take
 from server.sqlite.connection import transaction
-from server.sqlite.leases import NOT_RUNNING, lease_bounds
+from server.sqlite.leases import NOT_RUNNING, Leases
 
 WITH_BODY = 3
 """Events of a background response that have its whole body."""
@@ -53,6 +53,7 @@ class ResponseDatabase:
         self._now = now
         self._ticks = ticks
         self._db = connect(path)
+        self._leases = Leases(self._db, "responses", ticks, key="id")
 
     def close(self) -> None:
         self._db.close()
@@ -162,11 +163,8 @@ class ResponseDatabase:
 
     def heartbeat(self, owner: str, response_ids: Iterable[str]) -> set[str]:
         """Renew the owner's lease on these responses; the ids of all responses that it still owns."""
-        beats = [(self._ticks(), response_id, owner) for response_id in response_ids]
         with transaction(self._db):
-            self._db.executemany("UPDATE responses SET beat = ? WHERE id = ? AND owner = ?", beats)
-            rows = self._db.execute("SELECT id FROM responses WHERE owner = ?", (owner,)).fetchall()
-        return {row[0] for row in rows}
+            return self._leases.renew(owner, response_ids)
 
     def is_running(self, response_id: str) -> bool:
         """Whether the response has an owner."""
@@ -175,8 +173,8 @@ class ResponseDatabase:
 
     def is_abandoned(self, response_id: str) -> bool:
         """Whether its owner is dead."""
-        query = f"SELECT 1 FROM responses WHERE id = ? AND owner IS NOT NULL AND {NOT_RUNNING}"
-        values = (response_id, *lease_bounds(self._ticks()))
+        query = f"SELECT 1 FROM responses WHERE id = :id AND owner IS NOT NULL AND {NOT_RUNNING}"
+        values = {"id": response_id, **self._leases.bounds()}
         return self._db.execute(query, values).fetchone() is not None
 
     def _index_items(self, stored: StoredResponse) -> None:
@@ -223,24 +221,25 @@ class ResponseDatabase:
 
     def _next_victim(self, accounts: dict[str, tuple[int, int]], account: str) -> tuple[str, str, int] | None:
         """The account that is to lose a response: its name, the response's id and size."""
-        limits, lease = self._limits, lease_bounds(self._ticks())
+        limits, bounds = self._limits, self._leases.bounds()
         parts = {
             name: max(number / limits.max_count, size / limits.max_bytes)
             for name, (number, size) in accounts.items()
         }
-        query = f"SELECT id, size FROM responses WHERE account = ? AND {NOT_RUNNING} ORDER BY made LIMIT 1"
+        of_account = f"SELECT id, size FROM responses WHERE account = :account AND {NOT_RUNNING}"
         for name in sorted(parts, key=lambda name: -parts[name]):
             if parts[name] < parts[account]:
                 return None
-            oldest = self._db.execute(query, (name, *lease)).fetchone()
+            values = {"account": name, **bounds}
+            oldest = self._db.execute(f"{of_account} ORDER BY made LIMIT 1", values).fetchone()
             if oldest is not None:
                 return name, *oldest
         return None
 
     def _delete_expired(self) -> None:
-        oldest = self._now() - self._limits.max_age_s
-        query = f"SELECT id FROM responses WHERE made <= ? AND {NOT_RUNNING}"
-        expired = self._db.execute(query, (oldest, *lease_bounds(self._ticks()))).fetchall()
+        values = {"oldest": self._now() - self._limits.max_age_s, **self._leases.bounds()}
+        query = f"SELECT id FROM responses WHERE made <= :oldest AND {NOT_RUNNING}"
+        expired = self._db.execute(query, values).fetchall()
         self._delete([row[0] for row in expired])
 
     def _delete(self, response_ids: list[str]) -> None:

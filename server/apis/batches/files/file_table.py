@@ -8,6 +8,8 @@ from dataclasses import astuple, dataclass
 from typing import Literal
 from uuid import uuid4
 
+from server.sqlite.pages import ListPage, RowList, read_rows
+
 UploadPurpose = Literal["batch", "assistants", "user_data"]
 Purpose = Literal["batch", "assistants", "user_data", "batch_output"]
 
@@ -25,6 +27,12 @@ CREATE TABLE IF NOT EXISTS files (
 CREATE INDEX IF NOT EXISTS files_of_account ON files (account, number);
 """
 COLUMNS = "id, account, purpose, filename, size, created, expires"
+OF_ACCOUNT = RowList(
+    "files",
+    COLUMNS,
+    scope="account = :account",
+    shown="expires > :now AND coalesce(:purpose = purpose, 1)",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +46,6 @@ class StoredFile:
     size: int
     created: float
     expires: float
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """Which rows of a list a client wants: at most `limit` after the row with the id `after`."""
-
-    limit: int
-    after: str | None = None
-    newest_first: bool = True
-    purpose: str | None = None
 
 
 def new_file_id() -> str:
@@ -70,20 +68,10 @@ class FileTable:
         row = self._db.execute(query, (file_id, account, now)).fetchone()
         return None if row is None else StoredFile(*row)
 
-    def page(self, account: str, page: ListPage, now: float) -> list[StoredFile] | None:
-        """One more row than `page.limit` where there are more; None for an unknown `after`."""
-        start = place_of(self._db, "files", page.after, account)
-        if start is None:
-            return None
-        sign, order = (">", "ASC") if not page.newest_first else ("<", "DESC")
-        past = "" if page.after is None else f" AND number {sign} {start}"
-        rows = self._db.execute(
-            f"SELECT {COLUMNS} FROM files"
-            f" WHERE account = ? AND expires > ? AND coalesce(? = purpose, 1){past}"
-            f" ORDER BY number {order} LIMIT ?",
-            (account, now, page.purpose, page.limit + 1),
-        )
-        return [StoredFile(*row) for row in rows]
+    def page(self, account: str, page: ListPage, purpose: str | None, now: float) -> list[StoredFile]:
+        """Files of the account, of one purpose or of all, as `read_rows` gives them."""
+        values = {"account": account, "now": now, "purpose": purpose}
+        return [StoredFile(*row) for row in read_rows(self._db, OF_ACCOUNT, values, page)]
 
     def totals(self, account: str | None = None) -> tuple[int, int]:
         """The number of an account's files and their bytes; None: of all."""
@@ -100,12 +88,3 @@ class FileTable:
 
     def ids(self) -> set[str]:
         return {row[0] for row in self._db.execute("SELECT id FROM files").fetchall()}
-
-
-def place_of(db: sqlite3.Connection, table: str, row_id: str | None, account: str) -> int | None:
-    """The number of an account's row; 0 for no id, None for an unknown one."""
-    if row_id is None:
-        return 0
-    query = f"SELECT number FROM {table} WHERE id = ? AND account = ?"
-    row = db.execute(query, (row_id, account)).fetchone()
-    return None if row is None else int(row[0])

@@ -16,20 +16,21 @@ from uuid import uuid4
 from pipelines.base.errors import NotFound, Overloaded, RequestError
 from server.apis.retrieval.stores.rows import (
     FILE_COLUMNS,
+    FILES_OF_STORE,
     STORE_COLUMNS,
+    STORES_OF_ACCOUNT,
     TABLES,
     FileBatchRow,
     NewStoreFile,
     StoreFileRow,
-    StorePage,
     StoreRow,
-    page_of,
     store_file_row,
     store_row,
 )
 from server.apis.retrieval.stores.work_table import WorkTable
 from server.http.admission import may_take
 from server.sqlite.connection import connect, transaction
+from server.sqlite.pages import ListPage, read_rows
 
 SCHEMA_VERSION = 1
 ACTIVE_S = 60.0
@@ -131,9 +132,9 @@ class StoreDatabase:
         query = f"SELECT status, count(*) FROM store_files WHERE store = ? AND {OF_BATCH} GROUP BY status"
         return dict(self._db.execute(query, (number, batch)))
 
-    def stores(self, account: str, page: StorePage) -> list[tuple[StoreRow, dict[str, int]]]:
+    def stores(self, account: str, page: ListPage) -> list[tuple[StoreRow, dict[str, int]]]:
         """Raises RequestError for an unknown `after`."""
-        rows = _known(page_of(self._db, STORE_COLUMNS, "stores", "account = ?", [account], page))
+        rows = read_rows(self._db, STORES_OF_ACCOUNT, {"account": account}, page)
         return [(store, self.counts(store.number)) for store in map(store_row, rows)]
 
     def change(self, store_id: str, account: str, changes: dict[str, Any]) -> None:
@@ -223,16 +224,22 @@ class StoreDatabase:
         return store, store_file_row(columns)
 
     def files(
-        self, store_id: str, account: str, page: StorePage, batch: str | None = None
+        self,
+        store_id: str,
+        account: str,
+        page: ListPage,
+        batch: str | None = None,
+        status: str | None = None,
     ) -> tuple[StoreRow, list[StoreFileRow]]:
-        """Raises NoStore, and RequestError for an unknown `after`."""
+        """Files of a store: of a batch, of a status, or all.
+
+        Raises NoStore, and RequestError for an unknown `after`.
+        """
         store = self.store(store_id, account)
         if batch is not None:
             self.file_batch(store_id, account, batch)
-        condition = f"store = ? AND {OF_BATCH} AND coalesce(? = status, 1)"
-        values = [store.number, batch, page.status]
-        rows = page_of(self._db, FILE_COLUMNS, "store_files", condition, values, page)
-        return store, [store_file_row(columns) for columns in _known(rows)]
+        values = {"store": store.number, "batch": batch, "status": status}
+        return store, [store_file_row(row) for row in read_rows(self._db, FILES_OF_STORE, values, page)]
 
     def names(self, number: int, file_ids: Sequence[str]) -> dict[str, str]:
         """The names of files of a store by their ids."""
@@ -303,9 +310,3 @@ class StoreDatabase:
             self._db.execute(
                 f"UPDATE store_files SET status = 'cancelled' WHERE {waiting}", (store.number, batch.id)
             )
-
-
-def _known(rows: list[Any] | None) -> list[Any]:
-    if rows is None:
-        raise RequestError("`after` is no id of this list", field="after")
-    return rows

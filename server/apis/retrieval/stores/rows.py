@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from server.sqlite.pages import RowList
 
 StoreFileStatus = Literal["in_progress", "completed", "cancelled", "failed"]
 
@@ -61,6 +62,14 @@ STORE_COLUMNS = (
     "(SELECT coalesce(sum(usage), 0) FROM store_files WHERE store = stores.number)"
 )
 FILE_COLUMNS = "number, id, filename, status, attributes, chunks, created, usage, error, tries"
+STORES_OF_ACCOUNT = RowList("stores", STORE_COLUMNS, scope="account = :account")
+FILES_OF_STORE = RowList(
+    "store_files",
+    FILE_COLUMNS,
+    scope="store = :store AND coalesce(:batch = batch, :batch IS NULL)",
+    shown="coalesce(:status = status, 1)",
+)
+"""Files of a store, or of one batch of them; those of a status, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +128,6 @@ class NewStoreFile:
     chunks: tuple[int, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class StorePage:
-    """Which rows of a list a client wants: at most `limit` after the row with the id `after`."""
-
-    limit: int
-    after: str | None = None
-    newest_first: bool = True
-    status: str | None = None
-
-
 def store_row(columns: tuple[Any, ...]) -> StoreRow:
     """A row of `STORE_COLUMNS`."""
     names = StoreRow.__dataclass_fields__
@@ -155,19 +154,3 @@ def store_file_row(columns: tuple[Any, ...]) -> StoreFileRow:
         reason,
         tries,
     )
-
-
-def page_of(
-    db: sqlite3.Connection, columns: str, table: str, condition: str, values: list[Any], page: StorePage
-) -> list[tuple[Any, ...]] | None:
-    """One more row than `page.limit` where there are more; None for an unknown `after`."""
-    past = ""
-    if page.after is not None:
-        query = f"SELECT number FROM {table} WHERE id = ? AND {condition}"
-        row = db.execute(query, [page.after, *values]).fetchone()
-        if row is None:
-            return None
-        past = f" AND number {'<' if page.newest_first else '>'} {int(row[0])}"
-    order = "DESC" if page.newest_first else "ASC"
-    query = f"SELECT {columns} FROM {table} WHERE {condition}{past} ORDER BY number {order} LIMIT ?"
-    return db.execute(query, [*values, page.limit + 1]).fetchall()

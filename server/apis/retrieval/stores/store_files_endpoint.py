@@ -21,7 +21,7 @@ from server.apis.retrieval.stores.objects import (
     file_batch_object,
     store_file_object,
 )
-from server.apis.retrieval.stores.rows import StoreFileStatus, StorePage
+from server.apis.retrieval.stores.rows import StoreFileStatus
 from server.apis.retrieval.stores.stores_endpoint import StoresEndpointBase, reply, store_page
 from server.http.exchange import Exchange
 from server.http.request_body import parse_body
@@ -42,8 +42,8 @@ class _FileListEndpoint(StoresEndpointBase):
         if status is not None and status not in get_args(StoreFileStatus):
             allowed = ", ".join(get_args(StoreFileStatus))
             raise RequestError(f"`filter` must be one of {allowed}, got {quoted(status)}", field="filter")
-        page = StorePage(page.limit, page.after, page.newest_first, status)
-        store, files = await self._stores.run(StoreDatabase.files, store_id, exchange.account, page, batch)
+        files_of = StoreDatabase.files
+        store, files = await self._stores.run(files_of, store_id, exchange.account, page, batch, status)
         reply(resp, VectorStoreFileList.of([store_file_object(store, file) for file in files], page.limit))
 
 

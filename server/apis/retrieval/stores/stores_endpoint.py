@@ -32,7 +32,7 @@ from server.apis.retrieval.stores.objects import (
     VectorStoreList,
     store_object,
 )
-from server.apis.retrieval.stores.rows import NewStoreFile, StorePage, StoreRow
+from server.apis.retrieval.stores.rows import NewStoreFile, StoreRow
 from server.apis.retrieval.stores.vector_stores import VectorStores
 from server.http.exchange import Exchange
 from server.http.query_page import read_page
@@ -40,6 +40,7 @@ from server.http.request_body import parse_body
 from server.schema.reply_models import Reply
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
+from server.sqlite.pages import ListPage
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 
@@ -152,11 +153,11 @@ def reply(resp: falcon.asgi.Response, shown: Reply) -> None:
     resp.data = shown.model_dump_json().encode()
 
 
-def store_page(req: falcon.asgi.Request) -> StorePage:
+def store_page(req: falcon.asgi.Request) -> ListPage:
     """The page that a client wants.  Raises RequestError."""
     if req.get_param("before") is not None:
         raise RequestError("`before` is not offered: use `after`, with the other `order`", field="before")
-    return StorePage(*read_page(req, DEFAULT_LIMIT, MAX_LIMIT))
+    return ListPage(*read_page(req, DEFAULT_LIMIT, MAX_LIMIT))
 
 
 def _chunks(strategy: ChunkingStrategy | None) -> tuple[int, int] | None:

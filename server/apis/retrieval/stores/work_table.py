@@ -16,7 +16,7 @@ from server.apis.retrieval.stores.rows import (
     store_row,
 )
 from server.sqlite.connection import transaction
-from server.sqlite.leases import NOT_RUNNING, lease_bounds
+from server.sqlite.leases import Leases
 
 DAY_S = 86_400.0
 MAX_FILES = 64
@@ -46,31 +46,30 @@ class WorkTable:
     """Each call is a transaction, but for those that say otherwise."""
 
     def __init__(self, db: sqlite3.Connection, now: Callable[[], float], ticks: Callable[[], float]) -> None:
-        self._db, self._now, self._ticks = db, now, ticks
+        self._db, self._now = db, now
+        self._leases = Leases(db, "stores", ticks)
 
     def claim(self, owner: str) -> StoreRow | None:
         """A store with work and without a live owner, which `owner` has now: the one that waited longest."""
-        condition = f"NOT expired AND later <= ? AND {NOT_RUNNING} AND {HAS_WORK} ORDER BY beat LIMIT 1"
-        query = f"SELECT {STORE_COLUMNS} FROM stores WHERE {condition}"
-        values = (self._now(), *lease_bounds(self._ticks()))
-        if self._db.execute(query, values).fetchone() is None:
+        if self._waiting() is None:
             return None
         with transaction(self._db):
-            columns = self._db.execute(query, values).fetchone()
-            if columns is None:
+            number = self._waiting()
+            if number is None:
                 return None
-            store = store_row(columns)
-            self._db.execute(
-                "UPDATE stores SET owner = ?, beat = ? WHERE number = ?", (owner, self._ticks(), store.number)
-            )
-            return store
+            self._leases.take(number, owner)
+            query = f"SELECT {STORE_COLUMNS} FROM stores WHERE number = ?"
+            return store_row(self._db.execute(query, (number,)).fetchone())
+
+    def _waiting(self) -> int | None:
+        """The number of the store that waited longest."""
+        condition = f"NOT expired AND later <= :now AND {HAS_WORK}"
+        return self._leases.first(condition, {"now": self._now()}, "beat")
 
     def heartbeat(self, number: int, owner: str) -> bool:
         """Renew a lease; False where `owner` lost the store."""
         with transaction(self._db):
-            values = (self._ticks(), number, owner)
-            query = "UPDATE stores SET beat = ? WHERE number = ? AND owner = ?"
-            return self._db.execute(query, values).rowcount == 1
+            return number in self._leases.renew(owner, [number])
 
     def is_wanted(self, work: StoreWork) -> bool:
         """Whether a client still wants some of the work; not a transaction.
@@ -87,10 +86,10 @@ class WorkTable:
     def release(self, number: int, owner: str, wait_s: float = 0.0) -> None:
         """Give a store back; nothing is done for it before `wait_s`."""
         with transaction(self._db):
-            self._db.execute(
-                "UPDATE stores SET owner = NULL, later = ? WHERE number = ? AND owner = ?",
-                (self._now() + wait_s if wait_s else 0.0, number, owner),
-            )
+            later = self._now() + wait_s if wait_s else 0.0
+            query = "UPDATE stores SET later = ? WHERE number = ? AND owner = ?"
+            self._db.execute(query, (later, number, owner))
+            self._leases.release(owner, number)
 
     def begin(self, number: int) -> StoreWork:
         """The next work of a store; a file that was tried too often has failed."""

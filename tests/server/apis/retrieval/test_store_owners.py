@@ -6,9 +6,10 @@ import pytest
 
 from pipelines.base.errors import Overloaded, RequestError
 from server.apis.retrieval.stores.database import NoStore, StoreDatabase, VectorStoreLimits
-from server.apis.retrieval.stores.rows import NewStoreFile, StorePage, StoreRow
+from server.apis.retrieval.stores.rows import NewStoreFile, StoreRow
 from server.apis.retrieval.stores.work_table import MAX_TRIES
 from server.sqlite.leases import LEASE_S
+from server.sqlite.pages import ListPage
 
 DAY_S = 86_400.0
 
@@ -151,7 +152,7 @@ def test_another_account_sees_nothing(workers):
         with pytest.raises(NoStore):
             call("vs_1", "other")
     database.remove_everywhere("a", "other")
-    assert database.stores("other", StorePage(10)) == []
+    assert database.stores("other", ListPage(10)) == []
     assert database.counts(1) == {"in_progress": 2}
 
 
