@@ -17,7 +17,8 @@ from server.apis.batches.line_calls import LineCalls
 from server.apis.batches.window import MAX
 from server.apis.responses.foreground import NOT_STORED
 from server.apis.routes import batch_routes, dialects, meant_path, routes
-from server.base.settings import Settings, read_settings
+from server.base.environment import read_settings
+from server.base.settings import Settings
 from server.connect import connect
 from server.http import errors
 from server.http.auth import Guard

@@ -188,7 +188,7 @@ def _default_models() -> Path:
 
 
 def _settings() -> Settings:
-    from server.base.settings import SettingsError, read_settings
+    from server.base.environment import SettingsError, read_settings
 
     try:
         return read_settings()

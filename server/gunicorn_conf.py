@@ -18,7 +18,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipelines.telemetry import registry
-from server.base.settings import SettingsError, bracketed, read_settings
+from server.base.environment import SettingsError, read_settings
+from server.base.places import bracketed
 from server.process import startup
 from server.temporary_config import remove_temporary
 from server.traces.endpoint import check_traces

@@ -19,7 +19,8 @@ from server.apis.batches.database import OfflineDatabase
 from server.apis.batches.files.file_table import StoredFile
 from server.apis.batches.input_lines import decode, read_lines
 from server.apis.batches.offline_store import OfflineStore
-from server.base.settings import Settings, read_settings
+from server.base.environment import read_settings
+from server.base.settings import Settings
 from server.connect import connect
 from server.process import startup
 from server.process.worker_state import WorkerProcess, WorkerState

@@ -184,7 +184,8 @@ def settings_of(flags: Mapping[str, Any], models: Path) -> dict[str, str]:
     from pipelines.repository.model_folders import CONFIG_SUFFIX
     from pipelines.repository.ovms.config_file import read_file
     from pipelines.repository.ovms.config_schema import ServerConfig
-    from server.base.settings import PREFIX, Settings
+    from server.base.environment import PREFIX
+    from server.base.settings import Settings
 
     poll, idle = flags["file_system_poll_wait_seconds"], flags["idle_unload_timeout_seconds"]
     if idle is None and models.suffix == CONFIG_SUFFIX:

@@ -109,7 +109,7 @@ def pull_source(flags: Mapping[str, Any]) -> Path:
 
 
 def _cache() -> Path | None:
-    from server.base.settings import SettingsError, read_settings
+    from server.base.environment import SettingsError, read_settings
 
     try:
         return read_settings().cache

@@ -70,7 +70,7 @@ def pull(
     --clean removes parts of files to which no byte came for a day, and each NAME from the cache, from the
     folder of models and from where `serve` has it.
     """
-    from server.base.settings import SettingsError, read_settings
+    from server.base.environment import SettingsError, read_settings
     from server.fetched_models import fetch
 
     if not names and not is_clean:

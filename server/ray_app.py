@@ -18,7 +18,8 @@ from ray.serve.config import AutoscalingConfig, RequestRouterConfig
 
 from pipelines.telemetry import registry
 from server.app import App, Scope, create_app
-from server.base.settings import Settings, read_settings
+from server.base.environment import read_settings
+from server.base.settings import Settings
 from server.connect import connect
 from server.http.exchange import Message, Receive, Send
 from server.process import startup

@@ -39,7 +39,7 @@ def run_batch(
     with 1 when the input is invalid.
     """
     from server.app import batch_worker
-    from server.base.settings import SettingsError, read_settings
+    from server.base.environment import SettingsError, read_settings
     from server.offline_batch import InvalidInput, Progress, run_alone
 
     environment = {"BRAID_MODELS": models, "BRAID_DEVICE": device}

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from every_route import ROOT_ROUTES
 
+from server.base.environment import read_settings
 from server.base.replica_ids import NAME, with_replica
-from server.base.settings import read_settings
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()

@@ -15,7 +15,8 @@ from documents import PAGES, ROOT, Block, all_blocks
 from every_case import every_case
 from every_route import ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 
-from server.base.settings import PREFIX, Settings
+from server.base.environment import PREFIX
+from server.base.settings import Settings
 from server.cli import main
 from server.client_commands import PROGRAMS as PROGRAM_MODULES
 from server.services.paths import PREFIXES

@@ -35,7 +35,7 @@ from pipelines.nodes import VOCABULARY
 WORKER = """
 import server.app
 from server.apis.routes import served
-from server.base.settings import read_settings
+from server.base.environment import read_settings
 served(read_settings({}))
 """
 BUDGETS = {

@@ -1,40 +1,18 @@
-"""The settings of a server, read once from the environment: `BRAID_` and the name of a field in capitals.
+"""The settings of a server: their names, types, ranges and descriptions.
 
-Names, types, ranges and descriptions are here and nowhere else; docs/settings.md is generated from them.
+They are here and nowhere else; docs/settings.md is generated from them.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from server.base.places import bracketed, default_models
 from server.base.replica_ids import NAME
 from server.base.setting_types import Apis, Device, Engines, Folder, Kernels, LoraModules, ValueList
-
-PREFIX = "BRAID_"
-ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages: the checkout, or site-packages."""
-
-
-class SettingsError(Exception):
-    """Environment variables are invalid; the message names each of them and its allowed values."""
-
-
-def _default_models() -> Path:
-    here = Path("model_repo")
-    return here if here.is_dir() else ROOT / "model_repo"
 
 
 class Settings(BaseModel):
@@ -53,7 +31,7 @@ class Settings(BaseModel):
         description="port of KServe's protocol over gRPC; needs the extra `grpc`; default: none",
     )
     models: Folder = Field(
-        default_factory=_default_models,
+        default_factory=default_models,
         description="the model repository, one GGUF file, or a config.json of OpenVINO Model Server; "
         "default: ./model_repo, else the checkout's",
     )
@@ -366,28 +344,3 @@ class Settings(BaseModel):
         """The URL of the server for a client on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http{'s' if self.tls else ''}://{bracketed(host)}:{self.port}"
-
-
-def bracketed(host: str) -> str:
-    """A host as part of a URL: IPv6 addresses in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in the environment.  Raises SettingsError with all problems."""
-    given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
-    values = {name.removeprefix(PREFIX).lower(): value for name, value in given.items() if value != ""}
-    try:
-        return Settings(**values)  # type: ignore[arg-type]
-    except ValidationError as error:
-        problems = [_problem(PREFIX + str(one["loc"][0]).upper(), one) for one in error.errors()]
-        raise SettingsError("\n".join(problems)) from None
-
-
-def _problem(name: str, error: Mapping[str, object]) -> str:
-    if error["type"] == "extra_forbidden":
-        allowed = [PREFIX + field.upper() for field in Settings.model_fields]
-        nearest = get_close_matches(name, allowed, 1, 0.0)[0]
-        return f"{name}: unknown setting; did you mean {nearest}?"
-    text = str(error["msg"]).removeprefix("Value error, ")
-    return f"{name}={error['input']}: {text}"

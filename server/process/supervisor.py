@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pipelines.telemetry import registry
-from server.base.settings import ROOT
+from server.base.places import ROOT
 from server.process.host_command import HostPlan
 
 BOOT_S = 60.0

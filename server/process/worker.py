@@ -23,7 +23,7 @@ from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
 from pipelines.base.garbage_collection import freeze_objects, map_large_blocks
-from server.base.settings import read_settings
+from server.base.environment import read_settings
 from server.http.bounded_protocol import BoundedProtocol
 from server.process.socket_options import socket_options
 from server.process.worker_state import STATE_KEY, WorkerProcess, WorkerState

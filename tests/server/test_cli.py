@@ -105,7 +105,7 @@ def test_serve_sets_everything_given(run, started, model):
 
 
 def test_what_serve_sets_is_what_the_server_reads(run, started, model):
-    from server.base.settings import read_settings
+    from server.base.environment import read_settings
 
     run("serve", "--port", 9, "--models", model, "--in-process", "--api-key", "a", "--api-key", "b")
     settings = read_settings(started["set"])

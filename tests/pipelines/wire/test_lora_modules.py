@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.wire.lora_modules import LoraModule, parse_module
-from server.base.settings import SettingsError, read_settings
+from server.base.environment import SettingsError, read_settings
 
 
 def test_forms_of_vllm():

@@ -8,7 +8,7 @@ import pytest
 
 from server.apis.routes import FAMILIES, every_api
 from server.base.api_names import API_NAMES
-from server.base.settings import SettingsError, read_settings
+from server.base.environment import SettingsError, read_settings
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 ALWAYS = {"operations", "status", "v1"}

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from server.base.settings import PREFIX, ROOT, Settings, SettingsError, read_settings
+from server.base.environment import PREFIX, SettingsError, read_settings
+from server.base.places import ROOT
+from server.base.settings import Settings
 
 SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text()
 

@@ -12,7 +12,7 @@ import pytest
 from gunicorn.config import Config
 from patience import PATIENCE_S
 
-from server.base.settings import read_settings
+from server.base.environment import read_settings
 from server.process import private_folder, startup
 from server.process.private_folder import PrivateFolder
 

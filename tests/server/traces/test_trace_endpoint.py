@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.base.settings import SettingsError
+from server.base.environment import SettingsError
 from server.traces import endpoint
 from server.traces.endpoint import are_wanted, check_traces
 from server.traces.sender import trace_sender

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from server.base.settings import PREFIX, Settings
+from server.base.environment import PREFIX
+from server.base.settings import Settings
 from tools.lab.reference.setting_rows import setting_rows, table
 
 TEXT = """# Settings

@@ -7,7 +7,7 @@ import asyncio
 from grpc import aio
 
 from server.apis.kserve.grpc.service import InferenceService
-from server.base.settings import bracketed
+from server.base.places import bracketed
 from server.services.services import Services
 
 DRAIN_MARGIN_S = 3

@@ -7,8 +7,8 @@ import re
 import pytest
 from responses_bodies import PATH, ask
 
+from server.base.environment import SettingsError, read_settings
 from server.base.replica_ids import replica_of, with_replica
-from server.base.settings import SettingsError, read_settings
 
 HEX = "0123456789abcdef" * 2
 USES = {

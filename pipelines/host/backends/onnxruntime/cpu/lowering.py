@@ -6,10 +6,8 @@ keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
@@ -19,24 +17,25 @@ from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
 from pipelines.host.backends.onnxruntime.cpu.recurrent import Padding, lower_recurrent
 from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
-from pipelines.host.backends.onnxruntime.cpu.sinks import Operands, seen_with_sinks, with_sinks
+from pipelines.host.backends.onnxruntime.cpu.sinks import Operands, with_sinks
+from pipelines.host.backends.onnxruntime.cpu.step_places import (
+    FramePlaces,
+    Places,
+    find_frames,
+    find_places,
+    masks_of,
+    window_of,
+    with_bias,
+)
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
-    CUMULATIVE,
-    FRAME_SLOTS,
-    FRAME_TABLE,
     IMAGE_ENDS,
-    NUM_FRAMES,
-    PAST,
-    SLOTS,
-    TABLE,
 )
 from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
     DOMAIN,
-    INPUT_IDS,
     SIDES,
     TOKEN_KINDS,
     AttentionLayer,
@@ -44,10 +43,6 @@ from pipelines.onnx_format.decoder_format import (
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]
-NO_WINDOW = -1
-UNSEEN = np.finfo(np.float32).min
-"""The score of a key that a query does not attend to."""
-FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
 def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool = False) -> ir.Model:
@@ -78,9 +73,9 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     add_batch_axis(writer, inputs)
     if decoder.images.whole_images:
         _declare_ends(graph, inputs)
-    places = _find_places(writer, inputs, block_tokens)
-    masks = _masks(writer, places, decoder.layers)
-    frames = _find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
+    places = find_places(writer, inputs, block_tokens)
+    masks = masks_of(writer, places, decoder.layers)
+    frames = find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
     writer.insert_before(first)
     biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
     context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}
@@ -96,11 +91,11 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
             both = zip(new, _new_rows(writer, context), strict=True)
             new, cells = [writer.op("Concat", *rows, axis=1) for rows in both], frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
-        mask = masks[_window(layer), layer.has_sinks]
+        mask = masks[window_of(layer), layer.has_sinks]
         if layer.has_bias:
-            key = node.inputs[3], _window(layer)
+            key = node.inputs[3], window_of(layer)
             if key not in biased:  # T5 has one for all layers
-                biased[key] = _biased(writer, places, mask, node.inputs[3])
+                biased[key] = with_bias(writer, places, mask, node.inputs[3])
             mask = biased[key]
         writer.replace(node, _attend(writer, node, layer, stored, places, places, mask))
         if context is not None:
@@ -157,141 +152,6 @@ def _declare_ends(graph: ir.Graph, inputs: dict[str, ir.Value]) -> None:
     graph.inputs.append(inputs[IMAGE_ENDS])
 
 
-# What all layers share
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Positions of tokens, derived once from the step.
-
-    B sequences of at most S new tokens are padded to [B, S]; K = W * block_tokens keys are gathered for each.
-    """
-
-    table: ir.Value  # int32[B, W]
-    cells: ir.Value  # int64[T, 2], the (block, offset) to which each token is written
-    padded: ir.Value  # int64[B, S], the packed token at that place; any token in padding
-    packed: ir.Value  # int64[T], the place of each token in [B * S]
-    gathered: ir.Value  # int64[2], (B, K)
-    lengths: ir.Value  # int64[B], new tokens
-    is_token: ir.Value  # bool[B, S], false in padding
-    queries: ir.Value  # int64[B, S, 1], positions in their sequences
-    ends: ir.Value  # int64[B, S, 1], the last positions that they attend to
-    keys: ir.Value  # int64[K], positions
-
-
-def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
-    op, ints, number = writer.op, writer.ints, writer.number
-    starts, past = (op("Cast", inputs[name], to=ir.DataType.INT64) for name in (CUMULATIVE, PAST))
-    begins, ends = op("Slice", starts, ints(0), ints(-1)), op("Slice", starts, ints(1), ints(FARTHEST))
-    num_tokens = op("Size", inputs[INPUT_IDS])
-    tokens = writer.arange(num_tokens)
-    passed = op("GreaterOrEqual", op("Unsqueeze", tokens, ints(1)), op("Unsqueeze", ends, ints(0)))
-    owner = op("ReduceSum", op("Cast", passed, to=ir.DataType.INT64), ints(1), keepdims=0)
-    offsets = op("Sub", tokens, op("Gather", begins, owner))
-    lengths = op("Sub", ends, begins)
-    longest = op("ReduceMax", lengths, keepdims=0)
-    steps = writer.arange(longest)
-    standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
-    num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
-    padded = op("Min", standing, op("Sub", num_tokens, number(1)))
-    queries = op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2))
-    ends = queries
-    if IMAGE_ENDS in inputs:
-        ends = op("Unsqueeze", op("Gather", inputs[IMAGE_ENDS], padded), ints(2))
-    return _Places(
-        table=inputs[TABLE],
-        cells=_cells(writer, inputs[SLOTS], block_tokens),
-        padded=padded,
-        packed=op("Add", op("Mul", owner, longest), offsets),
-        gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
-        lengths=lengths,
-        is_token=op("Less", steps, op("Unsqueeze", lengths, ints(1))),
-        queries=queries,
-        ends=ends,
-        keys=writer.arange(op("Squeeze", num_keys, ints(0))),
-    )
-
-
-@dataclass(frozen=True)
-class _FramePlaces:
-    """The frames that sequences attend to: K' = W' * block_tokens keys are gathered for each."""
-
-    table: ir.Value  # int32[B, W']
-    cells: ir.Value  # int64[T + C, 2], the (block, offset) of each token, then of each new frame
-    gathered: ir.Value  # int64[2], (B, K')
-    mask: ir.Value  # bool[B, 1, S, K']
-
-
-def _find_frames(writer: GraphWriter, places: _Places, block_tokens: int) -> _FramePlaces:
-    shapes: dict[str, list[str | int]] = {
-        FRAME_TABLE: ["batch", "frame_columns"],
-        NUM_FRAMES: ["batch"],
-        FRAME_SLOTS: ["num_frames"],
-    }
-    inputs = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in shapes.items()}
-    writer.graph.inputs.extend(inputs.values())
-    op, ints = writer.op, writer.ints
-    num_keys = op("Mul", op("Shape", inputs[FRAME_TABLE], start=1), ints(block_tokens))
-    counts = op("Unsqueeze", op("Cast", inputs[NUM_FRAMES], to=ir.DataType.INT64), ints(1, 2))
-    ends = op("Expand", counts, op("Shape", places.queries))
-    seen = op("Less", writer.arange(op("Squeeze", num_keys, ints(0))), ends)
-    return _FramePlaces(
-        table=inputs[FRAME_TABLE],
-        cells=op("Concat", places.cells, _cells(writer, inputs[FRAME_SLOTS], block_tokens), axis=0),
-        gathered=op("Concat", op("Shape", inputs[NUM_FRAMES]), num_keys, axis=0),
-        mask=op("Unsqueeze", seen, ints(1)),
-    )
-
-
-def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
-    """(block, offset) of each slot.  Slot -1 is block -1, which is the last block to ScatterND."""
-    op = writer.op
-    slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
-    offsets = op("Mod", slots, writer.number(block_tokens))  # of the divisor's sign, unlike Div
-    blocks = op("Div", op("Sub", slots, offsets), writer.number(block_tokens))
-    return op("Concat", blocks, offsets, axis=1)
-
-
-def _masks(
-    writer: GraphWriter, places: _Places, layers: Iterable[AttentionLayer]
-) -> dict[tuple[int, bool], ir.Value]:
-    """By the window of a layer, and whether it has sinks."""
-    kinds = {(_window(layer), layer.has_sinks) for layer in layers}
-    masks = {(window, False): _mask(writer, places, window) for window in {window for window, _ in kinds}}
-    with_sinks = [kind for kind in kinds if kind not in masks]
-    return masks | {kind: seen_with_sinks(writer, masks[kind[0], False]) for kind in with_sinks}
-
-
-def _window(layer: AttentionLayer) -> int:
-    return layer.window if layer.window > 0 else NO_WINDOW
-
-
-def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
-    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all, and to
-    those of its image behind it.
-    """
-    op = writer.op
-    seen = op("LessOrEqual", places.keys, places.ends)
-    if window != NO_WINDOW:
-        begin = op("Sub", places.queries, writer.number(window))
-        seen = op("And", seen, op("Greater", places.keys, begin))
-    return op("Unsqueeze", seen, writer.ints(1))
-
-
-def _biased(writer: GraphWriter, places: _Places, seen: ir.Value, bias: ir.Value | None) -> ir.Value:
-    """float32[B, H, S, K]: what is added to the scores of seen keys, by their distance; others get nothing.
-
-    `bias`: float32[H, D]; the last distance stands for all farther ones.
-    """
-    op, number = writer.op, writer.number
-    assert bias is not None
-    assert bias.shape is not None
-    back = op("Sub", places.queries, places.keys)
-    column = op("Clip", back, number(0), number(bias.shape.numpy()[1] - 1))
-    added = op("Transpose", op("Gather", bias, column, axis=1), perm=[1, 0, 2, 3])
-    return op("Where", seen, added, writer.constant("unseen", np.array(UNSEEN, np.float32)))
-
-
 # One layer
 
 
@@ -305,8 +165,8 @@ def _attend(
     node: ir.Node,
     layer: AttentionLayer,
     stored: list[ir.Value],
-    places: _Places,
-    seen: _Places | _FramePlaces,
+    places: Places,
+    seen: Places | FramePlaces,
     mask: ir.Value,
 ) -> ir.Value:
     """What the node gives, over the stored keys and values of the tokens or frames that it sees."""
@@ -347,7 +207,7 @@ def _store(
 
 
 def _gather(
-    writer: GraphWriter, cache: ir.Value, layer: AttentionLayer, seen: _Places | _FramePlaces
+    writer: GraphWriter, cache: ir.Value, layer: AttentionLayer, seen: Places | FramePlaces
 ) -> ir.Value:
     """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
     shape = writer.op("Concat", seen.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
