@@ -33,6 +33,7 @@ from tools.lab.gpu_check.speed import bench
 
 ROOT = Path(__file__).parents[3]
 SHAPE, BLOCK_TOKENS = replace(SHAPES["tiny"], layers=2), 16
+MIXTURE = replace(SHAPE, experts=4, used=2)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -54,22 +55,28 @@ class HostRuntime:
         return open_session(lowered.model, lowered.folder, [CPU], 1, {}), self.graphs
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory):
-    """The tiny shape lowered for the CPU, in a pack's files."""
+def pack_of(shape, folder):
+    """The shape lowered for the CPU, in a pack's files."""
     pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
     from tools.lab.gpu_check.packs.pack import detach_weights
 
-    decoder = traced(SHAPE)
+    decoder = traced(shape)
     layers = [dict(layer.__dict__) for layer in decoder.layers]
     lowered = lower_for_cpu(decoder, BLOCK_TOKENS)
-    places = detach_weights(lowered, SHAPE)
+    places = detach_weights(lowered, shape)
     model = ir.to_proto(lowered).SerializeToString()
-    folder = tmp_path_factory.mktemp("pack")
-    made = PackedModel(model, places, layers, SHAPE.vocab, SHAPE.context, "f32", "f32", BLOCK_TOKENS)
-    write_model(folder, "tiny", made)
+    write_model(
+        folder,
+        "tiny",
+        PackedModel(model, places, layers, shape.vocab, shape.context, "f32", "f32", BLOCK_TOKENS),
+    )
     return folder
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    return pack_of(SHAPE, tmp_path_factory.mktemp("pack"))
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +131,11 @@ def test_weights_go_where_there_is_room(tmp_path, monkeypatch):
 # The checks themselves, their GPU replaced
 
 
-@pytest.fixture
-def on_host(packed, tmp_path, monkeypatch):
-    """A setting under which the checks run on the tiny shape and the host; `broken` spoils one session."""
+@pytest.fixture(params=[SHAPE], ids=["dense"])
+def on_host(request, tmp_path_factory, tmp_path, monkeypatch):
+    """A setting under which the checks run on a tiny shape and the host; `spoil` spoils one session."""
+    shape = request.param
+    packed = pack_of(shape, tmp_path_factory.mktemp("pack"))
     spoiled = SimpleNamespace(graphs=None)
 
     @contextlib.contextmanager
@@ -140,10 +149,10 @@ def on_host(packed, tmp_path, monkeypatch):
         opened.close()
 
     def model(shape, device, dtype, **others):
-        return random_model(SHAPE, "cpu", "float32", attention="eager")
+        return random_model(shape, "cpu", "float32", attention="eager")
 
     for module in (end_to_end, bench):
-        monkeypatch.setattr(module, "SHAPES", dict.fromkeys(("small", "qwen3-8b"), SHAPE))
+        monkeypatch.setattr(module, "SHAPES", dict.fromkeys(("small", "mixture", "qwen3-8b"), shape))
         monkeypatch.setattr(module, "random_model", model)
         monkeypatch.setattr(module, "cuda_session", session)
         monkeypatch.setattr(
@@ -151,6 +160,30 @@ def on_host(packed, tmp_path, monkeypatch):
         )
     setting = Setting(pack=packed, work=tmp_path, quick=True)
     return SimpleNamespace(setting=setting, spoil=lambda graphs: setattr(spoiled, "graphs", graphs))
+
+
+@pytest.mark.breadth
+@pytest.mark.parametrize("on_host", [MIXTURE], indirect=True, ids=["mixture"])
+def test_the_check_of_a_mixture_passes_and_finds_a_fault(on_host, capsys):
+    end_to_end.check_mixture(on_host.setting)
+    assert "swap, routed: " in capsys.readouterr().out
+    on_host.spoil(graphs=False)
+    with pytest.raises(Failed, match="mixed, routed"):
+        end_to_end.check_mixture(on_host.setting)
+
+
+def test_weights_of_experts_have_one_name_in_both_forms_of_transformers():
+    torch = pytest.importorskip("torch")
+    from tools.lab.gpu_check.packs.weights import parameters_of
+
+    both, down = torch.arange(24.0).reshape(2, 4, 3), torch.arange(12.0).reshape(2, 3, 2)
+    stacked = {"gate_up_proj": torch.nn.Parameter(both), "down_proj": torch.nn.Parameter(down)}
+    model = torch.nn.ModuleDict({"mlp": torch.nn.ModuleDict({"experts": torch.nn.ParameterDict(stacked)})})
+    found = dict(parameters_of(model))
+    assert len(found) == 6
+    assert torch.equal(found["mlp.experts.1.gate_proj.weight"], both[1, :2])
+    assert torch.equal(found["mlp.experts.1.up_proj.weight"], both[1, 2:])
+    assert torch.equal(found["mlp.experts.0.down_proj.weight"], down[0])
 
 
 @pytest.mark.breadth

@@ -35,6 +35,13 @@ CHECKS = (
         "end_to_end", 1, 150, "correctness.end_to_end:check_end_to_end", "a random Qwen3 against transformers"
     ),
     Check(
+        "mixture",
+        1,
+        90,
+        "correctness.end_to_end:check_mixture",
+        "a random Qwen3 mixture against transformers",
+    ),
+    Check(
         "adapters", 1, 100, "correctness.adapters:check_adapters", "mixed steps against merged transformers"
     ),
     Check("encoders", 1, 60, "correctness.encoders:check_encoders", "encoders and poolings against the CPU"),

@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of a Qwen3 decoder; sizes in elements, `context` in tokens."""
+    """The dimensions of a Qwen3 decoder; sizes in elements, `context` in tokens.
+
+    With `experts` it is a mixture: each token uses `used` of them in a layer, each of `intermediate` width.
+    """
 
     vocab: int
     hidden: int
@@ -19,12 +22,21 @@ class Shape:
     head_size: int
     context: int
     tied: bool
+    experts: int = 0
+    used: int = 0
 
     def config(self) -> Any:
         """As a transformers config."""
-        from transformers import Qwen3Config
+        from transformers import Qwen3Config, Qwen3MoeConfig
 
-        return Qwen3Config(
+        mixture = {
+            "moe_intermediate_size": self.intermediate,
+            "num_experts": self.experts,
+            "num_experts_per_tok": self.used,
+            "norm_topk_prob": True,
+        }
+        return (Qwen3MoeConfig if self.experts else Qwen3Config)(
+            **(mixture if self.experts else {}),
             vocab_size=self.vocab,
             hidden_size=self.hidden,
             intermediate_size=self.intermediate,
@@ -58,10 +70,11 @@ class Shape:
 SHAPES = {
     "tiny": Shape(512, 64, 96, 3, 4, 2, 16, 512, False),
     "small": Shape(32_000, 1024, 3072, 8, 16, 8, 128, 8192, False),
+    "mixture": Shape(32_000, 1024, 512, 4, 16, 8, 128, 8192, False, experts=32, used=4),
     "qwen3-0.6b": Shape(151_936, 1024, 3072, 28, 16, 8, 128, 40_960, True),
     "qwen3-8b": Shape(151_936, 4096, 12_288, 36, 32, 8, 128, 40_960, False),
 }
-"""`tiny` is for tests without a GPU, `small` for the end-to-end check, the others are measured."""
+"""`tiny` is for tests without a GPU; `small`, `mixture` are compared with transformers, others measured."""
 WITH_ADAPTERS = ".adapters"
 """End of the name of a graph whose linear layers have room for adapters, with the weights of that without."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, 
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.export.decoders.attention import NAME, Attention, installed
+from tools.export.decoders.experts import route_experts
 from tools.export.decoders.tracing import trace, watch
 from tools.lab.gpu_check.packs.encoder_models import ENCODERS
 from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape
@@ -35,10 +37,20 @@ from tools.lab.gpu_check.packs.packed_encoders import write_encoder
 from tools.lab.gpu_check.packs.weights import FILE, Place, aligned
 
 ADAPTED = ("small", "qwen3-0.6b")
-MODELS = ("small", "qwen3-0.6b", "qwen3-8b", *(name + WITH_ADAPTERS for name in ADAPTED), *ENCODERS)
+MODELS = (
+    "small",
+    "mixture",
+    "qwen3-0.6b",
+    "qwen3-8b",
+    *(name + WITH_ADAPTERS for name in ADAPTED),
+    *ENCODERS,
+)
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
 """Prefix of a parameter's name in the export, and its suffix when MatMul reads it transposed."""
+EXPERT = re.compile(r"experts\.(gate|up|down)\.(\d+)$")
+STEP = 2.0**-14
+"""Between the numbers that stand for parameters: small, so that a model of them can be run in float16."""
 INLINE_BYTES = 4096  # tables and shapes, which are no parameters
 
 
@@ -111,7 +123,7 @@ def detach_weights(model: ir.Model, shape: Shape) -> list[Place]:
                 raise ValueError(f"{name} {list(tensor.shape)} is no parameter of the model")
             continue
         offset = aligned(places[-1].offset + places[-1].length) if places else 0
-        parameter = name.removeprefix(PREFIX).removesuffix(TRANSPOSED)
+        parameter = parameter_of(name)
         sizes = [int(size) for size in tensor.shape]
         transposed = name.endswith(TRANSPOSED)
         places.append(
@@ -125,6 +137,11 @@ def detach_weights(model: ir.Model, shape: Shape) -> list[Place]:
     if lost:
         raise ValueError(f"the graph has lost {', '.join(lost[:5])}")
     return places
+
+
+def parameter_of(name: str) -> str:
+    """The parameter that an initializer is, in the words of transformers 4, where each expert has its own."""
+    return EXPERT.sub(r"experts.\2.\1_proj.weight", name.removeprefix(PREFIX).removesuffix(TRANSPOSED))
 
 
 def _parameters(shape: Shape) -> list[list[str]]:
@@ -155,12 +172,13 @@ def _weightless(shape: Shape, dtype: torch.dtype) -> Any:
         model = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype, attn_implementation="eager")
     for number, (name, parameter) in enumerate(list(model.named_parameters()), start=2):
         owner, _, last = name.rpartition(".")
-        values = torch.full((1,), number, dtype=dtype).expand(parameter.shape)
+        values = torch.full((1,), number * STEP, dtype=dtype).expand(parameter.shape)
         model.get_submodule(owner)._parameters[last] = torch.nn.Parameter(values, requires_grad=False)
     rotary = model.model.rotary_emb  # its table is computed when it is made, which "meta" left out
     model.model.rotary_emb = type(rotary)(config=model.config)
     model.tie_weights()
-    return model.eval()
+    route_experts(model.eval())
+    return model
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ part of the weights' file is which parameter.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ FILE = "weights.bin"
 ALIGNMENT = 4096  # bytes; a page, so that files can be mapped
 NUMPY = {"FLOAT": "float32", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
 """ONNX's name of a type → torch's."""
+STACKED = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
+"""A tensor of all experts in transformers 5 → each expert's weights in it, one below the other."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ def write_weights(model: Any, places: list[Place], folder: Path) -> Path:
     """
     import torch
 
-    parameters = dict(model.named_parameters(remove_duplicate=False))
+    parameters = dict(parameters_of(model))
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / FILE).open("wb") as file, torch.no_grad():
         for place in places:
@@ -48,6 +51,18 @@ def write_weights(model: Any, places: list[Place], folder: Path) -> Path:
             file.seek(place.offset)
             file.write(memoryview(tensor.view(torch.uint8).cpu().numpy().reshape(-1)))
     return folder / FILE
+
+
+def parameters_of(model: Any) -> Iterator[tuple[str, Any]]:
+    """Name → parameter in the words of transformers 4, also where a mixture has a tensor of all experts."""
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        experts, _, stack = name.rpartition(".")
+        if not (experts.endswith(".experts") and stack in STACKED):
+            yield name, parameter
+            continue
+        for number, own in enumerate(parameter):
+            for part, weight in zip(STACKED[stack], own.chunk(len(STACKED[stack])), strict=True):
+                yield f"{experts}.{number}.{part}.weight", weight
 
 
 def file_bytes(places: list[Place]) -> int:
