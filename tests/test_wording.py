@@ -114,7 +114,6 @@ def test_docstrings_have_a_subject():
     found = [
         f"{name}:{line}: {text.strip().splitlines()[0][:80]}"
         for name, tree in trees().items()
-        if not name.startswith("tools")
         for line, text in docstrings(tree)
         if WITHOUT_SUBJECT.match(text.strip())
     ]

@@ -15,7 +15,7 @@ from pipelines.host.engine.packed_parts import PromptPart, packed_step
 from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
 
 MAX_FRAMES = 50
-"""Of an encoder, that prompts attend to."""
+"""The most frames of an encoder that prompts attend to."""
 
 
 class Prompt(NamedTuple):

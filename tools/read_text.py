@@ -21,11 +21,11 @@ from PIL import Image, ImageOps
 
 TIMEOUT_S = 60
 LEAST_SIDE, LARGEST_SIDE, STRIDE = 736, 2000, 32
-"""Of the picture that `ocr/det` gets: its sides in pixels, and what divides them."""
+"""The picture that `ocr/det` gets: its sides in pixels, and what divides them."""
 LIKELY, WIDENED = 0.3, 1.6
 """From which share a pixel is text; how far text reaches beyond its marks, as area by outline."""
 HEIGHT, LEAST_WIDTH = 48, 320
-"""Of a line that `ocr/rec` gets."""
+"""A line that `ocr/rec` gets, in pixels."""
 Box = tuple[int, int, int, int]
 
 

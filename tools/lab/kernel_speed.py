@@ -90,7 +90,7 @@ class Kernels:
 
 
 def openvino_layers(group: int) -> Callable[[NDArray[np.float32]], Any]:
-    """As many layers of 4 bits by OpenVINO, whose activations are rounded in groups of `group`; 0: not."""
+    """LAYERS layers of 4 bits by OpenVINO, whose activations are rounded in groups of `group`; 0: not."""
     rng = np.random.default_rng(0)
     x = ops.parameter([-1, K], ov.Type.f32)
     codes = [rng.integers(0, 256, N * K // 2, np.uint8) for _ in range(LAYERS)]  # read in place

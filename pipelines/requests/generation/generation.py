@@ -6,11 +6,12 @@ from typing import Any
 
 from pipelines.requests.generation import checks
 from pipelines.requests.generation.generation_fields import GenerationFields
+from pipelines.requests.generation.image_parts import WithoutMedia
 from pipelines.requests.generation.sampling import sampling
-from pipelines.values.tasks import GenerationInput, ImageInput, SoundInput
+from pipelines.values.tasks import GenerationInput
 
 
-class BaseGenerationRequest(GenerationFields):
+class BaseGenerationRequest(WithoutMedia, GenerationFields):
     """What chat/completions and completions do alike with their fields."""
 
     def generation(self, max_context: int) -> GenerationInput:
@@ -33,20 +34,6 @@ class BaseGenerationRequest(GenerationFields):
             streams=bool(self.stream),
             **self.own(),
         )
-
-    @property
-    def shows_images(self) -> bool:
-        return False
-
-    @property
-    def images(self) -> list[ImageInput]:
-        """The images that the request shows.  Raises RequestError for a part that is not valid."""
-        return []
-
-    @property
-    def sounds(self) -> list[SoundInput]:
-        """The sounds of the request; the same."""
-        return []
 
     def own(self) -> dict[str, Any]:
         """The fields of `GenerationInput` that only this endpoint sets."""

@@ -19,7 +19,7 @@ from pipelines.requests.fields.known_fields import (
     REFUSED_IN_IMAGE_PARTS,
     check_fields,
 )
-from pipelines.values.tasks import ImageInput
+from pipelines.values.tasks import ImageInput, SoundInput
 
 IMAGE_PARTS = ("image_url", "input_image")
 """Types of parts that show an image; both have it in the field `image_url`."""
@@ -45,6 +45,24 @@ class ImageUrl(DeferredModel):
 
 GivenImage = Annotated[ImageUrl | None, BeforeValidator(_image_url), AlsoAccepts(type="string")]
 """An object with a `url`, or the URL itself."""
+
+
+class WithoutMedia:
+    """A request without images and sounds; one that has them gives its own."""
+
+    @property
+    def shows_images(self) -> bool:
+        return False
+
+    @property
+    def images(self) -> list[ImageInput]:
+        """The images that the request shows.  Raises RequestError for a part that is not valid."""
+        return []
+
+    @property
+    def sounds(self) -> list[SoundInput]:
+        """The sounds of the request.  Raises RequestError for a part that is not valid."""
+        return []
 
 
 def image_of(

@@ -88,8 +88,13 @@ class BatchTable:
             "INSERT INTO batches (id, account, status, body, input_file, output_s, expires)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
-                *(batch.id, account, batch.status, batch.model_dump_json()),
-                *(batch.input_file_id, output_s, batch.expires_at),
+                batch.id,
+                account,
+                batch.status,
+                batch.model_dump_json(),
+                batch.input_file_id,
+                output_s,
+                batch.expires_at,
             ),
         )
 

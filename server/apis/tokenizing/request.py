@@ -19,6 +19,7 @@ from pipelines.requests.fields.known_fields import Refused, check_fields
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.conversation import Message
+from pipelines.requests.generation.image_parts import WithoutMedia
 from pipelines.requests.generation.tools import Tools
 from pipelines.values.tasks import ImageInput, SoundInput
 from pipelines.worker import encoding
@@ -38,7 +39,7 @@ from server.dialects.rules import Rule, boolean, check, unsigned
 from server.http.request_body import JsonObject
 
 
-class TokenizerRequest(DeferredModel):
+class TokenizerRequest(WithoutMedia, DeferredModel):
     """The base of all tokenizer requests."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
@@ -56,20 +57,6 @@ class TokenizerRequest(DeferredModel):
             raise from_validation(error) from None
         check_fields(request.model_extra or {}, cls.model_fields, cls.refused, cls.ignored)
         return request
-
-    @property
-    def shows_images(self) -> bool:
-        return False
-
-    @property
-    def images(self) -> list[ImageInput]:
-        """The images that the request shows.  Raises RequestError for a part that is not valid."""
-        return []
-
-    @property
-    def sounds(self) -> list[SoundInput]:
-        """The sounds of the request; the same."""
-        return []
 
     def reply(self, pipeline: Pipeline, files: Files) -> BaseModel:
         """The reply for a model; `files` are the images that were fetched.  Raises

@@ -5,12 +5,11 @@ fields of HTTP to tokens, equal those of transformers' processor and model on th
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 import warnings
 
 import pytest
 from breadth import after
+from call_outcomes import user
 from gguf_vision import FAMILIES, MODEL, PROJECTOR, write_seeing
 from patience import PATIENCE_S
 from served_models import in_one_process
@@ -24,18 +23,6 @@ NUM_TOKENS = 12
 TALL, WIDE = picture(1, 60, 90), picture(2, 120, 31)
 ENGINES = ("openvino", "onnxruntime")
 FLOATS = {"openvino": ", precision: f32, kv_cache: f32", "onnxruntime": ""}
-
-
-def shown(image):
-    out = io.BytesIO()
-    image.save(out, "PNG")
-    data = base64.b64encode(out.getvalue()).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
-
-
-def user(*parts):
-    content = [{"type": "text", "text": part} if isinstance(part, str) else shown(part) for part in parts]
-    return {"role": "user", "content": content}
 
 
 SAID = {"role": "assistant", "content": "yes"}

@@ -23,6 +23,7 @@ import tiny_idefics3
 import tiny_internvl
 import tiny_llava
 import tiny_smolvlm
+from call_outcomes import outcome
 from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
 from served_models import in_one_process
@@ -137,20 +138,6 @@ def of_other_endpoints(pipeline, text, image):
 async def answer(client, pipeline, messages, **more):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
     return await outcome(client, pipeline, input_of(pipeline, messages, **more))
-
-
-async def outcome(client, pipeline, generation):
-    """The same of the input of a pipeline."""
-    call = pipeline.open(generation, client)
-    counted, found, cached = call.prompt_lengths, [], 0
-    try:
-        async for updates in call.updates():
-            for _, update in updates:
-                found += update.piece.token_ids
-                cached = max(cached, update.piece.num_cached)
-    finally:
-        call.close()
-    return counted, found, cached
 
 
 def with_typed(family, prompt):

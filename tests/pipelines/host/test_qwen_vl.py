@@ -5,8 +5,6 @@ fields to tokens, and steps of any shape equal those of transformers' processor 
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 import warnings
 
 import numpy as np
@@ -17,6 +15,7 @@ from later import missing
 if missing("optimum.exporters.openvino"):
     pytest.skip("needs the extra optimum", allow_module_level=True)
 
+from call_outcomes import outcome, user
 from engine_invariants import snapshot, violations
 from images_by_name import with_names, with_names_alone
 from patience import PATIENCE_S
@@ -66,18 +65,6 @@ def exported(request, tmp_path_factory):
 
 
 # Conversations
-
-
-def shown(image):
-    out = io.BytesIO()
-    image.save(out, "PNG")
-    data = base64.b64encode(out.getvalue()).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
-
-
-def user(*parts):
-    content = [{"type": "text", "text": part} if isinstance(part, str) else shown(part) for part in parts]
-    return {"role": "user", "content": content}
 
 
 SAID = {"role": "assistant", "content": "yes"}
@@ -132,20 +119,6 @@ def input_of(pipeline, messages):
 async def answer(client, pipeline, messages):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
     return await outcome(client, pipeline, input_of(pipeline, messages))
-
-
-async def outcome(client, pipeline, generation):
-    """The same of the input of a pipeline."""
-    call = pipeline.open(generation, client)
-    counted, found, cached = call.prompt_lengths, [], 0
-    try:
-        async for updates in call.updates():
-            for _, update in updates:
-                found += update.piece.token_ids
-                cached = max(cached, update.piece.num_cached)
-    finally:
-        call.close()
-    return counted, found, cached
 
 
 def test_conversations_with_images_equal_transformers(exported, models):

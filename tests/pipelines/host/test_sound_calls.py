@@ -17,6 +17,7 @@ if missing("optimum.exporters.openvino"):
 pytest.importorskip("av", reason="needs the extra audio")
 
 import tiny_voxtral
+from call_outcomes import outcome
 from patience import PATIENCE_S
 from served_models import in_one_process
 from tiny_voxtral import sound, wav
@@ -105,20 +106,6 @@ def of_responses(pipeline, *parts):
 async def answer(client, pipeline, messages):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
     return await outcome(client, pipeline, input_of(pipeline, messages))
-
-
-async def outcome(client, pipeline, generation):
-    """The same of the input of a pipeline."""
-    call = pipeline.open(generation, client)
-    counted, found, cached = call.prompt_lengths, [], 0
-    try:
-        async for updates in call.updates():
-            for _, update in updates:
-                found += update.piece.token_ids
-                cached = max(cached, update.piece.num_cached)
-    finally:
-        call.close()
-    return counted, found, cached
 
 
 def test_conversations_with_sounds_equal_transformers(served):

@@ -52,7 +52,7 @@ SPREAD = 0.02
 
 
 class Cost(NamedTuple):
-    """Of a token."""
+    """What a token costs."""
 
     time_s: float
     processor_s: float

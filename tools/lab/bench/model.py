@@ -82,7 +82,7 @@ class Model:
 
     @property
     def gathered_values(self) -> int:
-        """Those of a table that only the embedding reads: one row of it for a token."""
+        """The values of a table that only the embedding reads: one row of it for a token."""
         return 0 if self.config["tie_word_embeddings"] else self.embedding_values
 
     def repository(self, weights: str) -> Path:

@@ -24,7 +24,7 @@ PIECE_BLOCKS = 1 << 17
 """Blocks that are made at once."""
 EXPERTS = "_exps"
 FINE = ("attn_v", "ffn_down", f"ffn_down{EXPERTS}")
-"""Of what some layers have more bits in files of Q4_K_M."""
+"""Tensors that have more bits in some layers of files of Q4_K_M."""
 ENDS = ("<|im_end|>", "<|endoftext|>")
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

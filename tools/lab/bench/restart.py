@@ -54,7 +54,7 @@ BLOCKS_BESIDE = 64
 
 
 class Times(NamedTuple):
-    """Of one prompt: until its first token, and the longest step meanwhile."""
+    """How long one prompt waits for its first token, and the longest step meanwhile."""
 
     first_token_s: float
     longest_step_s: float

@@ -47,7 +47,7 @@ DRAFTS = {
     "qwen3-4b-12": QWEN3_4B_12 | SMALL,
     "tiny": TINY | {"num_hidden_layers": 1},
 }
-"""Their draft models."""
+"""Shapes of draft models of these."""
 AGREEMENT = 0.8
 """Share of the tokens for which the draft model has the same successor."""
 RECIPE = 2

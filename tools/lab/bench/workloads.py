@@ -128,4 +128,4 @@ QUICK = {
     "constrained": replace(WORKLOADS["constrained"], **SMALL, beside="8 streams"),
     "copying": Workload(1, 1, output_tokens=24, copying=1.0, beside="1 stream"),
 }
-"""The same workloads, small enough for three minutes."""
+"""All workloads, small enough for three minutes."""

@@ -17,7 +17,7 @@ from typing import TypedDict
 from tools.lab.breadth.families import FAMILIES, SIZES
 
 FORMATS = ("onnx", "openvino")
-"""Of `braid export`: by Braid's own trace, and by optimum-intel."""
+"""Formats of `braid export`: by Braid's own trace, and by optimum-intel."""
 PLACES = re.compile(r" \(/[^)]*\)")
 """Files of this machine, as errors of imports name them."""
 OPENVINO, ONNX_RUNTIME = "openvino", "onnxruntime"

@@ -10,7 +10,7 @@ from typing import Any
 from tools.lab.gpu_check.run import Result
 
 AIMS = {"8b alone": 0.6, "8b against transformers": 3.0}
-"""Of the memory-bandwidth floor with one sequence; times transformers' continuous batching with 32."""
+"""Goals: a share of the floor by memory bandwidth with one sequence; times transformers' speed with 32."""
 FACTS = (
     "GPU",
     "nvidia-smi",

@@ -1,4 +1,4 @@
-"""The same sessions, sent to a server: prompts are token ids, and replies are the server's own."""
+"""Sends the simulated sessions to a server: prompts are token ids, and replies are the server's own."""
 
 from __future__ import annotations
 

@@ -65,12 +65,12 @@ class KeyRoute:
 
 
 def session_key(session: Session) -> str | None:
-    """That of a client that sends X-Session-ID."""
+    """The key of a client that sends X-Session-ID."""
     return affinity_key({"X-Session-ID": str(session.number)}, {})
 
 
 def prefix_key(session: Session) -> str | None:
-    """That of the system prompt, which sessions share; no server of ours routes so."""
+    """The key of the system prompt, which sessions share; Braid does not route so."""
     return affinity_key({}, {"prompt": session.history[:FIRST_TOKENS]})
 
 

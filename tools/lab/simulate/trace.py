@@ -27,7 +27,7 @@ class TraceSettings:
     seed: int = 0
 
     def times(self, number: int) -> TraceSettings:
-        """The same for `number` engines: as many sessions and system prompts for each."""
+        """The settings for `number` engines: as many sessions and system prompts for each."""
         return replace(
             self,
             sessions=self.sessions * number,
@@ -57,7 +57,7 @@ class Session:
 
 
 def sessions_of(settings: TraceSettings) -> Iterator[Session]:
-    """The same sessions for the same settings; in the order in which they begin."""
+    """Sessions in the order in which they begin; the same ones for the same settings."""
     system_prompt = cache(lambda number: _tokens(settings, f"system {number}", settings.system_tokens))
     begin_s = 0.0
     for number in range(settings.sessions):

@@ -22,9 +22,9 @@ SETTINGS = {
     "BRAID_FILES_MB": "64",
     "BRAID_RESPONSES_MB": "64",
 }
-"""Of the server: keys, and pools that a few attacks fill."""
+"""Settings of the server: keys, and pools that a few attacks fill."""
 QUIET_PART = 0.2
-"""Of the requests of the soak, which are sent before the attacks."""
+"""The part of the soak's requests that is sent before the attacks."""
 AT_ONCE = 2
 POLL_S = 0.1
 PROBE_PERIOD_S = 0.2

@@ -40,7 +40,7 @@ def named_processes(master_pid: int) -> dict[str, psutil.Process]:
 
 
 def usage_of(processes: dict[str, psutil.Process]) -> dict[str, Usage]:
-    """Of those that have not ended."""
+    """What each process that has not ended uses, by its name."""
     found = {}
     for name, process in processes.items():
         with suppress(psutil.NoSuchProcess):

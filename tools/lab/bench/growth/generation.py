@@ -31,7 +31,7 @@ class Sweep:
     max_context: int
 
     def only(self, sizes: Collection[int]) -> Sweep:
-        """The same with the workloads of `sizes`; with all where there are none.  Raises KeyError."""
+        """A sweep with the workloads of `sizes`; with all where there are none.  Raises KeyError."""
         return replace(self, workloads={size: self.workloads[size] for size in sizes or self.workloads})
 
 

@@ -33,7 +33,7 @@ LINE = "      drafted: {{type: lookup, from: step{}}}\n"
 
 @dataclass
 class Spent:
-    """Of some requests: seconds, output tokens, steps, draft tokens and those accepted; the texts as ids."""
+    """What some requests took and gave: steps, draft tokens and those accepted; the texts as ids."""
 
     seconds: float = 0.0
     processor_s: float = 0.0

@@ -121,7 +121,7 @@ def _alternate(
 
 
 def _wait_until_it_answers(way: Send) -> None:
-    """Its model may still be loading.  Raises BadReply."""
+    """The server may still load its model.  Raises BadReply."""
     until_s = time.monotonic() + READY_TIMEOUT_S
     while True:
         try:

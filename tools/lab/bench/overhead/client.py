@@ -34,7 +34,7 @@ class BadReply(Exception):
 
 
 class OverHTTP:
-    """The same question over as many connections as there are clients."""
+    """Sends the same question over as many connections as there are clients."""
 
     def __init__(self, port: int, question: Question) -> None:
         self._port, self._question = port, question

@@ -1,4 +1,4 @@
-"""The same with the tokenizer, in every round."""
+"""The model alone with its tokenizer, which runs in every round."""
 
 from __future__ import annotations
 

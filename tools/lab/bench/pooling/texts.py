@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 MEAN_LOG_WORDS, SPREAD = 3.3, 0.85
-"""Of the logarithms of texts' lengths in words, which are about normal: half are shorter than 27 words."""
+"""The logarithms of texts' lengths in words, which are about normal: half are shorter than 27 words."""
 LEAST_WORDS, MOST_WORDS = 2, 180
 SENTENCE_WORDS = (4, 18)
 COMMON = """

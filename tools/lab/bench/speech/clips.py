@@ -23,7 +23,7 @@ PIECES = (
 )
 """Recording, and from which second to which: 82 seconds in all."""
 SHIFT_S = 0.1
-"""The same pieces once more begin so much later: no two clips are equal."""
+"""How much later the pieces begin when they come once more: no two clips are equal."""
 
 
 def recordings(folder: Path) -> Path:

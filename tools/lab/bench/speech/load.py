@@ -18,7 +18,7 @@ from typing import NamedTuple
 TIMEOUT_S = 600.0
 BOUNDARY = "clip-boundary"
 MAX_TOKENS = 440
-"""Of one clip's text; libraries default to more than they hold, or to fewer than speech has."""
+"""Tokens of one clip's text; libraries default to more than they hold, or to fewer than speech has."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def random_batch(lengths: list[int], vocab_size: int, seed: int = 0) -> TokenBat
 
 
 def _alone(session: Any, batch: TokenBatch, outputs: Made) -> NDArray[np.float32]:
-    """The same pooled outputs, each from a batch of one text without padding."""
+    """The pooled outputs of a batch's texts, each from a batch of one text without padding."""
     texts = [
         TokenBatch(
             batch.ids[at : at + 1, :length],

@@ -26,7 +26,7 @@ class Shape:
     used: int = 0
 
     def config(self) -> Any:
-        """As a transformers config."""
+        """The shape as a config of transformers."""
         from transformers import Qwen3Config, Qwen3MoeConfig
 
         mixture = {
