@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,18 @@ from graphs.node import Node
 
 @dataclass(frozen=True)
 class GraphSource:
-    """The text of one graph and the folder that its paths start from (None: paths are not looked up)."""
+    """The text of one graph and the folder that its paths start from (None: paths are not looked up).
+
+    `nodes` is the text of the Python file with node types of its own; "": there is none.
+    """
 
     text: str
     folder: Path | None = None
+    nodes: str = ""
+
+
+OwnTypes = Callable[[str, str], Mapping[str, type[Node]]]
+"""The name of a graph and the text of its own node types → all types that it may use.  Raises GraphError."""
 
 
 class Graphs:
@@ -32,9 +40,12 @@ class Graphs:
         sources: Mapping[str, GraphSource],
         node_types: Mapping[str, type[Node]],
         tasks: Mapping[str, Task],
+        own_types: OwnTypes | None = None,
     ) -> None:
+        """Without `own_types` no graph has node types of its own."""
         self._sources = sources
         self._node_types = node_types
+        self._own_types = own_types
         self._tasks = tasks
         self._known: dict[str, Graph | GraphError] = {}
         self._open: list[str] = []  # names being checked, outermost first
@@ -61,10 +72,12 @@ class Graphs:
         source = self._sources[name]
         self._open.append(name)
         try:
-            return check(
-                source.text, self._node_types, self._tasks, source.folder, self, f"{name}/graph.yaml"
-            )
+            types = self._types(name, source.nodes)
+            return check(source.text, types, self._tasks, source.folder, self, f"{name}/graph.yaml")
         except GraphError as error:
             return error
         finally:
             self._open.pop()
+
+    def _types(self, name: str, nodes: str) -> Mapping[str, type[Node]]:
+        return self._own_types(name, nodes) if nodes and self._own_types else self._node_types

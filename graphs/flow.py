@@ -49,6 +49,13 @@ def _arguments(have: Any, generic: type) -> tuple[Any, ...]:
     return arguments
 
 
+def holds(kind: Any, generics: tuple[type, ...]) -> bool:
+    """Whether a type is one of `generics`, or has one among its arguments."""
+    if kind in generics or typing.get_origin(kind) in generics:
+        return True
+    return any(holds(argument, generics) for argument in typing.get_args(kind))
+
+
 def fields(kind: Any) -> Mapping[str, Any]:
     """The fields that `name.field` may read from a value of type `kind`: none unless it is a record."""
     if not isinstance(kind, type):

@@ -133,6 +133,8 @@ class Node:
 
     place: ClassVar[Place] = "request"
     body: ClassVar[BodyContract | None] = None
+    takes_long: ClassVar[bool] = False
+    """Whether `run` may take so long that no event loop may wait for it."""
     run: Callable[..., Any]
 
     class Config(NodeConfig):
@@ -175,6 +177,6 @@ def output(node_type: type[Node]) -> Any:
 
 def _hints(node_type: type[Node]) -> Mapping[str, Any]:
     """Resolved annotations of `run`'s ports and result; that of `call` is not resolved."""
-    run = node_type.run
+    run = inspect.unwrap(node_type.run)
     ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
     return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)

@@ -15,7 +15,7 @@ from graphs.schema import schema
 from pipelines.adapters.adapter_config import read_adapter_config
 from pipelines.adapters.read_adapter import adapter_folders
 from pipelines.adapters.weights import AdapterError
-from pipelines.loading.load import BuildError, Sources, checked_graph
+from pipelines.loading.load import BuildError, Sources, checked_graph, graphs_from, nodes_text
 from pipelines.loading.request_lines import check_request_lines
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import model_folders
@@ -63,7 +63,7 @@ def inspect(folder: Path, device: str | None = None, opens: bool = True) -> list
     models = model_folders.scan(folder, device=device)
     is_single = folder.is_dir() and [model.path for model in models] == [folder]
     sources = _SiblingSources(folder) if is_single else Sources(models)
-    graphs = Graphs(sources, VOCABULARY, TASKS)
+    graphs = graphs_from(sources)
     return [_finding(model, graphs, opens) for model in models]
 
 
@@ -127,7 +127,7 @@ class _SiblingSources(Mapping[str, GraphSource]):
         if name not in set(self):
             raise KeyError(name)
         model = model_folders.open_folder(folder, name).opened()
-        return GraphSource(model.graph_text(), model.path)
+        return GraphSource(model.graph_text(), model.path, nodes_text(model.path))
 
     def __iter__(self) -> Iterator[str]:
         for child in sorted(self._parent.iterdir()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +13,12 @@ from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
-from pipelines.nodes import VOCABULARY
+from pipelines.nodes import NODES_FILE, VOCABULARY
 from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
 from pipelines.values.tasks import TASKS
 from pipelines.wire.address import EngineAddress
+from pipelines.wire.messages import GraphText
 
 T = TypeVar("T")
 
@@ -74,7 +76,27 @@ class Resources:
 
 def graphs_of(models: Collection[GraphFolder]) -> Graphs:
     """The graphs of a repository by name, each checked on first use."""
-    return Graphs(Sources(models), VOCABULARY, TASKS)
+    return graphs_from(Sources(models))
+
+
+def graphs_from(sources: Mapping[str, GraphSource]) -> Graphs:
+    """The graphs of these sources by name, over the built-in node types and those of each model's own."""
+    return Graphs(sources, VOCABULARY, TASKS, _with_own_types)
+
+
+def _with_own_types(name: str, code: str) -> Mapping[str, type[Node]]:
+    from pipelines.nodes.own_nodes import with_own_types
+
+    return with_own_types(name, code)
+
+
+def nodes_text(folder: Path) -> str:
+    """The text of the nodes.py of a folder; "" without one.  Raises OSError and UnicodeDecodeError."""
+    if not os.path.lexists(file := folder / NODES_FILE):
+        return ""
+    from pipelines.repository.files.regular_files import read_regular
+
+    return read_regular(file)
 
 
 class Sources(Mapping[str, GraphSource]):
@@ -84,27 +106,37 @@ class Sources(Mapping[str, GraphSource]):
     texts that were requested.
     """
 
-    def __init__(self, models: Collection[GraphFolder], loaded: dict[str, str] | None = None) -> None:
+    def __init__(self, models: Collection[GraphFolder], loaded: dict[str, GraphText] | None = None) -> None:
         self._models = {model.name: model for model in models}
         self._loaded = loaded or {}
-        self.texts: dict[str, str] = {}
+        self.texts: dict[str, GraphText] = {}
 
     def __getitem__(self, name: str) -> GraphSource:
         source = self._source(name)
-        self.texts[name] = source.text
+        self.texts[name] = source_text(source)
         return source
 
     def _source(self, name: str) -> GraphSource:
         if name in self._loaded:
-            return GraphSource(self._loaded[name])
+            return source_of(self._loaded[name])
         model = self._models[name].opened()
-        return GraphSource(model.graph_text(), model.path)
+        return GraphSource(model.graph_text(), model.path, nodes_text(model.path))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._models | self._loaded)
 
     def __len__(self) -> int:
         return len(self._models | self._loaded)
+
+
+def source_text(source: GraphSource) -> GraphText:
+    """What other processes get of a source."""
+    return GraphText(source.text, source.nodes)
+
+
+def source_of(text: GraphText) -> GraphSource:
+    """The source of a graph whose paths are not looked up."""
+    return GraphSource(text.graph, nodes=text.nodes)
 
 
 def checked_graph(model: GraphFolder, graphs: Graphs | None) -> Graph:
@@ -125,12 +157,12 @@ def live_nodes(model: GraphFolder, bindings: tuple[Binding, ...], resources: Res
     """Nodes made and loaded in order.  When one fails, those before it are closed."""
     lines: list[Line] = []
     for binding in bindings:
-        node = binding.type(binding.config, model.path)
         resources.binding, resources.above = binding, {line.name: line.node for line in lines}
         resources.address = EngineAddress(
             resources.address.model, resources.address.instance_id, binding.name
         )
         try:
+            node = binding.type(binding.config, model.path)
             node.load(resources)
         except Exception as error:
             for line in lines:

@@ -57,23 +57,34 @@ NODE_TYPES = {
     "softmax": "pooling.body.activation:Softmax",
 }
 """Node type in a graph file → module and class in this folder."""
+NODES_FILE = "nodes.py"
+"""The file of a model's folder with node types of its own."""
 ALIASES = {"sounds": "audio"}
 """Earlier name of a node type → its name."""
 
 
 class Vocabulary(Mapping[str, type[Node]]):
-    """NODE_TYPES and ALIASES with the classes themselves, each imported on first use."""
+    """NODE_TYPES and ALIASES with the classes themselves, each imported on first use, and a model's own."""
+
+    def __init__(self, own: Mapping[str, type[Node]] | None = None) -> None:
+        self._own = own or {}
 
     def __getitem__(self, name: str) -> type[Node]:
+        if name in self._own:
+            return self._own[name]
         module, _, cls = NODE_TYPES[ALIASES.get(name, name)].partition(":")
         node_type: type[Node] = getattr(import_module(f"{__name__}.{module}"), cls)
         return node_type
 
+    def __contains__(self, name: object) -> bool:
+        """Imports nothing."""
+        return name in NODE_TYPES or name in ALIASES or name in self._own
+
     def __iter__(self) -> Iterator[str]:
-        return chain(NODE_TYPES, ALIASES)
+        return chain(NODE_TYPES, ALIASES, self._own)
 
     def __len__(self) -> int:
-        return len(NODE_TYPES) + len(ALIASES)
+        return len(NODE_TYPES) + len(ALIASES) + len(self._own)
 
 
 VOCABULARY = Vocabulary()

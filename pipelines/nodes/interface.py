@@ -31,6 +31,10 @@ class NamedGraph(Protocol):
     def max_context(self) -> int:
         """Tokens of prompt and output together."""
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether `run` may take so long that no event loop may wait for it."""
+
     def plan(self, request: Any) -> RequestPlan:
         """What its nodes need of each other for this request."""
 

@@ -63,12 +63,13 @@ class WindowCalls:
         """
         speech = replace(speech, windows=[self.window.sound])
         client, tenant, trace = self._client, self._request.tenant, self._request.trace
-        if self._calls:
-            call = self._pipeline.prepare(speech, client, tenant, self._calls[0], trace)
-        else:
-            call = await self._request.long_work(
-                lambda: self._pipeline.prepare(speech, client, tenant, trace=trace), self.window.sound.nbytes
-            )
+        earlier = self._calls[0] if self._calls else None
+
+        def prepare() -> Call:
+            return self._pipeline.prepare(speech, client, tenant, earlier, trace)
+
+        is_long = earlier is None or self._pipeline.takes_long
+        call = await self._request.long_work(prepare, self.window.sound.nbytes) if is_long else prepare()
         if self._closed:
             raise ClientGone
         self._calls.append(call)

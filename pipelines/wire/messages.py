@@ -288,6 +288,13 @@ class AdapterStatus(msgspec.Struct, frozen=True, array_like=True):
     problem: str = ""
 
 
+class GraphText(msgspec.Struct, frozen=True, array_like=True):
+    """The text of a graph, and that of the Python file with its own node types ("": it has none)."""
+
+    graph: str
+    nodes: str = ""
+
+
 class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     """One model name, and the model instance that new calls use.
 
@@ -306,7 +313,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     state: ModelState
     problems: list[str] = []
     task: str = ""
-    graphs: dict[str, str] = {}
+    graphs: dict[str, GraphText] = {}
     snapshot: str = ""
     fingerprint: str = ""
     replaced: list[int] = []

@@ -13,14 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from graphs.compose import Graphs, GraphSource
 from pipelines.base.errors import BraidError
 from pipelines.base.garbage_collection import release_free_pages
-from pipelines.loading.load import BuildError, checked_graph
-from pipelines.nodes import VOCABULARY
+from pipelines.loading.load import BuildError, checked_graph, graphs_from, source_of
 from pipelines.nodes.interface import NamesGraph
 from pipelines.repository.snapshot import digest
-from pipelines.values.tasks import TASKS
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import LoadedModel, load_for_worker
 from pipelines.worker.engines.faces import HostClient
@@ -214,10 +211,9 @@ class Catalogue:
         path = Path(model.snapshot)
         if digest(path) != model.fingerprint:
             raise BuildError([f"{path} is not what the engine host loaded"])
-        graph = model.graphs[model.name]
+        graph = model.graphs[model.name].graph
         loaded = LoadedModel(model.name, model.version, path, graph)
-        sources = {name: GraphSource(text) for name, text in model.graphs.items()}
-        graphs = Graphs(sources, VOCABULARY, TASKS)
+        graphs = graphs_from({name: source_of(text) for name, text in model.graphs.items()})
         pipeline = load_for_worker(loaded, model.instance_id, model.max_context or 0, graphs, self.get)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)

@@ -54,6 +54,12 @@ class Pipeline:
         named = (node.named_graph().max_context for node in self._naming)
         return min((bound for bound in named if bound), default=0)
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether preparing a request may take so long that no event loop may wait for it."""
+        own = any(line.node.takes_long for line in self.lines)
+        return own or any(node.named_graph().takes_long for node in self._naming)
+
     def open(self, request: Any, client: RequestClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
         call = self.prepare(request, client)

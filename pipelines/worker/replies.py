@@ -52,7 +52,8 @@ class Replies:
         is_large = sum(map(num_bytes, value.values())) > LARGE_REPLY_BYTES
         for make in deferred.makers:
             apply = self._clock.apply
-            value = await asyncio.to_thread(apply, make, value) if is_large else apply(make, value)
+            takes_long = is_large or getattr(make, "takes_long", False)
+            value = await asyncio.to_thread(apply, make, value) if takes_long else apply(make, value)
             if self.is_closed:
                 return None
             if isinstance(value, Deferred):

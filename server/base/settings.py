@@ -109,6 +109,14 @@ class Settings(BaseModel):
         "shows; default: a file that is removed when the server stops",
     )
     usage_days: int = Field(default=90, ge=1, description="days until the usage of a day is removed")
+    allow_node_code: bool = Field(
+        default=False,
+        description="1: the Python code of a `nodes.py` in a model's folder is run, with all rights of the "
+        "server: [nodes of your own](graphs.md#a-node-of-your-own); 0: graphs that use its nodes are refused",
+    )
+    node_code_s: float = Field(
+        default=10, gt=0, description="seconds that one call of a node of a `nodes.py` may take"
+    )
     max_loaded_gb: float | None = Field(
         default=None,
         gt=0,

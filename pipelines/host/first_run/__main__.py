@@ -16,16 +16,13 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from graphs.compose import Graphs
 from pipelines.host.backends import cpu_kernels
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
 from pipelines.host.models.model import build_for_host
 from pipelines.host.models.process_death import die_with_parent
-from pipelines.loading.load import BuildError
+from pipelines.loading.load import BuildError, graphs_from
 from pipelines.loading.request_lines import check_request_lines
-from pipelines.nodes import VOCABULARY
-from pipelines.values.tasks import TASKS
 
 OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
@@ -47,7 +44,7 @@ def main() -> None:
 def _problems(new: NewModel, reply: TextIO) -> list[str]:
     try:
         faulthandler.dump_traceback_later(new.open_s, exit=True)
-        check_request_lines(new.folder, Graphs(new.sources, VOCABULARY, TASKS))
+        check_request_lines(new.folder, graphs_from(new.sources))
         faulthandler.cancel_dump_traceback_later()
         _write(reply, OPENED)
         model = build_for_host(new.folder, new.sources, new.device, prepared=new.prepared)

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphs.compose import Graphs, GraphSource
+from graphs.compose import GraphSource
 from graphs.graph import Binding
 from graphs.node import FilePath, named_paths
 from pipelines.base.prepared_models import PreparedModels
@@ -27,11 +27,9 @@ from pipelines.host.models.loader import Build
 from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.passed_models import PassedModels, folder_digest
 from pipelines.host.models.prefix_files import PrefixFiles
-from pipelines.loading.load import BuildError, checked_graph
+from pipelines.loading.load import BuildError, checked_graph, graphs_from
 from pipelines.loading.request_lines import check_request_lines
-from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.values.tasks import TASKS
 
 OPENED, RUNNING = "opened", "running"
 """What the process says when it has opened what workers open, and when it has loaded the model."""
@@ -82,7 +80,7 @@ class FirstRun:
 
         Files that change during the run have not passed: what is noted is the state before it.
         """
-        graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
+        graph = checked_graph(folder, graphs_from(sources))
         if not any(_names_a_file(binding) for binding in graph.bindings):
             return
         name, state = folder.path.name, folder_digest(folder.path, self.device)
@@ -111,7 +109,7 @@ def builder(
 
 def build_at_once(folder: ModelFolder, sources: Mapping[str, GraphSource], **settings: Any) -> HostModel:
     """A model without a first run: what workers open is opened in this process.  Raises BuildError."""
-    check_request_lines(folder, Graphs(sources, VOCABULARY, TASKS))
+    check_request_lines(folder, graphs_from(sources))
     return build_for_host(folder, sources, **settings)
 
 

@@ -282,7 +282,7 @@ class Lifecycle:
             event.seconds,
             ": " + ", ".join(sizes) if sizes else "",
         )
-        for note in notes_of(event.graphs.get(folder.name, "")):
+        for note in notes_of(event.graphs[folder.name].graph):
             log.info("%s: %s", folder.name, note)
         metrics.model_loaded(folder.name, event.seconds, event.num_bytes)
         self._num_changes += 1

@@ -20,7 +20,7 @@ from pipelines.host.models.model import HostModel
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot
 from pipelines.wire.listener import Peer
-from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
+from pipelines.wire.messages import GraphText, ModelState, ModelStatus, TensorSpec
 
 log = logging.getLogger("braid.host")
 
@@ -40,7 +40,7 @@ class ModelInstance:
     folder: ModelFolder
     model: HostModel
     snapshot: Snapshot
-    graphs: Mapping[str, str]
+    graphs: Mapping[str, GraphText]
     num_bytes: int = 0
     num_calls: int = 0
     used_at_s: float = 0.0
@@ -124,7 +124,7 @@ class ModelInstances:
         folder: ModelFolder,
         model: HostModel,
         snapshot: Snapshot,
-        graphs: Mapping[str, str],
+        graphs: Mapping[str, GraphText],
         num_bytes: int = 0,
     ) -> ModelInstance:
         """From now on new calls of the name use `model`."""

@@ -25,11 +25,12 @@ from pipelines.host.adapters.adapter_discovery import AdapterFinder, AdapterFit,
 from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.model_terms import taken_bytes, terms_of
 from pipelines.host.models.residents import Terms
-from pipelines.loading.load import BuildError, Sources
+from pipelines.loading.load import BuildError, Sources, source_text
 from pipelines.repository import model_folders
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot
 from pipelines.repository.snapshots import Snapshots
+from pipelines.wire.messages import GraphText
 
 log = logging.getLogger("braid.host")
 
@@ -49,7 +50,7 @@ class Loaded:
     folder: ModelFolder
     model: HostModel
     snapshot: Snapshot
-    graphs: Mapping[str, str]
+    graphs: Mapping[str, GraphText]
     seconds: float
     num_bytes: int = 0
 
@@ -115,7 +116,7 @@ class _Known:
     folder: ModelFolder
     seen: ModelFolder
     loaded: ModelFolder | None = None
-    graph: str | None = None
+    graph: GraphText | None = None
     failed: bool = False
     fit: AdapterFit | None = None
 
@@ -262,6 +263,7 @@ class Loader:
             opened = folder.opened()
             opened = replace(opened, graph=opened.graph_text())
             sources = self._sources(opened)
+            text = source_text(sources[opened.name])
             memory = psutil.Process().memory_info().rss
             model, snapshot = self._loaded(folder, opened, sources)
         except BaseException as error:  # a lost device, a panic of a library: no fault ends this thread
@@ -274,7 +276,7 @@ class Loader:
         release_free_pages()
         growth = psutil.Process().memory_info().rss - memory
         known.seen = known.loaded = folder
-        known.graph, known.failed, known.fit = opened.graph, False, model.adapter_fit
+        known.graph, known.failed, known.fit = text, False, model.adapter_fit
         self._look_for_adapters()
         num_bytes = taken_bytes(folder, model.cache_bytes, growth)
         seconds = time.monotonic() - start_s

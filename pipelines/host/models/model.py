@@ -18,11 +18,9 @@ from pipelines.host.engine.interface.engine_contract import Engine, EngineKind
 from pipelines.host.models.body import LiveBody
 from pipelines.host.models.context_checks import check_contexts, held_lines
 from pipelines.host.models.prefix_files import PrefixFiles
-from pipelines.loading.load import BuildError, Resources, checked_graph, live_nodes, problem_of
-from pipelines.nodes import VOCABULARY
+from pipelines.loading.load import BuildError, Resources, checked_graph, graphs_from, live_nodes, problem_of
 from pipelines.nodes.body_interface import StartsEngine
 from pipelines.repository.model_folders import ModelFolder
-from pipelines.values.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
 if TYPE_CHECKING:
@@ -245,4 +243,4 @@ def build_for_host(
     prepared: PreparedModels | None = None,
 ) -> HostModel:
     """Builds a model that may name graphs of the repository's other models: those in `sources`."""
-    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device, prefix_files, prepared)
+    return load_for_host(model, graphs_from(sources), device, prefix_files, prepared)

@@ -13,13 +13,13 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
+from pipelines.wire.messages import AdapterStatus, GraphText, ModelStatus, Status
 
 STATES = ("failed", "unloading", "unloaded", "loading", "ready")
 """A model is in the last of these that it is in somewhere."""
 HOST_STATES = ("draining", "starting", "ready")
 
-Content = tuple[str, int, str, tuple[tuple[str, str], ...]]
+Content = tuple[str, int, str, tuple[tuple[str, GraphText], ...]]
 """What an instance was loaded from: name, version, fingerprint and graphs."""
 
 

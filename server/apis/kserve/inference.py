@@ -11,6 +11,7 @@ from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Tensors
 from pipelines.values.tasks import TensorInput
+from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve.messages import Parameters
 from server.http.exchange import Exchange
@@ -42,7 +43,12 @@ async def run_tensors_call(
     """The outputs of a graph of tensor models.  Raises BraidError, and ClientGone when the client left."""
     outputs = None if inference.outputs is None else list(inference.outputs)
     client, trace = services.route(exchange), exchange.trace
-    call = pipeline.prepare(TensorInput(inference.inputs, outputs), client, exchange.tenant, trace=trace)
+
+    def prepare() -> Call:
+        request = TensorInput(inference.inputs, outputs)
+        return pipeline.prepare(request, client, exchange.tenant, trace=trace)
+
+    call = await asyncio.to_thread(prepare) if pipeline.takes_long else prepare()
     exchange.at_end(call.close)
     exchange.when_gone(call.close)
     call.start()

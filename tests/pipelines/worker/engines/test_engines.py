@@ -20,6 +20,7 @@ from pipelines.wire.messages import (
     Cancelled,
     CancelRequest,
     Frame,
+    GraphText,
     Inspect,
     Inspected,
     InUse,
@@ -61,7 +62,13 @@ class Host:
 
     def serve(self, instance_id, state="ready", number=1, adapters=()):
         model = ModelStatus(
-            "m", 1, instance_id, "ready", graphs={"m": "graph"}, fingerprint="a", adapters=[*adapters]
+            "m",
+            1,
+            instance_id,
+            "ready",
+            graphs={"m": GraphText("graph")},
+            fingerprint="a",
+            adapters=[*adapters],
         )
         self.say(Status(1, state, [model], number))
 

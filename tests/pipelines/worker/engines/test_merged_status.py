@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
+from pipelines.wire.messages import AdapterStatus, GraphText, ModelStatus, Status
 from pipelines.worker.engines.merged_status import MergedStatus
 
 
 def ready(instance_id, fingerprint="a", name="m", **more):
-    return ModelStatus(name, 1, instance_id, "ready", graphs={name: "graph"}, fingerprint=fingerprint, **more)
+    return ModelStatus(
+        name, 1, instance_id, "ready", graphs={name: GraphText("graph")}, fingerprint=fingerprint, **more
+    )
 
 
 def host(*models, state="ready", number=1, pid=1):
