@@ -13,7 +13,17 @@ from typing import Any
 from graphs import node
 from graphs.errors import GraphError, Problem, hint, nearest
 from graphs.flow import accepts, show
-from graphs.graph import ROOTS, Binding, Graph, GraphLookup, PortsBySettings, Source, Task, TaskContract
+from graphs.graph import (
+    ROOTS,
+    Binding,
+    Graph,
+    GraphLookup,
+    PortsBySettings,
+    SettingError,
+    Source,
+    Task,
+    TaskContract,
+)
 from graphs.header import misspelt, read_header
 from graphs.node import BodyContract, Node, Place
 from graphs.read import GraphDocument, KeyPath, read
@@ -229,14 +239,17 @@ class _Checker:
             return None, Any
         try:
             ports, gives = node_type.ports_for(config, lambda name: self._other_graph(name, raw, path))
+        except SettingError as error:
+            self.document.add((*path, *error.at), error.message)
+            return None, Any
         except _Unresolved:
             return None, Any
         return ports, gives
 
     def _other_graph(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> Graph:
         """The graph of another model.  Records its problems and raises _Unresolved where it has any."""
-        setting = next((key for key, value in raw.items() if value == name and key not in LINE_KEYS), "type")
-        at = (*path, setting)
+        settings = {key: value for key, value in raw.items() if key not in LINE_KEYS}
+        at = (*path, *(_place_of(name, settings) or ("type",)))
         names = [] if self.graphs is None else self.graphs.names
         try:
             graph = None if self.graphs is None else self.graphs(name)
@@ -282,3 +295,13 @@ class _Checker:
         bindings = self._lines(lines, path, scope, ("step",), results)
         self._result(bindings, contract.result, f"the body of `{name}` must give", scope)
         return bindings
+
+
+def _place_of(name: str, settings: Any) -> KeyPath | None:
+    """The keys that lead to a value in the settings of a line; None where there is no such value."""
+    if settings == name:
+        return ()
+    entries = settings.items() if isinstance(settings, dict) else ()
+    return next(
+        (((key, *rest)) for key, value in entries if (rest := _place_of(name, value)) is not None), None
+    )

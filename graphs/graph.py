@@ -90,13 +90,25 @@ class Graph:
         return self.bindings[-1]
 
 
+class SettingError(ValueError):
+    """A setting that its type allows and the graph does not; `at` leads to it, from the line on."""
+
+    def __init__(self, message: str, *at: str | int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+
+
 @runtime_checkable
 class PortsBySettings(Protocol):
     """A node type whose ports depend on its settings instead of on the signature of `run`."""
 
     @classmethod
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
-        """Inputs, and the type of the output.  `graph` returns another model's graph, or raises."""
+        """Inputs, and the type of the output.  `graph` returns another model's graph, or raises.
+
+        Raises SettingError.
+        """
 
 
 class GraphLookup(Protocol):

@@ -161,11 +161,10 @@ class Port:
 
 def inputs(node_type: type[Node]) -> Mapping[str, Port]:
     """The inputs of a node type in the order of `run`'s parameters."""
-    run = node_type.run
     hints = _hints(node_type)
     return {
         name: Port(hints[name], parameter.default is not inspect.Parameter.empty)
-        for name, parameter in inspect.signature(run).parameters.items()
+        for name, parameter in inspect.signature(_run_of(node_type)).parameters.items()
         if name not in NOT_PORTS
     }
 
@@ -177,6 +176,12 @@ def output(node_type: type[Node]) -> Any:
 
 def _hints(node_type: type[Node]) -> Mapping[str, Any]:
     """Resolved annotations of `run`'s ports and result; that of `call` is not resolved."""
-    run = inspect.unwrap(node_type.run)
+    run = inspect.unwrap(_run_of(node_type))
     ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
     return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)
+
+
+def _run_of(node_type: type[Node]) -> Callable[..., Any]:
+    """The function of a node type whose signature declares its ports: `run`, else `compose`."""
+    run: Callable[..., Any] = getattr(node_type, "run", None) or vars(node_type)["compose"]
+    return run

@@ -76,7 +76,7 @@ def _node(binding: Binding, parent: str) -> NodeOutline:
         settings=given_settings(binding.config),
         process=PROCESSES[process(binding)],
         line=binding.line,
-        graph=binding.config.graph if issubclass(binding.type, PortsBySettings) else None,
+        graph=getattr(binding.config, "graph", None) if issubclass(binding.type, PortsBySettings) else None,
         root=contract.root if contract else None,
         root_type=show(contract.gives) if contract else None,
         body=[_node(inner, f"{path}.") for inner in binding.body],

@@ -168,7 +168,7 @@ def live_nodes(model: GraphFolder, bindings: tuple[Binding, ...], resources: Res
             for line in lines:
                 line.node.close()
             raise BuildError([problem_of(binding, error)]) from error
-        lines.append(Line(binding.name, node, binding.sources))
+        lines.append(Line(binding.name, node, binding.sources, binding.gives))
     return lines
 
 

@@ -104,10 +104,11 @@ class RunningText:
         updates = self._choices.values()
         counted = [update.num_reasoning for update in updates if isinstance(update, ReplyUpdate)]
         reasoning = [count for count in counted if count is not None]
+        others = self._call.others
         return TokenCounts(
-            sum(self._call.prompt_lengths),
-            sum(update.piece.num_tokens for update in updates),
-            self._choices[0].piece.num_cached if 0 in self._choices else 0,
+            sum(self._call.prompt_lengths) + others.num_prompt,
+            sum(update.piece.num_tokens for update in updates) + others.num_output,
+            (self._choices[0].piece.num_cached if 0 in self._choices else 0) + others.num_cached,
             sum(reasoning) if reasoning else None,
         )
 

@@ -34,6 +34,8 @@ NODE_TYPES = {
     "synthesizer": "voice.synthesizer:Synthesizer",
     "waveform": "voice.waveform:Waveform",
     "graph": "graph_node:GraphNode",
+    "ask": "composing.ask:Ask",
+    "find": "composing.find:Find",
     "decoder_start": "generation.decoder_start:DecoderStart",
     "scheduler": "generation.scheduler:Scheduler",
     "model": "generation.body.model:Model",

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
-from pipelines.nodes.interface import Checking, Loading, NamedGraph, NamesGraph, Planning, Running
+from pipelines.nodes.interface import AskedReply, Checking, Composer, Composing, Planning, Running
+from pipelines.nodes.naming import NamesOne
 from pipelines.nodes.request_plan import RequestPlan
 
 
-class GraphNode(Node, PortsBySettings, Planning, Checking, NamesGraph):
+class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, Composing):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
@@ -27,15 +28,6 @@ class GraphNode(Node, PortsBySettings, Planning, Checking, NamesGraph):
         task = TASKS[graph(config.graph).task]
         return {"request": Port(task.request, optional=False)}, task.reply
 
-    def load(self, resources: Loading) -> None:
-        self.find = resources.pipeline
-
-    def named_graph(self) -> NamedGraph:
-        """The live graph.  Raises NotFound, and Unavailable while it is loading."""
-        if self.find is None:
-            raise TypeError("the engine host runs no graph nodes")
-        return self.find(self.config.graph)
-
     def plan(self, request: Any) -> RequestPlan:
         return self.named_graph().plan(request)
 
@@ -44,3 +36,6 @@ class GraphNode(Node, PortsBySettings, Planning, Checking, NamesGraph):
 
     def run(self, call: Running, request: Any) -> Any:
         return self.named_graph().run(call, request)
+
+    async def compose(self, call: Composer, request: Any) -> AskedReply:
+        return await call.ask(self.named_graph(), request)

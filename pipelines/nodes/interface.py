@@ -6,7 +6,7 @@ capabilities: a node class that has one names it as a base class, and is found b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -14,8 +14,9 @@ from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.values.composed_values import WholeReply
 from pipelines.values.node_values import Held, Tensors, Tokens
-from pipelines.values.stream_values import Deferred, Stream
+from pipelines.values.stream_values import Deferred, Stream, StreamChoice
 from pipelines.values.text_images import TextImages
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.messages import TokenUpdate
@@ -145,10 +146,79 @@ class Checking(Protocol):
 
 @runtime_checkable
 class NamesGraph(Protocol):
-    """A node that runs the graph of another model."""
+    """A node that runs the graph of another model, or of several."""
 
-    def named_graph(self) -> NamedGraph:
-        """The live graph.  Raises NotFound, and Unavailable while it is loading."""
+    @classmethod
+    def names(cls, config: Any) -> Sequence[str]:
+        """The names of the models in its settings."""
+
+    def named_graphs(self) -> Sequence[NamedGraph]:
+        """The live graphs.  Raises NotFound, and Unavailable while one is loading."""
+
+
+@runtime_checkable
+class AskedReply(Protocol):
+    """The reply of another model that a line of a composed graph has asked: whole, or piece by piece."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether its reply comes in pieces, as `updates`; else it is an `answer`."""
+
+    @property
+    def num_choices(self) -> int:
+        """Choices of the reply."""
+
+    def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        """What arrived since the last iteration: (choice, update) pairs; read once.  Raises BraidError."""
+
+    def choice(self, index: int) -> StreamChoice:
+        """A choice of the stream, once its first update has come."""
+
+    async def reply(self) -> WholeReply:
+        """The first choice of a stream, joined; reads `updates` to their end."""
+
+    async def answer(self) -> Any:
+        """The reply that comes whole.  Raises BraidError."""
+
+    def hand_on(self) -> None:
+        """From now on the updates go to the client, and are counted there."""
+
+
+class Composer(Protocol):
+    """What a node that asks other models may use of the call that it runs for."""
+
+    @property
+    def request(self) -> Any:
+        """The request of the composed graph; frozen."""
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the node's line is the last one, whose reply goes to the client."""
+
+    @property
+    def session(self) -> str:
+        """What the requests of one client, or of one of its sessions, have alike; "" where none is known."""
+
+    async def ask(self, graph: NamedGraph, request: Any) -> AskedReply:
+        """Start a call of another model, for the same client and in the same trace.  It ends with the outer
+        call at the latest.  Raises BraidError.
+        """
+
+    def note(self, way: str) -> None:
+        """Which way the line took, for those who watch."""
+
+
+@runtime_checkable
+class Composing(Protocol):
+    """A node that may ask other models by requests that are known while the graph runs.
+
+    A graph with such a node is composed.  One that has a `run` too runs in plain graphs as well, and makes
+    none composed.
+    """
+
+    compose: Callable[..., Awaitable[Any]]
+    """Takes a `Composer` and the values of its inputs, those of streams and deferred values as well; gives
+    the value of the line, which may be `AskedReply`."""
 
 
 @runtime_checkable

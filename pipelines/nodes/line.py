@@ -17,6 +17,7 @@ class Line:
     name: str
     node: Node
     sources: Mapping[str, Source]
+    gives: Any = None  # the type of its value
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {port: _read(values, source) for port, source in self.sources.items()}

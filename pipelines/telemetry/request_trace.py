@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipelines.telemetry.node_work import NodeWork
 from pipelines.telemetry.request_record import MAX_SPANS, NodeSpan, SpanKind
@@ -42,6 +42,7 @@ class CallTrace:
     generates: str = ""  # path of the node that generates, "" while nothing was sent to one
     sampling: Sampling | None = None
     engines: list[EngineTime] = field(default_factory=list)
+    line: str = ""  # the line of a composed graph that it was made for
 
     def spans(self, origin_s: float, now_s: float) -> Iterator[NodeSpan]:
         """Where its time went, in seconds from `origin_s` on."""
@@ -49,14 +50,15 @@ class CallTrace:
         if self.generates:
             times += [EngineTime(self.generates, *phase) for phase in self.timing.phases(now_s)]
         with_engine = {phase.path for phase in times}
+        before = f"{self.line}." if self.line else ""
         for path, work in self.works.items():
             if work.last_s:
                 seconds = work.last_s - work.first_s
-                yield NodeSpan(path, "updates", work.first_s - origin_s, seconds, work.busy_s)
+                yield NodeSpan(before + path, "updates", work.first_s - origin_s, seconds, work.busy_s)
             elif path not in with_engine:
-                yield NodeSpan(path, "run", work.start_s - origin_s, work.run_s)
+                yield NodeSpan(before + path, "run", work.start_s - origin_s, work.run_s)
         for path, kind, from_s, to_s in times:
-            yield NodeSpan(path, kind, from_s - origin_s, to_s - from_s)
+            yield NodeSpan(before + path, kind, from_s - origin_s, to_s - from_s)
 
 
 class Failure(NamedTuple):
@@ -65,6 +67,30 @@ class Failure(NamedTuple):
     at: float
     status: int
     message: str
+
+
+class NotesCalls(Protocol):
+    """What calls are noted in: a request, or a line of a composed graph that runs for it."""
+
+    @property
+    def id(self) -> str:
+        """The id of the request."""
+
+    def add(self, call: CallTrace) -> None:
+        """A call begins."""
+
+
+class LineTrace:
+    """The calls that are made for one line of a composed graph, in the trace of its request."""
+
+    def __init__(self, trace: NotesCalls, line: str) -> None:
+        self.id = trace.id
+        self._trace = trace
+        self._line = line
+
+    def add(self, call: CallTrace) -> None:
+        call.line = f"{self._line}.{call.line}" if call.line else self._line
+        self._trace.add(call)
 
 
 class RequestTrace:
@@ -81,6 +107,9 @@ class RequestTrace:
         self.calls: list[CallTrace] = []
         self.failures: list[Failure] = []
         self.runs_on = False  # whether a run outlives the reply; the record is made when it has ended
+
+    def add(self, call: CallTrace) -> None:
+        self.calls.append(call)
 
     def fail(self, status: int, message: str) -> None:
         """The client is sent an error."""

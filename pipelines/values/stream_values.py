@@ -58,8 +58,16 @@ class Stream(Generic[T]):
         return Stream(self.source, (*self.makers, maker))
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived(Generic[T]):
+    """The source of a `Deferred` whose value is there already."""
+
+    value: T
+
+
 class Deferred(Generic[T]):
     """A value that arrives whole: a submission to an engine that replies once, and what is made of its reply.
+    A value that is `Arrived` has no submission.
 
     Without a submission (None) there is no value, and nothing may read it.
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, Self
 from graphs.compose import Graphs
 from pipelines.loading.load import GraphFolder, Resources, checked_graph, live_nodes
 from pipelines.wire.address import EngineAddress
+from pipelines.worker.composed_pipeline import ComposedPipeline, is_composed
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -51,4 +52,5 @@ def load_for_worker(
     graph = checked_graph(model, graphs)
     resources = Resources(EngineAddress(model.name, instance_id, ""), max_context, pipeline)
     lines = live_nodes(model, graph.bindings, resources)
-    return Pipeline(model.name, model.version, graph.task, max_context, lines)
+    make = ComposedPipeline if is_composed(graph, graphs) else Pipeline
+    return make(model.name, model.version, graph.task, max_context, lines)

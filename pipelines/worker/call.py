@@ -11,9 +11,9 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.deferred import defer
 from pipelines.telemetry.node_work import count_nodes
 from pipelines.telemetry.request_timing import RequestTiming
-from pipelines.telemetry.request_trace import CallTrace, RequestTrace
+from pipelines.telemetry.request_trace import CallTrace, NotesCalls
 from pipelines.values.node_values import Held, Tensors, Tokens
-from pipelines.values.stream_values import Deferred, Series, Stream
+from pipelines.values.stream_values import Deferred, Series, Stream, StreamChoice
 from pipelines.values.text_images import TextImages
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.messages import TokenUpdate
@@ -24,6 +24,7 @@ from pipelines.worker.choices import Choices
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.node_clock import NodeClock
 from pipelines.worker.replies import PARTS_AHEAD, Replies
+from pipelines.worker.spent import NOTHING_SPENT, Spent
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
 from pipelines.worker.submitted import Submitted
 from pipelines.worker.used_adapter import UsedAdapter
@@ -47,7 +48,7 @@ class Call:
         client: RequestClient,
         tenant: str = "",
         adapter: UsedAdapter | None = None,
-        trace: RequestTrace | None = None,
+        trace: NotesCalls | None = None,
     ) -> None:
         """`trace` is of the request that the call is a part of."""
         self.model = model
@@ -60,7 +61,7 @@ class Call:
         self._origin = Origin(name="" if trace is None else trace.id, tenant=tenant)
         own_trace = CallTrace(model, self.clock.works, RequestTiming(model))
         if trace is not None:
-            trace.calls.append(own_trace)
+            trace.add(own_trace)
         self._choices = Choices(client, own_trace)
         self._submitted = Submitted(client, self._choices)
         self._replies = Replies(self._submitted, self.clock, own_trace)
@@ -148,6 +149,27 @@ class Call:
         """The text of the first prompt of a generative engine, as far as it is known."""
         return next((prompt.prompt_text for prompt in self._submitted.prompts), "")
 
+    @property
+    def sampling_params(self) -> SamplingParams:
+        """How the reply of a generative engine is sampled."""
+        submission = _first_submission(self.result)
+        assert isinstance(submission, TokenSubmission), "a graph that generates submits prompts"
+        return submission.params
+
+    @property
+    def num_choices(self) -> int:
+        """Choices of all prompts, or the texts of a reply that comes whole."""
+        return _first_submission(self.result).num_choices
+
+    @property
+    def others(self) -> Spent:
+        """What other calls spent that were made for this one."""
+        return NOTHING_SPENT
+
+    def choice(self, index: int) -> StreamChoice:
+        """A choice of the stream, once its prompts were sent."""
+        return self._submitted.choice(index)
+
     def count_tool_calls(self, request_type: str, streams: bool) -> None:
         """Count deltas, or without `streams` choices, with and without tool calls, if any are looked for."""
         if self.plan.tool_calls is not None:
@@ -162,7 +184,7 @@ class Call:
         except BraidError:
             self.close()
             raise
-        num_choices, lengths = _first_submission(self.result).num_choices, self.prompt_lengths
+        num_choices, lengths = self.num_choices, self.prompt_lengths
         if isinstance(self.result, Stream):
             self._choices.begin_stream(num_choices)
         elif isinstance(self.result, Series):

@@ -217,7 +217,9 @@ class Catalogue:
         pipeline = load_for_worker(loaded, model.instance_id, model.max_context or 0, graphs, self.get)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)
-        named = tuple(node.config.graph for node in nodes if isinstance(node, NamesGraph))
+        named = tuple(
+            name for node in nodes if isinstance(node, NamesGraph) for name in node.names(node.config)
+        )
         return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(loaded, graphs), graph)
 
     def _report_use(self) -> None:

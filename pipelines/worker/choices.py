@@ -62,6 +62,11 @@ class Choices:
                 self._client.abort(submission.request_id, choice)
         return out
 
+    def passed(self, choice: int, finish: str | None) -> None:
+        """An update of a choice was handed on that another call counts; with `finish` it was the last."""
+        if finish is not None and choice in self.open:
+            self._ended(choice, finish)
+
     def end(self, finish: str) -> None:
         """Nothing more comes for the choices that have not ended."""
         if not self.open:

@@ -41,6 +41,11 @@ class NodeClock:
         self._claim(value, work)
         return value
 
+    def ran(self, name: str, from_s: float) -> None:
+        """A node that waits for other models began at `from_s` and has ended now."""
+        work = self.works.get(name) or self.works.setdefault(name, NodeWork(name))
+        work.ran(from_s, monotonic())
+
     def chain(self, stream: Stream[Any], choice: StreamChoice) -> Callable[[Any], Any]:
         """The stages of one choice as one function: engine update in, last stage's update out."""
         stages = [(make(choice).push, self._owner(make).worked) for make in stream.makers]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Mapping
-from typing import Any, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast, get_origin
 
 from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan, merged
-from pipelines.telemetry.request_trace import RequestTrace
+from pipelines.telemetry.request_trace import NotesCalls
+from pipelines.values.stream_values import Stream
+from pipelines.values.tasks import TASKS
 from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.request_checks import check_handled
@@ -37,6 +39,16 @@ class Pipeline:
         self._checking = [line.node for line in lines if isinstance(line.node, Checking)]
         self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
 
+    @property
+    def streams(self) -> bool:
+        """Whether the reply comes in pieces."""
+        return get_origin(TASKS[self.task].reply) is Stream
+
+    @property
+    def answering(self) -> Sequence[Line]:
+        """The lines that make the reply."""
+        return self.lines
+
     def adapted(self, adapter: UsedAdapter) -> Pipeline:
         """This pipeline with an adapter, under whose name requests are answered and counted."""
         adapted = copy.copy(self)
@@ -51,7 +63,7 @@ class Pipeline:
         """
         if self._max_context:
             return self._max_context
-        named = (node.named_graph().max_context for node in self._naming)
+        named = (graph.max_context for node in self._naming for graph in node.named_graphs())
         return min((bound for bound in named if bound), default=0)
 
     @property
@@ -72,7 +84,7 @@ class Pipeline:
         client: RequestClient,
         tenant: str = "",
         earlier: Call | None = None,
-        trace: RequestTrace | None = None,
+        trace: NotesCalls | None = None,
     ) -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.base.element_types import num_bytes
 from pipelines.telemetry.request_trace import CallTrace, EngineTime
 from pipelines.values.node_values import Tensors
-from pipelines.values.stream_values import Deferred, Stream
+from pipelines.values.stream_values import Arrived, Deferred, Stream
 from pipelines.worker.choices import Choices
 from pipelines.worker.node_clock import NodeClock
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
@@ -38,18 +38,11 @@ class Replies:
 
     async def value(self, deferred: Deferred[Any]) -> Any:
         """The value, after all that is made of it; None when the call was closed from outside."""
-        submission: TensorSubmission = deferred.source
-        if not await self.sent(submission):
+        known = isinstance(deferred.source, Arrived)
+        value = deferred.source.value if known else await self._reply(deferred.source)
+        if value is None:
             return None
-        try:
-            reply = await submission.reply.get()
-        finally:
-            times = EngineTime(submission.path, "run", submission.sent_s, monotonic())
-            self._trace.engines.append(times)
-        if reply is None:
-            return None
-        value: Any = Tensors(reply)
-        is_large = sum(map(num_bytes, value.values())) > LARGE_REPLY_BYTES
+        is_large = not known and sum(map(num_bytes, value.values())) > LARGE_REPLY_BYTES
         for make in deferred.makers:
             apply = self._clock.apply
             takes_long = is_large or getattr(make, "takes_long", False)
@@ -61,6 +54,17 @@ class Replies:
             if value is None:
                 return None
         return value
+
+    async def _reply(self, submission: TensorSubmission) -> Tensors | None:
+        """The tensors that an engine replies with; None as for `value`."""
+        if not await self.sent(submission):
+            return None
+        try:
+            reply = await submission.reply.get()
+        finally:
+            times = EngineTime(submission.path, "run", submission.sent_s, monotonic())
+            self._trace.engines.append(times)
+        return None if reply is None else Tensors(reply)
 
     async def next_part(self, waiting: deque[Deferred[Any]]) -> Any:
         """The first value of those that wait, while the next ones are computed; None as for `value`."""

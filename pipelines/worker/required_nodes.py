@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.graph_node import GraphNode
+from pipelines.nodes.interface import NamesGraph
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -58,9 +58,9 @@ def of_type(pipeline: Pipeline, name: str) -> Iterator[Any]:
 
 def nodes(pipeline: Pipeline) -> Iterator[Any]:
     """Every request node, those of graphs inside the graph too."""
-    for line in pipeline.lines:
-        if isinstance(line.node, GraphNode):
-            find: Any = line.node.find
-            yield from nodes(find(line.node.config.graph))
+    for line in pipeline.answering:
+        if isinstance(line.node, NamesGraph):
+            for graph in line.node.named_graphs():
+                yield from nodes(cast(Pipeline, graph))
         else:
             yield line.node

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from pipelines.values.node_values import Tokens
+from pipelines.values.stream_values import StreamChoice
 from pipelines.worker.choices import Choices
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
@@ -76,6 +77,11 @@ class Submitted:
     def prompt_ids(self) -> list[list[int]]:
         """Token ids of each prompt, as they were first submitted."""
         return next((each.text_ids for each in self._all if each.text_lengths), [])
+
+    def choice(self, index: int) -> StreamChoice:
+        """A choice of the last submission to a generative engine."""
+        sent = [each for each in self._all if isinstance(each, TokenSubmission)]
+        return sent[-1].choice(index)
 
     @property
     def prompts(self) -> list[Tokens]:

@@ -23,6 +23,7 @@ from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.model_table import BuiltPipeline, ModelCard, ModelTable
 from pipelines.worker.request_checks import refuse_media
+from pipelines.worker.spent import NOTHING_SPENT
 from server.base.settings import Settings
 from server.connect import make_services
 from server.services.services import Services
@@ -89,7 +90,8 @@ class ScriptedCall:
         self.prompt_ids = [ABC] * num_prompts
         self.prompt_lengths = [len(ids) for ids in self.prompt_ids]
         self.prompt_text = "<user>hi"
-        self.result = SimpleNamespace(source=SimpleNamespace(params=SamplingParams(**generation.sampling)))
+        self.sampling_params = SamplingParams(**generation.sampling)
+        self.others = NOTHING_SPENT
         self.tenant = ""
         self.earlier: Any = None
         self.started = False
@@ -160,6 +162,10 @@ class ScriptedPipeline:
         call.tenant, call.earlier = tenant, earlier
         self.calls.append(call)
         return call
+
+    @property
+    def answering(self) -> Any:
+        return self.lines
 
     @property
     def asked(self) -> Any:

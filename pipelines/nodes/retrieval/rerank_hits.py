@@ -12,14 +12,15 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import EngineError
-from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph, Running
+from pipelines.nodes.interface import Running
+from pipelines.nodes.naming import NamesOne
 from pipelines.values.node_values import Scores
 from pipelines.values.search_values import Hit, Hits, pairs_to_rank
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput, SearchInput
 
 
-class RerankHits(Node, PortsBySettings, NamesGraph):
+class RerankHits(NamesOne, Node, PortsBySettings):
     """Scores each hit against its query by another model of the repository, and orders the hits by it."""
 
     class Config(NodeConfig):
@@ -37,15 +38,6 @@ class RerankHits(Node, PortsBySettings, NamesGraph):
         graph(config.graph)
         ports = {"hits": Port(Deferred[Hits], optional=False), "request": Port(SearchInput, optional=False)}
         return ports, Deferred[Hits]
-
-    def load(self, resources: Loading) -> None:
-        self.find: Callable[[str], NamedGraph] | None = resources.pipeline
-
-    def named_graph(self) -> NamedGraph:
-        """The live graph.  Raises NotFound, and Unavailable while it is loading."""
-        if self.find is None:
-            raise TypeError("the engine host runs no graph nodes")
-        return self.find(self.config.graph)
 
     def run(self, call: Running, hits: Deferred[Hits], request: SearchInput) -> Deferred[Hits]:
         if not request.rerank:

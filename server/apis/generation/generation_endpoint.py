@@ -175,9 +175,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)
         if context.needs_prompts:
             context = replace(context, prompts=prompt_echoes(pipeline, call))
-        running = ReplyInProgress(
-            call, exchange, context, TokenCounter(call.prompt_lengths, request.num_choices)
-        )
+        counter = TokenCounter(call.prompt_lengths, request.num_choices, lambda: call.others)
+        running = ReplyInProgress(call, exchange, context, counter)
         if request.stream:
             await self._stream(resp, running)
         else:

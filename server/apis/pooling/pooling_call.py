@@ -49,4 +49,4 @@ async def run_pooling_call(call: Call, exchange: Exchange) -> PoolingResult:
     value = await call.answer()
     if value is None:
         raise ClientGone
-    return PoolingResult(value, sum(call.prompt_lengths), call.num_image_tokens)
+    return PoolingResult(value, sum(call.prompt_lengths) + call.others.num_prompt, call.num_image_tokens)

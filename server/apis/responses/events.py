@@ -7,11 +7,12 @@ on HTTP or on the store.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipelines.base.errors import BraidError, EngineError
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
+from pipelines.worker.spent import NOTHING_SPENT, Spent
 from server.apis.generation.replies.update_stages import outside
 from server.apis.responses.output_items import (
     OUTPUT_CALLS,
@@ -56,12 +57,13 @@ class ResponseEvents:
         parallel_calls: bool = True,
         tools: ToolTable | None = None,
         shows: str = ALL,
+        others: Callable[[], Spent] = lambda: NOTHING_SPENT,
     ) -> None:
         self.response = response
         self._tools = tools or ToolTable()
         self._shows = shows
         self.ended = False
-        self._counts = ResponseTokenCounter(num_input)
+        self._counts = ResponseTokenCounter(num_input, others)
         self._shows_reasoning = shows_reasoning
         self._parallel_calls = parallel_calls
         self._number = 0

@@ -84,7 +84,7 @@ class Responder:
         request, translation = asked.request, asked.prepared.translation
         stores = request.stores and self._services.response_store.enabled
         new_id = with_replica(response_id(exchange.affinity), self._services.settings.replica)
-        params = call.result.source.params
+        params = call.sampling_params
         response = initial_response(request, translation, asked.pipeline.name, params, stores, new_id)
         chat = translation.chat
         return ResponseEvents(
@@ -93,5 +93,6 @@ class Responder:
             shows_reasoning=chat.include_reasoning is not False,
             parallel_calls=chat.parallel_tool_calls is not False,
             tools=translation.tools,
+            others=lambda: call.others,
             shows=COMPACTION if translation.compacts else NOTHING if discards else ALL,
         )

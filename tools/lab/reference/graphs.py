@@ -69,6 +69,7 @@ GROUPS = {
         "step",
     ): "Tensors: lines of an infer node's or a synthesizer's `body`, run once per request",
     ("graph_node", "request"): "Graphs in graphs",
+    ("composing", "request"): "Composed graphs: lines that ask other models, in a worker",
 }
 """(folder of the node's class, its place) → heading, in the order of the page."""
 PLACES = {"request": "worker", "engine": "worker and engine host", "step": "engine host"}

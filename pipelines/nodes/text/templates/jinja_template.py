@@ -81,7 +81,8 @@ def _strftime_now(pattern: str) -> str:
     return datetime.now().strftime(pattern)
 
 
-def _environment() -> Sandbox:
+def environment() -> Sandbox:
+    """The sandbox with the filters and functions that templates may use."""
     env = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols])
     env.filters["tojson"] = _to_json
     env.filters["from_json"] = json.loads
@@ -100,7 +101,7 @@ class Template:
     def __init__(self, source: str, special_tokens: Mapping[str, str], content_format: str = "auto") -> None:
         if len(source) > MAX_TEMPLATE_CHARS:
             raise ChatTemplateError(f"a chat template may have {MAX_TEMPLATE_CHARS} characters at most")
-        env = _environment()
+        env = environment()
         try:
             tree = env.parse(source)
             self.variables = frozenset(meta.find_undeclared_variables(tree))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.base.errors import RequestError
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.worker.call import Call
+from pipelines.worker.composed_call import ComposedCall
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import nodes
 
@@ -21,7 +23,15 @@ class PromptEcho:
 
 
 def prompt_echoes(pipeline: Pipeline, call: Call) -> list[PromptEcho]:
-    """The text of a prompt is the client's own, unless the prompt was truncated; ids are decoded."""
+    """The text of a prompt is the client's own, unless the prompt was truncated; ids are decoded.
+
+    Raises RequestError for a composed graph.
+    """
+    if isinstance(call, ComposedCall):
+        raise RequestError(
+            f"{pipeline.name} asks several models: its reply has no prompt to show; leave `echo`, "
+            "`return_token_ids` and `return_prompt_text` out"
+        )
     tokenizer = next((node.tokenizer for node in nodes(pipeline) if hasattr(node, "tokenizer")), None)
     if tokenizer is None:
         raise TypeError(f"the graph of {pipeline.name} generates text without a tokenizer")

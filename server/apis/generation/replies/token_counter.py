@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 from pipelines.wire.token_piece import Speculation
+from pipelines.worker.spent import NOTHING_SPENT, Spent
 from server.schema.reply_models import CachedTokens, CompletionDetails, Usage
 
 
@@ -11,14 +14,17 @@ class TokenCounter:
     """Tokens of all choices of one request; `num_ended` of its `num_choices` choices have ended.
 
     `num_reasoning` is None where reasoning is not parsed.  `speculation` has the totals of each choice for
-    which tokens were drafted.
+    which tokens were drafted.  `others` is what calls of other models have spent so far.
     """
 
-    def __init__(self, prompt_lengths: list[int], n: int) -> None:
+    def __init__(
+        self, prompt_lengths: list[int], n: int, others: Callable[[], Spent] = lambda: NOTHING_SPENT
+    ) -> None:
         self.num_choices = len(prompt_lengths) * n
         self.num_ended = 0
-        self.num_prompt = sum(prompt_lengths)
-        self.num_output = 0
+        self._num_prompt = sum(prompt_lengths)
+        self._num_output = 0
+        self._others = others
         self.num_reasoning: int | None = None
         self._n = n
         self._num_cached: dict[int, int] = {}
@@ -29,12 +35,20 @@ class TokenCounter:
         return self.num_ended == self.num_choices
 
     @property
+    def num_prompt(self) -> int:
+        return self._num_prompt + self._others().num_prompt
+
+    @property
+    def num_output(self) -> int:
+        return self._num_output + self._others().num_output
+
+    @property
     def num_cached(self) -> int:
-        return sum(self._num_cached.values())
+        return sum(self._num_cached.values()) + self._others().num_cached
 
     def add(self, choice: int, update: ReplyUpdate | TextUpdate) -> None:
         piece = update.piece
-        self.num_output += piece.num_tokens
+        self._num_output += piece.num_tokens
         self.num_ended += piece.finish is not None
         if isinstance(update, ReplyUpdate) and update.num_reasoning is not None:
             self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning

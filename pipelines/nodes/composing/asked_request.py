@@ -1,0 +1,40 @@
+"""Requests for text that lines of composed graphs make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipelines.base.errors import RequestError
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import GenerationInput, MediaInput
+
+
+def for_client(
+    request: GenerationInput, messages: list[dict[str, Any]] | None, prompt: str
+) -> GenerationInput:
+    """The client's own request with other messages, or with a prompt where these are None: what it sets for
+    the reply holds.  Raises RequestError for what a template leaves no place for.
+    """
+    if request.images or request.sounds:
+        shown: list[MediaInput] = [*request.images, *request.sounds]
+        media = shown[0]
+        raise RequestError(
+            f"`{media.where}`: this model's graph writes its prompt by a template, which shows no "
+            f"`{media.kind}` parts",
+            media.where,
+        )
+    if request.continue_final_message or request.completion_ids:
+        raise RequestError(
+            "this model's graph writes the last message itself: none can be continued", "messages"
+        )
+    if len(request.prompts) > 1:
+        raise RequestError("this model's graph answers one prompt at a time", "prompt")
+    prompts = [] if messages is not None else [Prompt(text=prompt, add_special_tokens=True)]
+    return replace(request, messages=messages, prompts=prompts)
+
+
+def of_line(messages: list[dict[str, Any]] | None, prompt: str, **fields: Any) -> GenerationInput:
+    """A request of the line's own."""
+    prompts = [] if messages is not None else [Prompt(text=prompt, add_special_tokens=True)]
+    return GenerationInput(messages=messages, prompts=prompts, **fields)

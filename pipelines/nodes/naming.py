@@ -1,0 +1,39 @@
+"""What nodes have alike that name other models of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphs.node import Node
+from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph
+
+
+class NamesGraphs(Node, NamesGraph):
+    """A node with the names of other models in its settings; `names` is its own."""
+
+    find: Callable[[str], NamedGraph] | None
+
+    def load(self, resources: Loading) -> None:
+        self.find = resources.pipeline
+
+    def live_graph(self, name: str) -> NamedGraph:
+        """A live graph.  Raises NotFound, and Unavailable while it is loading."""
+        if self.find is None:
+            raise TypeError("the engine host runs no graphs of other models")
+        return self.find(name)
+
+    def named_graphs(self) -> Sequence[NamedGraph]:
+        return [self.live_graph(name) for name in self.names(self.config)]
+
+
+class NamesOne(NamesGraphs):
+    """A node with the name of one other model in the setting `graph`."""
+
+    @classmethod
+    def names(cls, config: Any) -> Sequence[str]:
+        return (config.graph,)
+
+    def named_graph(self) -> NamedGraph:
+        """The live graph.  Raises NotFound, and Unavailable while it is loading."""
+        return self.live_graph(self.config.graph)

@@ -1,0 +1,106 @@
+"""A call of another model that was made for a line of a composed graph."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Any
+
+from pipelines.nodes.interface import AskedReply
+from pipelines.values.composed_values import WholeReply
+from pipelines.values.reply_values import ReplyUpdate
+from pipelines.values.stream_values import StreamChoice
+from pipelines.worker.call import Call
+from pipelines.worker.spent import Spent
+
+
+class AskedCall(AskedReply):
+    """One call for a line; belongs to the event loop.  What it spent stays known when it is closed."""
+
+    def __init__(self, line: str, call: Call, streams: bool) -> None:
+        self.line = line
+        self.model = call.model
+        self._call = call
+        self._streams = streams
+        self._is_handed_on = False
+        self._num_output = self._num_cached = 0
+        self.from_s, self.to_s = monotonic(), 0.0  # 0 while it runs
+
+    @property
+    def streams(self) -> bool:
+        return self._streams
+
+    @property
+    def num_choices(self) -> int:
+        return self._call.num_choices
+
+    @property
+    def spent(self) -> Spent:
+        """All that it took so far, with what its own calls of other models took."""
+        own = Spent(sum(self._call.prompt_lengths), self._num_cached, self._num_output)
+        return own.plus(self._call.others)
+
+    @property
+    def counted_here(self) -> Spent:
+        """What of it no other counts: of a reply that goes to the client the prompt alone."""
+        if not self._is_handed_on:
+            return self.spent
+        return Spent(sum(self._call.prompt_lengths)).plus(self._call.others)
+
+    def hand_on(self) -> None:
+        self._is_handed_on = True
+
+    def choice(self, index: int) -> StreamChoice:
+        return self._call.choice(index)
+
+    async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        try:
+            async for batch in self._call.updates():
+                for _, update in batch:
+                    self._num_output += update.piece.num_tokens
+                    self._num_cached += update.piece.num_cached if update.piece.prefill_s is not None else 0
+                yield batch
+        finally:
+            self.close()
+
+    def count_tool_calls(self, request_type: str, streams: bool) -> None:
+        """Count the tool calls of a reply that goes to the client."""
+        if self._is_handed_on:
+            self._call.count_tool_calls(request_type, streams)
+
+    async def reply(self) -> WholeReply:
+        updates = [update async for batch in self.updates() for choice, update in batch if choice == 0]
+        return joined(updates)
+
+    async def answer(self) -> Any:
+        try:
+            return await self._call.answer()
+        finally:
+            self.close()
+
+    def parts(self) -> AsyncIterator[Any]:
+        """The parts of a reply that comes in parts."""
+        return self._call.parts()
+
+    def close(self) -> None:
+        """End what has not ended."""
+        self.to_s = self.to_s or monotonic()
+        self._call.close()
+
+
+def joined(updates: list[Any]) -> WholeReply:
+    """The updates of one choice as a reply."""
+    pieces = [update.piece for update in updates]
+    return WholeReply(
+        text="".join(_text_of(update) for update in updates),
+        reasoning="".join(getattr(update, "reasoning", "") for update in updates),
+        finish=(pieces[-1].finish if pieces else None) or "abort",
+        calls=[call for update in updates for call in getattr(update, "tool_calls", ())],
+        token_ids=[token for piece in pieces for token in piece.token_ids],
+        logprobs=[entry for piece in pieces if piece.logprobs for entry in piece.logprobs.tokens],
+    )
+
+
+def _text_of(update: Any) -> str:
+    text: str = update.content if isinstance(update, ReplyUpdate) else update.text
+    return text

@@ -1,0 +1,256 @@
+"""One request to a composed graph: its lines ask other models, each by a call of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import reduce
+from time import monotonic
+from typing import Any, cast
+
+from pipelines.base.cancellation import TakesLong, short_work
+from pipelines.base.errors import BraidError
+from pipelines.nodes.interface import AskedReply, Composing, NamedGraph
+from pipelines.nodes.line import Line
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.telemetry.request_trace import LineTrace, NotesCalls
+from pipelines.values.stream_values import Deferred, Stream
+from pipelines.values.tasks import GenerationInput
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.worker.asked_call import AskedCall
+from pipelines.worker.call import Call
+from pipelines.worker.engines.faces import RequestClient
+from pipelines.worker.line_call import LineCall
+from pipelines.worker.line_values import LineValues, errors_of
+from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.plain_lines import PlainLines
+from pipelines.worker.request_sizes import LONG_CHARS, num_chars
+from pipelines.worker.spent import NOTHING_SPENT, Spent
+
+Batch = list[tuple[int, Any]]
+
+
+class ComposedCall(Call):
+    """Lines run as soon as what they read is there; the reply of the last one is the reply.
+
+    Each call of another model is an ordinary one, for the same client, tenant and trace; all of them end with
+    this one.  `asked` holds them in the order of their beginnings, `ways` which way a line took.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        request: Any,
+        plan: RequestPlan,
+        client: RequestClient,
+        tenant: str,
+        trace: NotesCalls | None,
+    ) -> None:
+        super().__init__(pipeline.name, request, plan, client, tenant, pipeline.adapter, trace)
+        self.asked: list[AskedCall] = []
+        self.ways: dict[str, str] = {}
+        self._pipeline = pipeline
+        self._lines = pipeline.lines
+        self._client, self._tenant, self._trace = client, tenant, trace
+        self._plain = PlainLines(pipeline.name, request, plan, client, tenant, pipeline.adapter)
+        self._task: asyncio.Task[Any] | None = None
+        self._tool_counts: tuple[str, bool] | None = None
+
+    # --- for endpoints
+
+    @property
+    def num_choices(self) -> int:
+        return len(self.prompt_lengths) * getattr(self.request, "n", 1)
+
+    @property
+    def prompt_lengths(self) -> list[int]:
+        """Zeros: the tokens of prompts are known later, and counted in `others`."""
+        prompts = self.request.prompts if isinstance(self.request, GenerationInput) else []
+        return [0] * max(1, len(prompts))
+
+    @property
+    def others(self) -> Spent:
+        return reduce(Spent.plus, (asked.counted_here for asked in self.asked), self._own_spent)
+
+    @property
+    def sampling_params(self) -> SamplingParams:
+        return SamplingParams(**self.request.sampling)
+
+    def count_tool_calls(self, request_type: str, streams: bool) -> None:
+        self._tool_counts = (request_type, streams)
+
+    def start(self) -> None:
+        if self._replies.is_closed:
+            raise ValueError("this call was closed")
+        if self._pipeline.streams:
+            self._choices.begin_stream(self.num_choices)
+        else:
+            self._choices.begin_whole(1, [])
+        self._task = asyncio.create_task(self._run(), name=f"compose-{self.model}")
+        self._task.add_done_callback(_retrieve)
+
+    async def updates(self) -> AsyncIterator[Batch]:
+        try:
+            result = await self._result()
+            if result is None:
+                return  # closed from outside
+            with errors_of(self._lines[-1].name):
+                async for batch in self._handed_on(result):
+                    yield batch
+                    for choice, update in batch:
+                        self._choices.passed(choice, update.piece.finish)
+        except BraidError:
+            self._end("error")
+            raise
+
+    async def answer(self) -> Any:
+        try:
+            result = await self._result()
+            if result is None:
+                return None
+            with errors_of(self._lines[-1].name):
+                value = await self._read(result)
+        except BraidError:
+            self._end("error")
+            raise
+        self._choices.end("stop")
+        return value
+
+    async def parts(self) -> AsyncIterator[Any]:
+        try:
+            result = await self._result()
+            if result is None:
+                return
+            with errors_of(self._lines[-1].name):
+                async for part in result.parts():
+                    yield part
+        except BraidError:
+            self._end("error")
+            raise
+        self._choices.end("stop")
+
+    def close(self) -> None:
+        super().close()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, finish: str) -> None:
+        super()._end(finish)
+        self._plain.close()
+        for asked in self.asked:
+            asked.close()
+
+    # --- its lines
+
+    async def _run(self) -> Any:
+        """Run the lines; what the last one made."""
+        line_tasks: dict[str, asyncio.Task[Any]] = {}
+        values = LineValues(self.request, self._lines, line_tasks, self._read)
+        for line in self._lines:
+            line_tasks[line.name] = asyncio.create_task(self._made(line, values), name=f"line-{line.name}")
+        try:
+            return await line_tasks[self._lines[-1].name]
+        finally:
+            values.close()
+            for task in line_tasks.values():
+                task.cancel()
+
+    async def _made(self, line: Line, values: LineValues) -> Any:
+        """What the node of a line makes of its inputs, once they are there."""
+        node = line.node
+        if not isinstance(node, Composing):
+            inputs = await values.inputs(line, whole=False)
+            with errors_of(line.name):
+                return self.clock.run(line.name, node.run, self._plain, inputs)
+        inputs = await values.inputs(line, whole=True)
+        is_result, from_s = line is self._lines[-1], monotonic()
+        composer = LineCall(
+            line.name, self.request, self._tenant, is_result, self._ask, self.ways.__setitem__
+        )
+        try:
+            with errors_of(line.name):
+                return await node.compose(composer, **inputs)
+        finally:
+            self.clock.ran(line.name, from_s)
+
+    async def _ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
+        """Start a call of another model for a line."""
+        pipeline = cast(Pipeline, graph)
+        trace = None if self._trace is None else LineTrace(self._trace, line)
+
+        def prepare() -> Call:
+            return pipeline.prepare(request, self._client, self._tenant, trace=trace)
+
+        call = await _off_loop(prepare, num_chars(request))
+        asked = AskedCall(line, call, pipeline.streams)
+        if self._replies.is_closed:
+            asked.close()
+            raise asyncio.CancelledError
+        self.asked.append(asked)
+        call.start()
+        return asked
+
+    async def _read(self, value: Any) -> Any:
+        """What is in a value that comes later."""
+        if isinstance(value, AskedReply):
+            value = await (value.reply() if value.streams else value.answer())
+        elif isinstance(value, Stream):
+            value = await self._plain.joined(value)
+        elif isinstance(value, Deferred):
+            value = await self._plain.value(value)
+        if value is None and self._replies.is_closed:
+            raise asyncio.CancelledError
+        return value
+
+    def _handed_on(self, result: Any) -> AsyncIterator[Batch]:
+        """The updates of what the last line made."""
+        if isinstance(result, AskedReply):
+            result = Stream(result)
+        if not isinstance(result.source, AskedReply):
+            return self._plain.stream(result)
+        result.source.hand_on()
+        if self._tool_counts is not None:
+            for asked in self.asked:
+                asked.count_tool_calls(*self._tool_counts)
+        return self._staged(result)
+
+    async def _staged(self, stream: Stream[Any]) -> AsyncIterator[Batch]:
+        """The updates of another model's stream after the stages that plain lines added."""
+        asked: AskedReply = stream.source
+        chains: dict[int, Callable[[Any], Any]] = {}
+        async for batch in asked.updates():
+            if stream.makers:
+                for choice, _ in batch:
+                    if choice not in chains:
+                        chains[choice] = self.clock.chain(stream, asked.choice(choice))
+                batch = [(choice, chains[choice](update)) for choice, update in batch]
+            yield batch
+
+    async def _result(self) -> Any:
+        """What the last line made; None when the call was closed from outside."""
+        assert self._task is not None, "a call is started before it is read"
+        await asyncio.wait({self._task})
+        return None if self._replies.is_closed or self._task.cancelled() else self._task.result()
+
+    @property
+    def _own_spent(self) -> Spent:
+        """What the engines of the graph's own lines read."""
+        lengths = self._plain.prompt_lengths
+        return Spent(sum(lengths)) if lengths else NOTHING_SPENT
+
+
+async def _off_loop(prepare: Callable[[], Call], size: int) -> Call:
+    """A call that is prepared on the event loop where that is short, else in a thread."""
+    if size > LONG_CHARS:
+        return await asyncio.to_thread(prepare)
+    try:
+        with short_work():
+            return prepare()
+    except TakesLong:
+        return await asyncio.to_thread(prepare)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """An error of lines that none reads any more is no error of the event loop."""
+    if not task.cancelled():
+        task.exception()

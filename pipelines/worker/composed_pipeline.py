@@ -1,0 +1,65 @@
+"""A composed graph in a worker: some of its lines ask other models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from graphs.compose import Graphs
+from graphs.graph import Graph
+from pipelines.nodes.interface import Composing, NamesGraph, Running
+from pipelines.nodes.line import Line
+from pipelines.telemetry.request_trace import NotesCalls
+from pipelines.worker.call import Call
+from pipelines.worker.composed_call import ComposedCall
+from pipelines.worker.engines.faces import RequestClient
+from pipelines.worker.pipeline import Pipeline
+
+
+class ComposedPipeline(Pipeline):
+    """The pipeline plans and checks its plain lines at once, the graphs of others when they are asked."""
+
+    def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
+        super().__init__(name, version, task, max_context, lines)
+        self._planning = [node for node in self._planning if not isinstance(node, Composing)]
+        self._checking = [node for node in self._checking if not isinstance(node, Composing)]
+
+    @property
+    def answering(self) -> Sequence[Line]:
+        """The last line, and the plain ones: what others ask is no part of the reply."""
+        return [line for line in self.lines if line is self.lines[-1] or not isinstance(line.node, Composing)]
+
+    @property
+    def max_context(self) -> int:
+        """The smallest of the graphs that the last line names."""
+        last = self.lines[-1].node
+        if not isinstance(last, NamesGraph):
+            return super().max_context
+        return min((graph.max_context for graph in last.named_graphs() if graph.max_context), default=0)
+
+    def prepare(
+        self,
+        request: Any,
+        client: RequestClient,
+        tenant: str = "",
+        earlier: Call | None = None,
+        trace: NotesCalls | None = None,
+    ) -> Call:
+        plan = self.plan(request)
+        self.check(request, plan)
+        return ComposedCall(self, request, plan, client, tenant, trace)
+
+    def run(self, call: Running, request: Any) -> NoReturn:
+        raise TypeError(f"{self.name} is composed: it runs by a call of its own")
+
+
+def is_composed(graph: Graph, graphs: Graphs | None) -> bool:
+    """Whether a line of a graph, or of those that it names, asks other models while it runs."""
+    for line in graph.bindings:
+        if hasattr(line.type, "compose") and not hasattr(line.type, "run"):
+            return True
+        names = line.type.names(line.config) if hasattr(line.type, "names") else ()
+        named = [graphs(name) for name in names] if graphs is not None else []
+        if any(is_composed(other, graphs) for other in named if other is not None):
+            return True
+    return False

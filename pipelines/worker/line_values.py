@@ -1,0 +1,85 @@
+"""The values of a composed graph's lines while they run: each is waited for where another line reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, get_origin
+
+from graphs.graph import Source
+from pipelines.base.errors import BraidError
+from pipelines.nodes.interface import AskedReply
+from pipelines.nodes.line import Line
+from pipelines.values.stream_values import Arrived, Deferred, Stream
+
+
+class LineValues:
+    """`line_tasks` has the task of each line that makes its value; `read` gives what is in one that comes later.
+
+    A node that composes gets values whole; a plain one gets them as its inputs are declared.
+    """
+
+    def __init__(
+        self,
+        request: Any,
+        lines: Sequence[Line],
+        line_tasks: Mapping[str, asyncio.Task[Any]],
+        read: Callable[[Any], Awaitable[Any]],
+    ) -> None:
+        self._request = request
+        self._lines = {line.name: line for line in lines}
+        self._line_tasks = line_tasks
+        self._read = read
+        self._known: dict[str, asyncio.Task[Any]] = {}
+
+    async def inputs(self, line: Line, whole: bool) -> dict[str, Any]:
+        """The inputs of a line, `whole` or as they are declared.  Raises what the lines above raised."""
+        get = self._whole if whole else self._declared
+        found = await asyncio.gather(*(get(source) for source in line.sources.values()))
+        return dict(zip(line.sources, found, strict=True))
+
+    async def _whole(self, source: Source) -> Any:
+        value = await self.known(source.root) if source.root in self._lines else self._request
+        return _field(value, source)
+
+    async def _declared(self, source: Source) -> Any:
+        if source.root not in self._lines:
+            return _field(self._request, source)
+        gives = self._lines[source.root].gives
+        if get_origin(gives) is Deferred:
+            return Deferred(Arrived(await self.known(source.root)))
+        value = await self._line_tasks[source.root]
+        return Stream(value) if isinstance(value, AskedReply) else _field(value, source)
+
+    async def known(self, name: str) -> Any:
+        """The value of a line, once it is there."""
+        if name not in self._known:
+            self._known[name] = asyncio.create_task(self._value(name))
+        return await self._known[name]
+
+    async def _value(self, name: str) -> Any:
+        made = await self._line_tasks[name]
+        with errors_of(name):
+            return await self._read(made)
+
+    def close(self) -> None:
+        for task in self._known.values():
+            task.cancel()
+
+
+def _field(value: Any, source: Source) -> Any:
+    for name in source.fields:
+        value = getattr(value, name)
+    return value
+
+
+@contextmanager
+def errors_of(line: str) -> Iterator[None]:
+    """An error of a request inside names the line."""
+    try:
+        yield
+    except BraidError as error:
+        error.message = f"line `{line}`: {error.message}"
+        error.args = (error.message,)
+        raise

@@ -1,0 +1,30 @@
+"""How much text a request has, by which it is prepared on the event loop or in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput, PromptInput
+
+LONG_CHARS = 16 << 10
+"""A request with more text is prepared in a thread."""
+
+
+def num_chars(request: Any) -> int:
+    """Characters of the texts of a request, and its token ids."""
+    return sum(map(len, _texts(request))) if isinstance(request, PromptInput) else 0
+
+
+def _texts(request: PromptInput) -> Iterator[str | list[int]]:
+    for message in request.messages or ():
+        content = message.get("content") or ""
+        yield from [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+    pairs = request.pairs if isinstance(request, PoolingInput) else []
+    for prompt in (*request.prompts, *(side for pair in pairs for side in pair)):
+        yield _written(prompt)
+
+
+def _written(prompt: Prompt) -> str | list[int]:
+    return prompt.text or prompt.ids or []

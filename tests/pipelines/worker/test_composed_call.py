@@ -1,0 +1,140 @@
+"""Composed graphs: lines that ask other models, with real pipelines and engines in one process."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from fake_decoder import write_fake_model
+from patience import PATIENCE_S, until
+
+from pipelines.base.errors import RequestError
+from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
+from pipelines.values.tasks import GenerationInput
+from pipelines.worker.catalogue import Catalogue
+from pipelines.worker.composed_pipeline import ComposedPipeline
+
+GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
+TWICE = """\
+version: 1
+task: chat
+nodes:
+  first: {type: ask, graph: tiny, template: "Say: {{ request }}", system: Be brief., max_tokens: 5, temperature: 0}
+  reply: {type: ask, graph: tiny, from: {said: first}, template: "Again: {{ said }}!"}
+"""
+ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: twice, from: request}\n"
+
+
+@asynccontextmanager
+async def serving(models):
+    client = InProcessClient(ModelSource(models))
+    catalogue = Catalogue(client)
+    await client.start()
+    await catalogue.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not catalogue.cards() or any(card.state == "loading" for card in catalogue.cards()):
+                await asyncio.sleep(0.01)
+        yield client, catalogue
+    finally:
+        await catalogue.close()
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    write_fake_model(folder / "tiny")
+    for name, graph in (("twice", TWICE), ("alias", ALIAS)):
+        (folder / name).mkdir()
+        (folder / name / "graph.yaml").write_text(graph)
+    return folder
+
+
+def chat(text, **fields):
+    return GenerationInput(messages=[{"role": "user", "content": text}], **fields)
+
+
+async def texts(pipeline, request, client):
+    """The text of each choice, and the call."""
+    call = pipeline.open(request, client)
+    said = {}
+    try:
+        async for batch in call.updates():
+            for choice, update in batch:
+                said[choice] = said.get(choice, "") + update.content
+    finally:
+        call.close()
+    return said, call
+
+
+def run(models, scene):
+    async def whole():
+        async with serving(models) as (client, catalogue):
+            return await scene(catalogue, client)
+
+    return asyncio.run(whole())
+
+
+@pytest.mark.parametrize("name", ["twice", "alias"])
+def test_the_reply_is_that_of_the_same_steps_done_one_by_one(models, name):
+    async def scene(catalogue, client):
+        tiny, composed = catalogue.get("tiny"), catalogue.get(name)
+        assert isinstance(composed, ComposedPipeline)
+        system = {"role": "system", "content": "Be brief."}
+        asked = GenerationInput(
+            messages=[system, {"role": "user", "content": "Say: Hello"}],
+            sampling={"max_tokens": 5, "temperature": 0.0},
+        )
+        first, steps = await texts(tiny, asked, client)
+        second, last = await texts(tiny, chat(f"Again: {first[0]}!", sampling=GREEDY, n=2), client)
+        whole, call = await texts(composed, chat("Hello", sampling=GREEDY, n=2), client)
+        assert whole == second
+        assert call.others.num_prompt == sum(steps.prompt_lengths) + sum(last.prompt_lengths)
+        assert call.others.num_output == 5
+
+    run(models, scene)
+
+
+def test_an_error_names_its_line(models):
+    async def scene(catalogue, client):
+        with pytest.raises(RequestError, match="^line `first`: .*"):
+            await texts(catalogue.get("twice"), chat("long " * 4000, sampling=GREEDY), client)
+        with pytest.raises(RequestError, match="^line `reply`: line `first`: .*"):
+            await texts(catalogue.get("alias"), chat("long " * 4000, sampling=GREEDY), client)
+
+    run(models, scene)
+
+
+@pytest.mark.parametrize("num_asked", [1, 2, 3])
+def test_what_is_closed_at_any_line_frees_everything(tmp_path, num_asked):
+    """`held` generates until it is stopped, so the line that it answers is the one that runs."""
+    write_fake_model(tmp_path / "tiny")
+    write_fake_model(tmp_path / "held", step_s=0.002, max_context=1 << 20)
+    lines = ["graph: held" if at == num_asked else "graph: tiny, max_tokens: 4" for at in (1, 2, 3)]
+    (tmp_path / "steps").mkdir()
+    (tmp_path / "steps/graph.yaml").write_text(
+        "version: 1\ntask: chat\nnodes:\n"
+        f"  one: {{type: ask, {lines[0]}, template: 'One {{{{ request }}}}'}}\n"
+        f"  two: {{type: ask, {lines[1]}, from: {{one: one}}, template: 'Two {{{{ one }}}}'}}\n"
+        f"  three: {{type: ask, {lines[2]}, from: {{two: two}}, template: 'Three {{{{ two }}}}'}}\n"
+    )
+
+    async def scene(catalogue, client):
+        call = catalogue.get("steps").open(chat("Hi", sampling={"ignore_eos": True}), client)
+        reading = asyncio.create_task(anext(call.updates(), None))
+        await until(lambda: len(call.asked) == num_asked and blocks_used(client, "held") > 0)
+        call.close()
+        await reading
+        await until(lambda: blocks_used(client, "held") == blocks_used(client, "tiny") == 0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith(("line", "compose"))]
+        with pytest.raises(ValueError, match="closed"):
+            call.start()
+
+    run(tmp_path, scene)
+
+
+def blocks_used(client, name):
+    """Blocks of the cache that sequences of a model hold."""
+    held = [each for each in client.host._instances if each.folder.name == name]
+    return sum(engine.counts().blocks_used for each in held for engine in each.model.engines.values())
