@@ -161,6 +161,8 @@ class ComposedCall(Call):
         if not isinstance(node, Composing):
             inputs = await values.inputs(line, whole=False)
             with errors_of(line.name):
+                if node.takes_long:
+                    return await asyncio.to_thread(node.run, self._plain, **inputs)
                 return self.clock.run(line.name, node.run, self._plain, inputs)
         inputs = await values.inputs(line, whole=True)
         is_result, from_s = line is self._lines[-1], monotonic()
@@ -181,7 +183,8 @@ class ComposedCall(Call):
         def prepare() -> Call:
             return pipeline.prepare(request, self._client, self._tenant, trace=trace)
 
-        call = await _off_loop(prepare, num_chars(request))
+        size = LONG_CHARS + 1 if pipeline.takes_long else num_chars(request)
+        call = await _off_loop(prepare, size)
         asked = AskedCall(line, call, pipeline.streams)
         if self._replies.is_closed:
             asked.close()

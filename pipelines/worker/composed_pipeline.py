@@ -37,6 +37,11 @@ class ComposedPipeline(Pipeline):
             return super().max_context
         return min((graph.max_context for graph in last.named_graphs() if graph.max_context), default=0)
 
+    @property
+    def takes_long(self) -> bool:
+        """No: the lines run later, those that take long in threads."""
+        return False
+
     def prepare(
         self,
         request: Any,

@@ -15,7 +15,7 @@ from pipelines.values.stream_values import Arrived, Deferred, Stream
 
 
 class LineValues:
-    """`line_tasks` has the task of each line that makes its value; `read` gives what is in one that comes later.
+    """`line_tasks` has the task of each line that makes its value, `read` gives what is in a later one.
 
     A node that composes gets values whole; a plain one gets them as its inputs are declared.
     """

@@ -70,7 +70,7 @@ class Pipeline:
     def takes_long(self) -> bool:
         """Whether preparing a request may take so long that no event loop may wait for it."""
         own = any(line.node.takes_long for line in self.lines)
-        return own or any(node.named_graph().takes_long for node in self._naming)
+        return own or any(graph.takes_long for node in self._naming for graph in node.named_graphs())
 
     def open(self, request: Any, client: RequestClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
