@@ -5,7 +5,7 @@ import json
 
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
-from test_pipeline import ask, read, serving
+from test_pipeline import asking, read, serving
 
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Prompt
@@ -26,7 +26,8 @@ def models(tmp_path):
 
 def test_each_choice_comes_whole_at_the_end(models):
     request = GenerationInput(prompts=PROMPTS, n=2, sampling={"beams": Beams(3), "ignore_eos": True})
-    pieces = ask(models, request)
+    with asking(models) as ask:
+        pieces = ask(request)
     assert sorted(pieces) == [0, 1, 2, 3]
     assert [len(updates) for updates in pieces.values()] == [1] * 4
     assert {(update.piece.finish, update.piece.num_tokens) for (update,) in pieces.values()} == {
@@ -36,8 +37,8 @@ def test_each_choice_comes_whole_at_the_end(models):
 
 
 def test_what_beams_cannot_honour_is_refused_by_its_name(models):
-    with pytest.raises(RequestError) as caught:
-        ask(models, GenerationInput(prompts=PROMPTS, sampling={"beams": Beams(2), "top_p": 0.5}))
+    with asking(models) as ask, pytest.raises(RequestError) as caught:
+        ask(GenerationInput(prompts=PROMPTS, sampling={"beams": Beams(2), "top_p": 0.5}))
     assert caught.value.field == "top_p"
 
 

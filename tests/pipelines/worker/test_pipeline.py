@@ -1,7 +1,7 @@
 """One request through a real pipeline and a real engine, both ends of the wire in one process."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
@@ -20,6 +20,17 @@ from pipelines.worker.model_table import ModelTable
 HELLO = [{"role": "user", "content": "Hello"}]
 GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, from: request}\n"
+MODEL_LINE = "      logits: {type: model, from: step,"
+OLD_LOOKUP = (
+    "      drafted: {type: lookup, from: step, num_guesses: 5}\n      logits: {type: model, from: drafted,"
+)
+GRAPHS = {
+    "tiny": FAKE_GRAPH,
+    "alias": ALIAS,
+    "bounded": FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 16\n"),
+    "broken": FAKE_GRAPH.replace("type: sampler", "type: samplr"),
+    "old": FAKE_GRAPH.replace(MODEL_LINE, OLD_LOOKUP),
+}
 
 
 @asynccontextmanager
@@ -49,12 +60,20 @@ async def read(call):
     return pieces
 
 
-def ask(models, request, name="tiny"):
-    async def run():
-        async with serving(models) as (client, catalogue):
+@contextmanager
+def asking(models):
+    """A function that asks one server, whose loop runs while a reply is read."""
+    with asyncio.Runner() as runner:
+        opened = serving(models)
+        client, catalogue = runner.run(opened.__aenter__())
+
+        async def replies(request, name):
             return await read(catalogue.get(name).open(request, client))
 
-    return asyncio.run(run())
+        try:
+            yield lambda request, name="tiny": runner.run(replies(request, name))
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
 
 
 def content(updates):
@@ -67,15 +86,24 @@ def models(tmp_path):
     return tmp_path
 
 
-def test_a_conversation_gets_a_reply(models):
-    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, graph in GRAPHS.items():
+        write_fake_model(folder / name, graph)
+    with asking(folder) as asked:
+        yield asked
+
+
+def test_a_conversation_gets_a_reply(ask):
+    (updates,) = ask(GenerationInput(messages=HELLO, sampling=GREEDY)).values()
     assert updates[-1].piece.finish == "length"
     assert sum(update.piece.num_tokens for update in updates) == 8
 
 
-def test_greedy_text_does_not_change(models):
+def test_greedy_text_does_not_change(ask):
     request = GenerationInput(messages=HELLO, sampling=GREEDY)
-    assert content(ask(models, request)[0]) == content(ask(models, request)[0])
+    assert content(ask(request)[0]) == content(ask(request)[0])
 
 
 @pytest.mark.parametrize(
@@ -102,14 +130,14 @@ def test_a_background_reply_that_is_read_at_its_end_wakes_nobody_for_each_token(
     assert not whole or len(updates) <= 2
 
 
-def test_each_prompt_gets_n_choices(models):
+def test_each_prompt_gets_n_choices(ask):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2, 3])]
     request = GenerationInput(prompts=prompts, n=2, sampling=GREEDY | {"temperature": 1.0, "seed": 5})
-    assert sorted(ask(models, request)) == [0, 1, 2, 3]
+    assert sorted(ask(request)) == [0, 1, 2, 3]
 
 
-def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
-    whole = content(ask(models, GenerationInput(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}))[0])
+def test_a_stop_string_ends_the_choice_and_the_engine_stops(models, ask):
+    whole = content(ask(GenerationInput(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}))[0])
     stop = whole[10:12]
 
     async def run():
@@ -125,26 +153,26 @@ def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
     assert (pieces[0][-1].piece.finish, pieces[0][-1].piece.stop_reason) == ("stop", stop)
 
 
-def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(models):
+def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(ask):
     request = GenerationInput(prompts=[Prompt(ids=[1] * 4096)], sampling=GREEDY)
     with pytest.raises(ContextTooLong, match="maximum context length is 4096 tokens"):
-        ask(models, request)
+        ask(request)
 
 
-def test_more_tokens_than_the_context_are_refused(models):
+def test_more_tokens_than_the_context_are_refused(ask):
     request = GenerationInput(messages=HELLO, sampling={"max_tokens": 5000})
     with pytest.raises(RequestError, match="max_tokens=5000 cannot be greater"):
-        ask(models, request)
+        ask(request)
 
 
-def test_a_token_id_outside_the_vocabulary_is_refused(models):
+def test_a_token_id_outside_the_vocabulary_is_refused(ask):
     with pytest.raises(RequestError, match="vocabulary"):
-        ask(models, GenerationInput(prompts=[Prompt(ids=[1, 99999])], sampling=GREEDY))
+        ask(GenerationInput(prompts=[Prompt(ids=[1, 99999])], sampling=GREEDY))
 
 
-def test_an_unknown_model_names_the_nearest(models):
+def test_an_unknown_model_names_the_nearest(ask):
     with pytest.raises(NotFound, match="did you mean `tiny`"):
-        ask(models, GenerationInput(messages=HELLO), name="tinny")
+        ask(GenerationInput(messages=HELLO), name="tinny")
 
 
 @pytest.mark.parametrize("name", ["", "any"])
@@ -187,10 +215,9 @@ def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
     assert asyncio.run(run())[0][-1].piece.finish == "length"
 
 
-def test_a_graph_inside_a_graph_answers_like_the_graph_itself(models):
-    write_fake_model(models / "alias", graph=ALIAS)
+def test_a_graph_inside_a_graph_answers_like_the_graph_itself(ask):
     request = GenerationInput(messages=HELLO, sampling=GREEDY)
-    assert content(ask(models, request, "alias")[0]) == content(ask(models, request, "tiny")[0])
+    assert content(ask(request, "alias")[0]) == content(ask(request, "tiny")[0])
 
 
 def test_a_second_name_has_the_context_of_its_model(models):
@@ -205,46 +232,31 @@ def test_a_second_name_has_the_context_of_its_model(models):
     assert asyncio.run(run()) == ({"alias": 4096, "tiny": 4096}, 4096)
 
 
-def test_a_graph_may_bound_its_context(tmp_path):
-    graph = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 16\n")
-    write_fake_model(tmp_path / "tiny", graph)
+def test_a_graph_may_bound_its_context(ask):
     with pytest.raises(ContextTooLong, match="maximum context length is 16 tokens"):
-        ask(tmp_path, GenerationInput(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
+        ask(GenerationInput(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}), "bounded")
     request = GenerationInput(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
-    (updates,) = ask(tmp_path, request).values()
+    (updates,) = ask(request, "bounded").values()
     assert sum(update.piece.num_tokens for update in updates) == 12
 
 
-def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
-    write_fake_model(models / "broken", graph=FAKE_GRAPH.replace("type: sampler", "type: samplr"))
-
-    async def run():
-        async with serving(models) as (client, catalogue):
-            states = {card.name: card.state for card in catalogue.cards()}
-            with pytest.raises(Unavailable, match="did you mean `sampler`"):
-                catalogue.get("broken")
-            return states
-
-    assert asyncio.run(run()) == {"broken": "failed", "tiny": "ready"}
+def test_a_model_that_fails_to_load_says_why_and_the_others_serve(ask):
+    request = GenerationInput(messages=HELLO, sampling=GREEDY)
+    with pytest.raises(Unavailable, match="did you mean `sampler`"):
+        ask(request, "broken")
+    assert content(ask(request)[0])
 
 
-def test_a_setting_that_was_renamed_names_the_new_word(models):
-    lookup = "      drafted: {type: lookup, from: step, num_guesses: 5}\n      logits: {type: model, from: drafted,"
-    write_fake_model(models / "old", FAKE_GRAPH.replace("      logits: {type: model, from: step,", lookup))
-
-    async def run():
-        async with serving(models) as (_, catalogue):
-            said = "unknown setting `num_guesses`: it is called `num_draft_tokens` now"
-            with pytest.raises(Unavailable, match=said):
-                catalogue.get("old")
-
-    asyncio.run(run())
+def test_a_setting_that_was_renamed_names_the_new_word(ask):
+    said = "unknown setting `num_guesses`: it is called `num_draft_tokens` now"
+    with pytest.raises(Unavailable, match=said):
+        ask(GenerationInput(messages=HELLO), "old")
 
 
-def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
+def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(ask):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2])]
     sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}
-    found = ask(models, GenerationInput(prompts=prompts, n=2, sampling=sampling))
+    found = ask(GenerationInput(prompts=prompts, n=2, sampling=sampling))
     for updates in found.values():
         assert [(update.piece.finish, update.piece.num_tokens) for update in updates] == [("length", 0)]
     first, same, second, _ = (found[choice][0].piece.logprobs.prompt for choice in range(4))
@@ -254,14 +266,14 @@ def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
     assert all(one.logprob <= one.alternatives[0].logprob for one in first)
 
 
-def test_who_asks_for_no_scores_gets_none(models):
-    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
+def test_who_asks_for_no_scores_gets_none(ask):
+    (updates,) = ask(GenerationInput(messages=HELLO, sampling=GREEDY)).values()
     assert all(update.piece.logprobs is None for update in updates)
 
 
-def test_an_output_that_repeats_itself_is_ended(models):
+def test_an_output_that_repeats_itself_is_ended(ask):
     wanted = RepetitionDetection(max_pattern_size=1, min_count=4)
     sampling = GREEDY | {"logit_bias": {70: 100.0}, "repetition_detection": wanted}
-    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=sampling)).values()
+    (updates,) = ask(GenerationInput(messages=HELLO, sampling=sampling)).values()
     assert (updates[-1].piece.finish, updates[-1].piece.stop_reason) == ("repetition", "repetition_detected")
     assert sum(update.piece.num_tokens for update in updates) == 4

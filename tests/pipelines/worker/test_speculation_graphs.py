@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
-from test_pipeline import HELLO, ask
+from test_pipeline import HELLO, asking
 
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.models.model import HostModel, load_for_host
@@ -140,7 +140,6 @@ def test_a_whole_request_is_answered(tmp_path, line):
     request = GenerationInput(
         messages=HELLO, sampling={"max_tokens": 40, "temperature": 0.0, "ignore_eos": True}
     )
-    texts = [
-        "".join(piece.content for piece in ask(tmp_path, request, name)[0]) for name in ("tiny", "plain")
-    ]
+    with asking(tmp_path) as ask:
+        texts = ["".join(piece.content for piece in ask(request, name)[0]) for name in ("tiny", "plain")]
     assert texts[0] == texts[1]

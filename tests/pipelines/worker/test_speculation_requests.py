@@ -6,7 +6,7 @@ import json
 
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
-from test_pipeline import ask, content
+from test_pipeline import asking, content
 
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Prompt
@@ -21,7 +21,7 @@ def speculation(line: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
+def ask(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_fake_model(folder / "plain")
     lookup = "{type: lookup, from: step, num_draft_tokens: 3, adaptive: false}"
@@ -29,7 +29,8 @@ def models(tmp_path_factory):
     write_fake_model(folder / "draft", speculation(DRAFT))
     draft = {"vocab_size": 259, "dissent": 0.3}
     (folder / "draft" / "draft.json").write_text(json.dumps(draft))
-    return folder
+    with asking(folder) as asked:
+        yield asked
 
 
 def request(n=1, **sampling) -> GenerationInput:
@@ -41,29 +42,29 @@ def request(n=1, **sampling) -> GenerationInput:
     "sampling", [{"temperature": 0.0}, {"temperature": 0.7}, {"min_p": 0.2, "logprobs": 1}]
 )
 @pytest.mark.parametrize("name", ["lookup", "draft"])
-def test_a_text_is_that_of_the_plain_graph(models, name, sampling):
-    plain, drafted = (ask(models, request(n=2, **sampling), one) for one in ("plain", name))
+def test_a_text_is_that_of_the_plain_graph(ask, name, sampling):
+    plain, drafted = (ask(request(n=2, **sampling), one) for one in ("plain", name))
     assert {choice: content(pieces) for choice, pieces in plain.items()} == {
         choice: content(pieces) for choice, pieces in drafted.items()
     }
 
 
 @pytest.mark.parametrize(("name", "repeats"), [("lookup", {"allowed_token_ids": [65, 66]}), ("draft", {})])
-def test_what_came_true_is_told(models, name, repeats):
-    (pieces,) = ask(models, request(temperature=0.0, **repeats), name).values()
+def test_what_came_true_is_told(ask, name, repeats):
+    (pieces,) = ask(request(temperature=0.0, **repeats), name).values()
     draft_tokens = pieces[-1].piece.speculation
     assert 0 < draft_tokens.num_accepted <= draft_tokens.num_drafted
     assert sum(update.piece.num_tokens for update in pieces) == 60
 
 
-def test_no_guesses_may_be_asked_for(models):
-    (pieces,) = ask(models, request(temperature=0.0, num_draft_tokens=0), "lookup").values()
+def test_no_guesses_may_be_asked_for(ask):
+    (pieces,) = ask(request(temperature=0.0, num_draft_tokens=0), "lookup").values()
     assert pieces[-1].piece.speculation is None
 
 
-def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(models):
+def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(ask):
     wanted = request(temperature=0.0, logprobs=2, draft_logprobs=True)
-    (pieces,) = ask(models, wanted, "draft").values()
+    (pieces,) = ask(wanted, "draft").values()
     told = [
         (entry.token_id, token_id)
         for update in pieces
@@ -78,9 +79,9 @@ def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(models):
     assert all(of_entry == token_id for of_entry, token_id in told)
 
 
-def test_what_is_looked_up_has_no_log_probabilities(models):
+def test_what_is_looked_up_has_no_log_probabilities(ask):
     wanted = request(temperature=0.0, logprobs=2, draft_logprobs=True, allowed_token_ids=[65, 66])
-    (pieces,) = ask(models, wanted, "lookup").values()
+    (pieces,) = ask(wanted, "lookup").values()
     assert pieces[-1].piece.speculation.num_accepted > 0
     assert not any(update.piece.logprobs.drafted for update in pieces if update.piece.logprobs is not None)
 
@@ -102,10 +103,10 @@ FIELDS = {
         ("draft", "max_ngram", "lookup"),
     ],
 )
-def test_a_field_without_its_node_is_refused(models, graph, name, node):
+def test_a_field_without_its_node_is_refused(ask, graph, name, node):
     field, value = FIELDS[name]
     with pytest.raises(RequestError, match=f"`{field}` needs a {node} node") as refused:
-        ask(models, request(**{name: value}), graph)
+        ask(request(**{name: value}), graph)
     assert refused.value.field == field
 
 
@@ -118,11 +119,11 @@ def test_a_field_without_its_node_is_refused(models, graph, name, node):
         ("draft", "draft_threshold"),
     ],
 )
-def test_what_a_node_can_do_is_taken(models, graph, name):
-    plain = ask(models, request(temperature=0.0), "plain")
-    drafted = ask(models, request(temperature=0.0, **{name: FIELDS[name][1]}), graph)
+def test_what_a_node_can_do_is_taken(ask, graph, name):
+    plain = ask(request(temperature=0.0), "plain")
+    drafted = ask(request(temperature=0.0, **{name: FIELDS[name][1]}), graph)
     assert content(drafted[0]) == content(plain[0])
 
 
-def test_a_graph_without_guesses_takes_what_asks_for_none(models):
-    assert ask(models, request(num_draft_tokens=0, draft_threshold=0.0, draft_logprobs=True), "plain")[0]
+def test_a_graph_without_guesses_takes_what_asks_for_none(ask):
+    assert ask(request(num_draft_tokens=0, draft_threshold=0.0, draft_logprobs=True), "plain")[0]
