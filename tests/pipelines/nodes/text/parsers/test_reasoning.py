@@ -1,6 +1,7 @@
 """Every family's transcripts, whole and split at every character."""
 
 import pytest
+from breadth import after
 from every_case import every_case
 from newer_transcripts import THOUGHTS as NEWER
 from patience import least_cpu_s
@@ -129,10 +130,11 @@ def test_split_at_every_character(name, prompt, text, reasoning, content):
         assert parse(name, prompt, [text[:at], text[at:]]) == (reasoning, content), at
 
 
+@pytest.mark.parametrize("step", after(1, [5, 1]))
 @every_case(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS)
-def test_cut_at_every_character(name, prompt, text, reasoning, content):
+def test_cut_at_every_character(name, prompt, text, reasoning, content, step):
     """What is given of the beginning of a text is what its characters give one by one, and no more than it."""
-    for at in range(len(text) + 1):
+    for at in range(len(text), -1, -step):
         thought, said = parse(name, prompt, [text[:at]])
         assert parse(name, prompt, list(text[:at])) == (thought, said), at
         assert len(thought) + len(said) <= at
