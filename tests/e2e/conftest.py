@@ -30,6 +30,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server with the models of `mixed_models`, shared by the files that `MIXED` of the schedule names."""
+    from mixed_models import write_mixed_models
+
+    folder = tmp_path_factory.mktemp("mixed")
+    write_mixed_models(folder / "models")
+    with ServerProcess(folder / "models", CACHE=str(folder / "cache")) as running:
+        running.all_ready()
+        yield running
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser, shared by the tests of a file."""

@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from pathlib import Path
 
 import httpx
-import onnx
 import pytest
-from paced_model import byte_tokenizer, write_model
 from patience import PATIENCE_S
-from server_process import ServerProcess
 
-ENCODER = """<ir_version: 10, opset_import: ["": 20]>
-encoder (int64[n, w] input_ids, int64[n, w] attention_mask) => (float[n, w, 4] last_hidden_state) {
-  turns = Constant <value = int64 {20000}> ()
-  yes = Constant <value = bool {1}> ()
-  last = Constant <value_ints = [2]> ()
-  four = Constant <value_ints = [1, 1, 4]> ()
-  ids = Cast <to = 1> (input_ids)
-  deep = Unsqueeze (ids, last)
-  wide = Tile (deep, four)
-  last_hidden_state = Loop (turns, yes, wide) <
-    body = turn (int64 i, bool go, float[n, w, 4] v) => (bool again, float[n, w, 4] x) {
-      again = Identity (go)
-      x = Sin (v)
-    }>
-}"""
-GRAPH = """\
-version: 1
-task: embed
-nodes:
-  tokens: {type: tokenize, from: request.prompts, tokenizer: tokenizer.json}
-  rows:
-    type: batcher
-    from: tokens
-    max_batch_tokens: 256
-    body:
-      hidden: {type: encoder, from: batch, path: model.onnx, engine: onnxruntime, threads: 1}
-      pooled: {type: pool, from: hidden, how: mean}
-      unit:   {type: normalize, from: pooled}
-"""
 MANY = [f"{'a' * (20 + number % 60)}" for number in range(200)]
 ENDLESS = MANY * 10
 """Texts that take so long that a client always leaves before their end."""
 
 
-def write_slow_encoder(folder: Path) -> None:
-    """An encoder that takes some hundredths of a second for a call."""
-    folder.mkdir(parents=True)
-    onnx.save(onnx.parser.parse_model(ENCODER), folder / "model.onnx")
-    byte_tokenizer().save(str(folder / "tokenizer.json"))
-    (folder / "config.json").write_text(json.dumps({"vocab_size": 259, "max_position_embeddings": 128}))
-    (folder / "graph.yaml").write_text(GRAPH)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    models = tmp_path_factory.mktemp("batching") / "models"
-    write_model(models / "fake")
-    write_slow_encoder(models / "vectors")
-    with ServerProcess(models) as running:
-        running.all_ready()
-        yield running
+@pytest.fixture
+def server(mixed):
+    return mixed
 
 
 def client_of(server):

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import time
 import xml.etree.ElementTree as ElementTree
-from contextlib import suppress
 
-import httpx
 import pytest
 from breadth import after
-from paced_model import write_model
-from server_process import ServerProcess
 from terminal_program import run_piped
 
 from tools.lab.bench.base.load import Load, Request, Timings
@@ -89,33 +85,33 @@ PROMPTS, GENERATED = TOKENS = ("vllm:prompt_tokens_total", "vllm:generation_toke
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory):
+def counted(server, tmp_path_factory):
     """The file of one run, what the server counted meanwhile, and the seconds of the whole command.
 
     The server has steps of 5 ms and no other client; the command sends one request of two tokens first.
     """
-    folder = tmp_path_factory.mktemp("counted")
-    write_model(folder / "models" / "fake", step_s=STEP_S)
+    file = tmp_path_factory.mktemp("counted") / "run.json"
     counts = {"requests": REQUESTS, "streams": STREAMS, "prompt": PROMPT, "output": OUTPUT, "warmup": 0}
     options = [f"--{name}={count}" for name, count in counts.items()]
-    with ServerProcess(folder / "models") as server:
-        server.wait_for(lambda: is_ready(server))
-        begin_s = time.perf_counter()
-        done = run_piped(
-            "bench", server.url, "--api", "completions", *options, "--json", str(folder / "run.json")
-        )
-        whole_s = time.perf_counter() - begin_s
-        assert done.returncode == 0, done.stderr
-        for name in TIMES:
-            server.wait_for(lambda name=name: server.metric(f"{name}_count") == REQUESTS + 1)
-        server.wait_for(lambda: server.metric(GENERATED) == REQUESTS * OUTPUT + 2)
-        sums = {name: server.metric(name) for name in (*TOKENS, *(f"{name}_sum" for name in TIMES))}
-    return json.loads((folder / "run.json").read_text()), sums, whole_s
+    server.tokens_at_rest()
+    before = counters(server)
+    begin_s = time.perf_counter()
+    done = run_piped("bench", server.url, "--api", "completions", *options, "--json", str(file))
+    whole_s = time.perf_counter() - begin_s
+    assert done.returncode == 0, done.stderr
+
+    def gained():
+        return {name: value - before[name] for name, value in counters(server).items()}
+
+    expected = {f"{name}_count": REQUESTS + 1 for name in TIMES} | {GENERATED: REQUESTS * OUTPUT + 2}
+    server.wait_for(lambda: expected.items() <= gained().items())
+    return json.loads(file.read_text()), gained(), whole_s
 
 
-def is_ready(server):
-    with suppress(httpx.TransportError):
-        return httpx.get(f"{server.url}/v2/health/ready", verify=False).is_success
+def counters(server):
+    """By name: the samples that a run adds to."""
+    names = [*TOKENS, *(f"{name}_{part}" for name in TIMES for part in ("sum", "count"))]
+    return {name: server.metric(name) for name in names}
 
 
 def test_it_counts_as_the_server_does(counted):

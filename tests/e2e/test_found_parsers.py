@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import openai
 import pytest
-import yaml
 from breadth import after
-from gguf_files import write_llama_like
-from server_process import ROOT, ServerProcess
+from mixed_models import TEMPLATED
 
-TEMPLATES = yaml.safe_load((ROOT / "tests/pipelines/nodes/text/templates/small_templates.yaml").read_text())
-SERVED = ("lfm-2.5", "json-in-qwens-tags", "command-a-reasoning")
 CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": CITY}}]
 ASKED = [{"role": "user", "content": "Is it warm?"}]
@@ -21,15 +16,9 @@ OSLO = [("weather", {"city": "Oslo"})]
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    folder: Path = tmp_path_factory.mktemp("found")
-    (folder / "models").mkdir()
-    for name in SERVED:
-        write_llama_like(folder / "models" / f"{name}.gguf", template=TEMPLATES[name]["template"])
-    with ServerProcess(folder / "models", CACHE=str(folder / "cache")) as running:
-        for name in SERVED:
-            running.ready(name)
-        yield openai.OpenAI(base_url=f"{running.url}/v1", api_key="none")
+def client(mixed):
+    with openai.OpenAI(base_url=f"{mixed.url}/v1", api_key="none") as made:
+        yield made
 
 
 def said(client, text, *, stream, model="lfm-2.5", **more):
@@ -84,7 +73,7 @@ def test_calls_and_answers_are_found(client, model, text, content, calls, stream
     assert found == (content, None, calls, "tool_calls" if calls else "stop")
 
 
-@pytest.mark.parametrize("model", SERVED)
+@pytest.mark.parametrize("model", TEMPLATED)
 @pytest.mark.parametrize("stream", after(1, [True, False]))
 def test_a_call_that_must_be_made_is_made(client, model, stream):
     """After reasoning, which a model with random weights may begin and would not end."""

@@ -8,19 +8,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_decoder import FAKE_GRAPH, byte_tokenizer, write_fake_model
 from openai import OpenAI
-from server_process import ServerProcess
-from tokenizers import AddedToken
 
-TOKENS = (
-    "<|fim_prefix|>",
-    "<|fim_suffix|>",
-    "<|fim_middle|>",
-    "<|fim_pad|>",
-    "<|repo_name|>",
-    "<|file_sep|>",
-)
 MOST_OF_A_BLOCK = 15
 ROOT = Path(__file__).parents[2]
 CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
@@ -29,18 +18,9 @@ AFTER = "\n\nprint(f0(1))\n"
 SAMPLERS = ["top_k", "top_p", "infill"]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    models = tmp_path_factory.mktemp("gaps") / "models"
-    for name, tokens in (("coder", TOKENS), ("plain", ())):
-        graph = FAKE_GRAPH.replace("max_sequences: 64", "max_sequences: 64\n    max_context: 4096")
-        folder = write_fake_model(models / name, graph, vocab_size=259 + len(tokens))
-        tokenizer = byte_tokenizer()
-        tokenizer.add_special_tokens([AddedToken(token, special=True) for token in tokens])
-        tokenizer.save(str(folder / "tokenizer.json"))
-    with ServerProcess(models) as server:
-        server.all_ready()
-        yield server
+@pytest.fixture
+def server(mixed):
+    return mixed
 
 
 def infill(server, **fields):
@@ -152,7 +132,16 @@ def test_tabby_streams_a_prompt_of_its_own(server):
             "/completion",
             {"prompt": "<|fim_prefix|>ab<|fim_suffix|>yz<|fim_middle|>", "n_predict": 4, "stop": ["\n"]},
         ),
-        ("/api/generate", {"prompt": "<|fim_prefix|>ab", "raw": True, "stream": True, "keep_alive": "5m"}),
+        (
+            "/api/generate",
+            {
+                "prompt": "<|fim_prefix|>ab",
+                "raw": True,
+                "stream": True,
+                "keep_alive": "5m",
+                "options": {"num_predict": 4},
+            },
+        ),
     ],
     ids=["minuet", "minuet codestral", "Continue and Zed on Ollama", "Continue on llama.cpp", "Twinny"],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psutil
+import pytest
 from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 from server_process import ServerProcess
@@ -15,9 +16,17 @@ def builders(server):
     return [each for each in server.host().children() if "kernel_build" in " ".join(each.cmdline())]
 
 
-def test_a_server_serves_while_they_are_compiled_and_stops_what_compiles(models_dir, tmp_path, monkeypatch):
-    compiler = FakeCompiler(tmp_path, monkeypatch)
-    kernels = {"KERNELS": "auto", "CACHE": str(tmp_path / "cache")}
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    return FakeCompiler(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def kernels(tmp_path):
+    return {"KERNELS": "auto", "CACHE": str(tmp_path / "cache")}
+
+
+def test_a_server_serves_while_they_are_compiled_and_stops_what_compiles(models_dir, compiler, kernels):
     compiler.hold()
     with ServerProcess(models_dir, **kernels) as server:
         server.ready()
@@ -28,7 +37,10 @@ def test_a_server_serves_while_they_are_compiled_and_stops_what_compiles(models_
         assert builder.nice() == min(19, psutil.Process().nice() + 19)
         running = [builder, *builder.children()]
     assert psutil.wait_procs(running, PATIENCE_S)[1] == []
-    compiler.release()
-    with ServerProcess(models_dir, ENGINES="2", **kernels) as server:  # of two hosts one compiles
+
+
+@pytest.mark.breadth
+def test_of_two_hosts_one_compiles(models_dir, compiler, kernels):
+    with ServerProcess(models_dir, ENGINES="2", **kernels) as server:
         server.ready()
         server.wait_for(lambda: LATER in server.log())

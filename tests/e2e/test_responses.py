@@ -9,7 +9,6 @@ import openai
 import pytest
 from patience import PATIENCE_S
 from pydantic import BaseModel
-from server_process import ServerProcess
 
 WEATHER = {
     "type": "function",
@@ -175,15 +174,12 @@ def test_a_background_response_is_cancelled_by_any_worker(server, slow):
         assert slow.retrieve(name).status == "cancelled"
 
 
-def test_a_worker_that_dies_leaves_failed_responses(models_dir):
-    with ServerProcess(models_dir, WORKERS="2") as server:
-        server.ready()
-        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-            names = [long_one(client.responses).id for _ in range(6)]
-            for worker in server.children()[1]:
-                worker.kill()
-            server.ready()
-            found = [ended(client.responses, name) for name in names]
-            events = list(client.responses.retrieve(names[0], stream=True))
+def test_a_worker_that_dies_leaves_failed_responses(server, slow):
+    names = [long_one(slow).id for _ in range(6)]
+    for worker in server.children()[1]:
+        worker.kill()
+    server.ready()
+    found = [ended(slow, name) for name in names]
+    events = list(slow.retrieve(names[0], stream=True))
     assert {(one.status, one.error.code) for one in found} == {("failed", "server_error")}
     assert events[-1].type == "response.failed"

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
-
 import httpx
 import openai
 import pytest
 from breadth import after
-from paced_model import GRAPH, write_model
-from server_process import ServerProcess
+from mixed_models import DRAFT_TOKENS
 
-LOGITS = "      logits: {type: model, from: step,"
-DRAFT_TOKENS = {
-    "lookup": "{type: lookup, from: step, num_draft_tokens: 4, adaptive: false}",
-    "draft": "{type: draft, from: step, path: draft.json, device: fake, num_draft_tokens: 4, adaptive: false}",
-}
 MESSAGES = [{"role": "user", "content": "Say something."}]
 REPEATS = {"lookup": {"allowed_token_ids": [65, 66]}}
 """Of two tokens, what comes next has been there before."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    models = tmp_path_factory.mktemp("speculation") / "models"
-    write_model(models / "plain")
-    for name, line in DRAFT_TOKENS.items():
-        graph = GRAPH.replace(LOGITS, f"      drafted: {line}\n" + LOGITS.replace("step", "drafted"))
-        write_model(models / name, graph=graph)
-    draft = {"vocab_size": 259, "block_tokens": 16, "max_context": 4096, "dissent": 0.3}
-    (models / "draft" / "draft.json").write_text(json.dumps(draft))
-    with ServerProcess(models) as running:
-        running.all_ready()
-        yield running
+@pytest.fixture
+def server(mixed):
+    return mixed
 
 
 @pytest.fixture(scope="module")
-def client(server):
-    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as made:
+def client(mixed):
+    with openai.OpenAI(base_url=mixed.url + "/v1", api_key="none", max_retries=0) as made:
         yield made
 
 
