@@ -12,6 +12,7 @@ import click
 import yaml
 
 if TYPE_CHECKING:
+    from pipelines.local.local import Local
     from pipelines.retrieval.index_update import UpdateReport
 
 SOURCE = click.Path(exists=True, path_type=Path)
@@ -34,6 +35,7 @@ def _weight(context: click.Context, option: click.Parameter, weight: float) -> f
 @click.argument("source", metavar="FOLDER", type=SOURCE)
 @click.option("--embed", "model", required=True, metavar="MODEL", help="Model of vectors, of the repository.")
 @click.option("--to", "place", required=True, type=FOLDER, help="Folder of the new model: model_repo/NAME.")
+@click.option("--sparse", is_flag=True, help="Store the model's sparse vectors too, and search with both.")
 @click.option("--rerank", "reranker", metavar="MODEL", help="Model that ranks the best passages again.")
 @click.option("--models", type=FOLDER, help="Folder of models; default: that of --to.")
 @click.option("--size", default=1000, show_default=True, help="Most characters of a passage.")
@@ -52,6 +54,7 @@ def index(
     source: Path,
     model: str,
     place: Path,
+    sparse: bool,
     reranker: str | None,
     models: Path | None,
     size: int,
@@ -81,13 +84,15 @@ def index(
         with Local(models or place.parent, names=names, device=device) as braid:
             if reranker in names:
                 braid.rank("a", ["b"], model=reranker)
+            kinds = _kinds(braid, model, sparse)
             making = Making(
                 model,
-                lambda texts: braid.embed(
-                    texts, model=model, input_type="document", truncate_prompt_tokens=-1
+                lambda texts: braid.embed_kinds(
+                    texts, kinds, model=model, input_type="document", truncate_prompt_tokens=-1
                 ),
                 Cutting(size, overlap),
                 "int8" if precision == "int8" else "float16",
+                kinds,
             )
             shown = _Shown()
             report = update(IndexFolder(place / INDEX), documents_of(source, _pdf_reader()), making, shown)
@@ -95,9 +100,23 @@ def index(
         raise click.ClickException(str(error)) from error
     shown.end(report, place)
     if not graph.exists():
-        weights = {"dense": 1.0, **({"text": text_weight} if text_weight else {})}
+        weights = dict.fromkeys(kinds, 1.0) | ({"text": text_weight} if text_weight else {})
         graph.write_text(index_graph(model, reranker, weights, source.name or str(source)), encoding="utf-8")
         click.echo(f"wrote {graph}")
+
+
+def _kinds(braid: Local, model: str, sparse: bool) -> tuple[str, ...]:
+    """The kinds of vectors that are stored.  Raises BraidError where the model gives no sparse ones."""
+    from pipelines.base.errors import RequestError
+
+    if not sparse:
+        return ("dense",)
+    braid.embed_kinds(["a"], ["sparse"], model=model)
+    try:
+        braid.embed_kinds(["a"], ["dense"], model=model)
+    except RequestError:
+        return ("sparse",)
+    return ("dense", "sparse")
 
 
 def _check_place(graph: Path, model: str) -> None:

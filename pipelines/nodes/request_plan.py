@@ -19,7 +19,8 @@ class RequestPlan:
     calls are found in the output, None where no node looks for calls.  `reasoning`: the same of reasoning.
     `tools_as_text`: the model knows no form of tools, so that its prompt has them as text.
     `handled`: optional fields of the request that a node takes into account.  `held`: lines whose outputs
-    stay in the engine host, where a later engine reads them.
+    stay in the engine host, where a later engine reads them.  `results`: kinds of vectors that a later node
+    reads, where the request names none.
     """
 
     keep_special_tokens: bool = False
@@ -28,6 +29,7 @@ class RequestPlan:
     handled: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
     tools_as_text: bool = False
+    results: tuple[str, ...] = ()
 
 
 NOTHING = RequestPlan()
@@ -44,4 +46,5 @@ def merged(parts: Sequence[RequestPlan]) -> RequestPlan:
         handled=frozenset().union(*(part.handled for part in parts)),
         held=frozenset().union(*(part.held for part in parts)),
         tools_as_text=any(part.tools_as_text for part in parts),
+        results=next((part.results for part in parts if part.results), ()),
     )

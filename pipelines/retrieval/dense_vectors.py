@@ -8,6 +8,7 @@ is stored, in a third of the room, and its scores are the result.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -88,11 +89,11 @@ class DenseVectors:
     def __init__(self, folder: Path, count: int, size: int) -> None:
         """Raises OSError, and ValueError where a file has not the length of `count` vectors."""
         self.count, self.size = count, size
-        self.codes: NDArray[np.int8] = _mapped(folder / CODES, np.int8, (count, size))
-        self.scales: Floats = _mapped(folder / SCALES, np.float32, (count, 2))
+        self.codes: NDArray[np.int8] = mapped(folder / CODES, np.int8, (count, size))
+        self.scales: Floats = mapped(folder / SCALES, np.float32, (count, 2))
         halves = folder / HALVES
         self.halves: NDArray[np.float16] | None = (
-            _mapped(halves, np.float16, (count, size)) if halves.exists() else None
+            mapped(halves, np.float16, (count, size)) if halves.exists() else None
         )
 
     def nearest(
@@ -126,7 +127,7 @@ class DenseVectors:
         if not top:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if self.halves is None:
-            rows = _largest(scores, top)
+            rows = largest(scores, top)
         else:
             rows = self._candidates(scores, float(np.linalg.norm(query)), top)
             scores = scores.copy()
@@ -141,20 +142,20 @@ class DenseVectors:
         """
         bounds = self.scales[:, 1] * length
         lowest = scores - bounds
-        least = lowest[_largest(lowest, top)].min()
+        least = lowest[largest(lowest, top)].min()
         return np.flatnonzero(scores + bounds >= least)
 
 
-def _largest(values: Floats, count: int) -> Rows:
+def largest(values: Floats, count: int) -> Rows:
     """The places of the `count` largest values, in no order."""
     if count >= len(values):
         return np.arange(len(values))
     return np.argpartition(values, len(values) - count)[len(values) - count :]
 
 
-def _mapped(path: Path, dtype: type[Number], shape: tuple[int, int]) -> NDArray[Number]:
+def mapped(path: Path, dtype: type[Number], shape: tuple[int, ...]) -> NDArray[Number]:
     """The numbers of a file.  Raises OSError, and ValueError where it has another length."""
-    wanted = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    wanted = math.prod(shape) * np.dtype(dtype).itemsize
     if path.stat().st_size != wanted:
         raise ValueError(f"{path} has {path.stat().st_size} bytes, not {wanted}: the index is damaged")
     if not wanted:

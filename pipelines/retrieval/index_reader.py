@@ -1,4 +1,4 @@
-"""An index, opened for searches: by vectors, by words, or by both."""
+"""An index, opened for searches: by vectors, by words, or by several of these."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.retrieval.dense_vectors import DenseVectors, Floats, unit
+from pipelines.base.errors import RequestError
+from pipelines.retrieval.dense_vectors import DenseVectors, Floats, Rows, unit
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
-from pipelines.values.search_values import SEARCH_KINDS, Hit
+from pipelines.retrieval.postings import Ids, Postings
+from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
@@ -33,7 +35,10 @@ RANK_CONSTANT = 60
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a version holds: its model, the size of its vectors and how many there are."""
+    """What a version holds: its model, the size of its vectors and how many there are.
+
+    `kinds` are those of its vectors; `size` is of dense ones, 0 without any.
+    """
 
     model: str
     size: int
@@ -42,6 +47,7 @@ class About:
     precision: str
     passage_size: int
     overlap: int
+    kinds: tuple[str, ...] = ("dense",)
     format: int = FORMAT
 
     @classmethod
@@ -51,19 +57,23 @@ class About:
             found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             if found["format"] != FORMAT:
                 raise ValueError(f"its format is {found['format']}, and this Braid reads {FORMAT}")
-            return cls(**found)
+            return cls(**{**found, "kinds": tuple(found.get("kinds", ("dense",)))})
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{folder / ABOUT}: {error}; write the index again") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search: `weights` of the kinds that are fused, `top` hits, those that fulfil `condition` alone."""
+    """One search: `weights` of the kinds that are fused, `top` hits, those that fulfil `condition` alone.
+
+    `terms`: the ids and weights of its sparse vector, int32[n] and float32[n].
+    """
 
     text: str
     top: int = 10
     weights: Mapping[str, float] = field(default_factory=lambda: {"dense": 1.0})
     condition: Where | None = None
+    terms: tuple[Ids, Floats] | None = None
 
 
 class Version:
@@ -72,15 +82,21 @@ class Version:
     def __init__(self, folder: Path) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
         self.about = About.read(folder)
-        self.vectors = DenseVectors(folder, self.about.passages, self.about.size)
+        count, kinds = self.about.passages, self.about.kinds
+        self.vectors = DenseVectors(folder, count, self.about.size) if "dense" in kinds else None
+        self.postings = Postings(folder, count) if "sparse" in kinds else None
         self.passages = Passages(folder)
 
     def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
-        """The hits of each query; `vectors`: float32[queries, size].
+        """The hits of each query; `vectors`: float32[queries, size], of any size where none are wanted.
 
-        Raises ValueError for vectors of another size.
+        Raises ValueError for vectors of another size, RequestError for a kind that the index does not hold.
         """
-        if vectors.shape != (len(queries), self.about.size):
+        kinds = {kind for query in queries for kind, weight in query.weights.items() if weight}
+        for kind in sorted(kinds.intersection(VECTOR_KINDS)):
+            if kind not in self.about.kinds:
+                raise RequestError(f"this index holds no {kind} vectors", field=f"weights.{kind}")
+        if "dense" in kinds and vectors.shape != (len(queries), self.about.size):
             raise ValueError(
                 f"the index holds vectors of {self.about.size} numbers, from {self.about.model}; the query's "
                 f"has {vectors.shape[-1]}: write the index again with the model that is used"
@@ -92,11 +108,14 @@ class Version:
         """(row, score) of each kind of search that has a weight, the best first."""
         kinds = [kind for kind in SEARCH_KINDS if query.weights.get(kind)]
         top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
+        allowed = None
+        if query.condition and kinds != ["text"]:
+            allowed = self.passages.allowed(query.condition, self.about.passages)
         ranked = {}
-        if "dense" in kinds:
-            allowed = query.condition and self.passages.allowed(query.condition, self.about.passages)
-            rows, scores = self.vectors.nearest(vector[None], top, allowed)[0]
-            ranked["dense"] = list(zip(rows.tolist(), scores.tolist(), strict=True))
+        if "dense" in kinds and self.vectors is not None:
+            ranked["dense"] = _ranked(self.vectors.nearest(vector[None], top, allowed)[0])
+        if "sparse" in kinds and self.postings is not None and query.terms is not None:
+            ranked["sparse"] = _ranked(self.postings.best(*query.terms, top, allowed))
         if "text" in kinds:
             ranked["text"] = self.passages.by_words(query.text, top, query.condition)
         return ranked
@@ -124,6 +143,11 @@ class Version:
 
     def close(self) -> None:
         self.passages.close()
+
+
+def _ranked(found: tuple[Rows, Floats]) -> list[tuple[int, float]]:
+    rows, scores = found
+    return list(zip(rows.tolist(), scores.tolist(), strict=True))
 
 
 def _fused(kinds: Mapping[str, list[tuple[int, float]]], weights: Mapping[str, float]) -> dict[int, float]:

@@ -12,14 +12,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipelines.retrieval.cutting import Cutting, Passage, cut
-from pipelines.retrieval.dense_vectors import DenseVectors, Floats, Precision, VectorWriter, unit
+from pipelines.retrieval.dense_vectors import DenseVectors, Precision, VectorWriter, unit
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import ABOUT, About
 from pipelines.retrieval.passages import FILE, PassageWriter
+from pipelines.retrieval.postings import Postings, PostingsWriter
+from pipelines.values.node_values import SparseVectors, Vectors
 
-Embed = Callable[[list[str]], Floats]
-"""float32[texts, size] of texts; may be called in another thread."""
+Embed = Callable[[list[str]], Mapping[str, Vectors]]
+"""The vectors of texts by their kind; may be called in another thread."""
 GROUP = 256
 """Passages that are embedded by one call; the next group is cut and the last one written meanwhile."""
 
@@ -44,12 +48,16 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How an index is made.  Where one of these differs from what is there, all is made anew."""
+    """How an index is made.  Where one of these differs from what is there, all is made anew.
+
+    `kinds`: those of `embed`: dense, float32[texts, size], sparse, or both.
+    """
 
     model: str
     embed: Embed
     cutting: Cutting = field(default_factory=Cutting)
     precision: Precision = "float16"
+    kinds: tuple[str, ...] = ("dense",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,29 +128,53 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
 class _Change:
     """A version that is being written, from the one before if there is one.
 
-    `size` is that of a vector, 0 where none is known; `num_passages` is known once it is written.
+    `size` is that of a dense vector, 0 where none is known; `num_rows` have vectors so far; `num_passages` is
+    known once the version is written.
     """
 
     before: Path | None
     passages: PassageWriter
     vectors: VectorWriter
+    postings: PostingsWriter
     size: int = 0
+    num_rows: int = 0
     num_passages: int = 0
 
     def copy_remaining(self) -> None:
         """Copy the vectors of the passages that are left."""
-        if self.before is not None:
-            about = About.read(self.before)
-            old = DenseVectors(self.before, about.passages, about.size)
-            self.vectors.copy(old, self.passages.remaining_rows())
-            self.size = about.size
+        if self.before is None:
+            return
+        about, rows = About.read(self.before), self.passages.remaining_rows()
+        if "dense" in about.kinds:
+            self.vectors.copy(DenseVectors(self.before, about.passages, about.size), rows)
+        if "sparse" in about.kinds:
+            self.postings.copy(Postings(self.before, about.passages), rows)
+        self.size, self.num_rows = about.size, len(rows)
+
+    def append(self, vectors: Mapping[str, Vectors], model: str) -> None:
+        """Add vectors of each kind.  Raises OSError, and ValueError for those of another model."""
+        dense, sparse = vectors.get("dense"), vectors.get("sparse")
+        if isinstance(dense, np.ndarray):
+            self._check_size(dense.shape[1], model)
+            self.vectors.append(unit(dense))
+        if isinstance(sparse, SparseVectors):
+            self.postings.append(self.num_rows, sparse)
+        self.num_rows += len(next(iter(vectors.values())))
+
+    def _check_size(self, size: int, model: str) -> None:
+        if self.size not in (0, size):
+            raise ValueError(
+                f"{model} gives {size} numbers for a text, and the index holds {self.size}: it was made with "
+                "another model; remove it, and write it again"
+            )
+        self.size = size
 
 
 def _is_alike(path: Path, making: Making) -> bool:
     """Whether a version was made like this."""
     about = About.read(path)
-    cutting = Cutting(about.passage_size, about.overlap)
-    return (about.model, cutting, about.precision) == (making.model, making.cutting, making.precision)
+    made = (about.model, Cutting(about.passage_size, about.overlap), about.precision, about.kinds)
+    return made == (making.model, making.cutting, making.precision, making.kinds)
 
 
 @contextmanager
@@ -162,8 +194,10 @@ def _changing(
         passages = PassageWriter(new)
         try:
             with VectorWriter(new, making.precision) as vectors:
-                change = _Change(before, passages, vectors)
+                change = _Change(before, passages, vectors, PostingsWriter())
                 yield change
+            if "sparse" in making.kinds:
+                change.postings.write(new)
             num_documents, change.num_passages = passages.count()
         finally:
             passages.close()
@@ -179,6 +213,7 @@ def _write_about(new: Path, making: Making, change: _Change, num_documents: int)
         making.precision,
         making.cutting.size,
         making.cutting.overlap,
+        making.kinds,
     )
     (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
 
@@ -194,7 +229,7 @@ class _Writer:
 
     def add(self, documents: Iterable[SourceDocument]) -> None:
         """Add documents.  Raises what `embed` raises, OSError and sqlite3.Error."""
-        waiting: Future[Floats] | None = None
+        waiting: Future[Mapping[str, Vectors]] | None = None
         with ThreadPoolExecutor(1, thread_name_prefix="embed") as thread:
             for group in self._groups(documents):
                 texts = [passage.text for passage in group]
@@ -225,16 +260,10 @@ class _Writer:
         if group:
             yield group
 
-    def _write(self, vectors: Floats) -> None:
-        change, size = self._change, vectors.shape[1]
-        if change.size not in (0, size):
-            raise ValueError(
-                f"{self._making.model} gives {size} numbers for a text, and the index holds "
-                f"{change.size}: it was made with another model; remove it, and write it again"
-            )
-        change.size = size
-        change.vectors.append(unit(vectors))
-        self._embedded += len(vectors)
+    def _write(self, vectors: Mapping[str, Vectors]) -> None:
+        first_row = self._change.num_rows
+        self._change.append(vectors, self._making.model)
+        self._embedded += self._change.num_rows - first_row
         self._progress(self._report, self._embedded)
 
 

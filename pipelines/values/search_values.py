@@ -8,7 +8,9 @@ from typing import Any
 
 from pipelines.values.node_values import Prompt
 
-SEARCH_KINDS = ("dense", "text")
+VECTOR_KINDS = ("dense", "sparse")
+"""The kinds of search by a model's vectors, named as the vectors are."""
+SEARCH_KINDS = (*VECTOR_KINDS, "text")
 """The kinds of search, by the names of their weights and scores: by vectors, and by words."""
 
 
@@ -17,7 +19,8 @@ class Hit:
     """A passage that was found: `text` begins at the character `start` of `document`, below `heading`.
 
     `score` orders the hits, the best first; `scores` holds what it is made of: the cosine of the vectors
-    (`dense`), BM25 of the words (`text`), the score of a reranking model (`rerank`).
+    (`dense`), the product of the sparse ones (`sparse`), BM25 of the words (`text`), the score of a reranking
+    model (`rerank`).
     """
 
     document: str

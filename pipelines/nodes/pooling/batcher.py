@@ -95,13 +95,16 @@ class Batcher(Node, Planning, Checking):
     def check(self, request: PoolingInput, plan: RequestPlan) -> None:
         """Raises RequestError for results that the body does not give."""
         if self.address.node not in plan.held:
-            self._wanted(request)
+            self._wanted(request, plan)
 
-    def _wanted(self, request: object) -> dict[str, int]:
+    def _wanted(self, request: object, plan: RequestPlan) -> dict[str, int]:
         """The results of a request, by the words with which it names them.  Raises RequestError."""
         is_query = self.config.queries is not None and getattr(request, "purpose", None) in QUERIES
-        words = getattr(request, "results", ()) or ((self.config.queries if is_query else None),)
-        return {word or "": self.results.place(word) if word else 0 for word in words}
+        words = getattr(request, "results", ()) or plan.results
+        own = self.config.queries if is_query else None
+        if not words:
+            return {"": self.results.place(own) if own else 0}
+        return {word: self.results.place(word, own) for word in words}
 
     def run(
         self,
@@ -124,15 +127,16 @@ class Batcher(Node, Planning, Checking):
 
     def _read(self, call: Running) -> Callable[[Tensors], PooledOutputs]:
         """Reads the engine's reply to this call."""
-        wanted = self._wanted(call.request)
+        wanted = self._wanted(call.request, call.plan)
         return lambda reply: self.results.read(reply, wanted)
 
     def _texts(
         self, call: Running, tokens: list[Tokens], images: Deferred[PooledOutputs] | None
     ) -> Deferred[PooledOutputs]:
+        places = [*self._wanted(call.request, call.plan).values()]
         return call.infer(
             self.address,
-            Tensors(tensors_of(tokens, call.request) | places_tensor([*self._wanted(call.request).values()])),
+            Tensors(tensors_of(tokens, call.request) | places_tensor(places)),
             text_lengths=[len(text.ids) for text in tokens],
             hold=self.address.node in call.plan.held,
             images=shown_in(tokens, images),

@@ -26,9 +26,14 @@ class ResultNames:
         self.kinds = {line.name: _kind(line, lines) for line in engine.results} if engine else {}
         self.kinds = self.kinds or {DENSE: DENSE}
 
-    def place(self, word: str) -> int:
-        """The place of the result of this name, or the first of this kind.  Raises RequestError."""
+    def place(self, word: str, own: str | None = None) -> int:
+        """The place of the result of this name, else of the one of this kind: `own`, or the first.
+
+        Raises RequestError.
+        """
         names, kinds = [*self.kinds], [*self.kinds.values()]
+        if own in self.kinds and word == self.kinds[own]:
+            return names.index(own)
         if word in names:
             return names.index(word)
         if word in kinds:

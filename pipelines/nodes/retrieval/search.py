@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+import numpy as np
 from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.base.errors import EngineError
 from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
-from pipelines.nodes.interface import Checking, Loading, Running
+from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.retrieval.body.index import INPUTS, OUTPUTS, Index, Wanted, as_tensors, hits_of
+from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_reader import query_vectors
-from pipelines.values.node_values import PooledOutputs, Tensors
-from pipelines.values.search_values import SEARCH_KINDS, Hits
+from pipelines.values.node_values import PooledOutputs, SparseVectors, Tensors
+from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hits
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import SearchInput
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from pipelines.nodes.body_interface import Body
 
 
-class PassageSearch(Node, Checking):
-    """Finds the passages that are nearest to a question, by its vector, its words, or both."""
+class PassageSearch(Node, Planning, Checking):
+    """Finds the passages that are nearest to a question, by its vectors, its words, or several of these."""
 
     place: ClassVar[Place] = "engine"
     body = BodyContract(root="batch", gives=Tensors, result=Tensors)
@@ -34,7 +36,7 @@ class PassageSearch(Node, Checking):
         weights: dict[str, float] = Field(
             default={"dense": 1.0},
             description="what each kind of search counts for where the request does not say: `dense` "
-            "(vectors) and `text` (words); of several the ranks are fused",
+            "and `sparse` (vectors) and `text` (words); of several the ranks are fused",
         )
         candidates: int = Field(
             default=0,
@@ -53,25 +55,25 @@ class PassageSearch(Node, Checking):
                 f"weights: no kind of search is named {min(unknown)}; there are {', '.join(SEARCH_KINDS)}"
             )
 
+    def plan(self, request: SearchInput) -> RequestPlan:
+        kinds = tuple(kind for kind in VECTOR_KINDS if self._weights(request).get(kind))
+        return RequestPlan(results=kinds if "sparse" in kinds else ())
+
+    def _weights(self, request: SearchInput) -> dict[str, float]:
+        return request.weights or self.config.weights
+
     def check(self, request: SearchInput, plan: RequestPlan) -> None:
         if request.filters is not None:
             where(request.filters)
 
     def run(self, call: Running, vectors: Deferred[PooledOutputs], request: SearchInput) -> Deferred[Hits]:
         queries = [prompt.text or "" for prompt in request.prompts]
-        wanted = Wanted(
-            queries,
-            max(request.top, self.config.candidates),
-            request.weights or self.config.weights,
-            msgspec.Raw(msgspec.json.encode(request.filters)),
-        )
+        filters = msgspec.Raw(msgspec.json.encode(request.filters))
+        wanted = Wanted(queries, max(request.top, self.config.candidates), self._weights(request), filters)
 
         def search(pooled: PooledOutputs) -> Deferred[Hits]:
-            try:
-                query_rows = query_vectors(pooled.values)
-            except ValueError as error:
-                raise EngineError(str(error)) from None
-            reply = call.infer(self.address, as_tensors(query_rows, wanted))
+            whole = msgspec.structs.replace(wanted, terms=_terms(pooled))
+            reply = call.infer(self.address, as_tensors(_dense(pooled, len(queries)), whole))
             return reply.map(lambda tensors: _chosen(Hits(queries, hits_of(tensors)), request))
 
         return vectors.map(search)
@@ -82,6 +84,25 @@ class PassageSearch(Node, Checking):
             raise ValueError("its body must be one line of type `index`")
         settings = TensorBatching(num_runs=self.config.max_runs, max_waiting=self.config.max_waiting)
         return TensorEngine(body, INPUTS, OUTPUTS, settings, body.profile)
+
+
+def _dense(pooled: PooledOutputs, num_queries: int) -> Floats:
+    """float32[queries, size]; a size of 1 where the model gave sparse vectors alone.  Raises EngineError."""
+    vectors = pooled.named.get("dense", pooled.vectors)
+    if isinstance(vectors, SparseVectors):
+        return np.zeros((num_queries, 1), np.float32)
+    try:
+        return query_vectors(vectors)
+    except ValueError as error:
+        raise EngineError(str(error)) from None
+
+
+def _terms(pooled: PooledOutputs) -> list[tuple[list[int], list[float]]] | None:
+    """The ids and weights of each query's sparse vector, where the model was asked for them."""
+    sparse = pooled.named.get("sparse")
+    if not isinstance(sparse, SparseVectors):
+        return None
+    return [(ids.tolist(), weights.tolist()) for ids, weights in sparse]
 
 
 def _chosen(hits: Hits, request: SearchInput) -> Hits:

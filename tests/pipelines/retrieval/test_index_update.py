@@ -35,7 +35,11 @@ def embed(texts):
     return vectors
 
 
-MAKING = Making("words", embed, Cutting(60))
+def embed_dense(texts):
+    return {"dense": embed(texts)}
+
+
+MAKING = Making("words", embed_dense, Cutting(60))
 
 
 def documents(texts):
@@ -69,7 +73,7 @@ def test_what_changed_is_embedded_again_and_nothing_else(folder):
 
     def counted(texts):
         embedded.extend(texts)
-        return embed(texts)
+        return embed_dense(texts)
 
     changed = {**TEXTS, "law.txt": "Courts judge disputes.", "new.txt": "Whales are mammals."}
     del changed["bread.md"]
@@ -129,7 +133,9 @@ def test_an_index_may_be_empty_and_filled_again(folder):
 
 
 def test_another_way_of_making_makes_all_anew(folder):
-    report = update(folder, documents(TEXTS), Making("other", lambda texts: embed(texts)[:, :7], Cutting(60)))
+    report = update(
+        folder, documents(TEXTS), Making("other", lambda texts: {"dense": embed(texts)[:, :7]}, Cutting(60))
+    )
     assert len(report.added) == 3
     assert IndexReader(folder.path).about.size == 7
 

@@ -13,8 +13,10 @@ from graphs.node import FolderPath, Node, NodeConfig, Place
 from pipelines.base.errors import EngineError
 from pipelines.host.contracts.tensor_contract import TensorPort
 from pipelines.nodes.interface import Loading
+from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.postings import Ids
 from pipelines.values.node_values import Tensors
 from pipelines.values.search_values import Hit
 
@@ -27,16 +29,31 @@ OUTPUTS = {HITS: TensorPort(HITS, "bytes", (1,))}
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A search as JSON on its way to the engine host: the queries, and what holds for all of them."""
+    """A search as JSON on its way to the engine host: the queries, and what holds for all of them.
+
+    `terms`: the ids and weights of each query's sparse vector, where it has one.
+    """
 
     queries: list[str]
     top: int
     weights: dict[str, float]
     filters: msgspec.Raw = msgspec.Raw(b"null")
+    terms: list[tuple[list[int], list[float]]] | None = None
+
+    def as_queries(self) -> list[Query]:
+        """Raises RequestError for a wrong filter."""
+        condition = None if bytes(self.filters) == b"null" else where(msgspec.json.decode(self.filters))
+        terms = [_arrays(*own) for own in self.terms] if self.terms else [None] * len(self.queries)
+        pairs = zip(self.queries, terms, strict=True)
+        return [Query(text, self.top, self.weights, condition, own) for text, own in pairs]
+
+
+def _arrays(ids: list[int], weights: list[float]) -> tuple[Ids, Floats]:
+    return np.array(ids, np.int32), np.array(weights, np.float32)
 
 
 class Index(Node):
-    """Searches an index that `braid index` has written, by vectors, words, or both.
+    """Searches an index that `braid index` has written, by vectors, words, or several of these.
 
     A version that is published while it serves is searched within a second.
     """
@@ -51,10 +68,8 @@ class Index(Node):
         self.reader = IndexReader(self.folder / self.config.path)
 
     def run(self, tensors: Tensors) -> Tensors:
-        """Raises RequestError for a wrong filter, EngineError for vectors of another model."""
-        wanted = msgspec.json.decode(tensors[REQUEST][0], type=Wanted)
-        condition = None if bytes(wanted.filters) == b"null" else where(msgspec.json.decode(wanted.filters))
-        queries = [Query(text, wanted.top, wanted.weights, condition) for text in wanted.queries]
+        """Raises RequestError for a wrong filter or kind, EngineError for vectors of another model."""
+        queries = msgspec.json.decode(tensors[REQUEST][0], type=Wanted).as_queries()
         try:
             hits = self.reader.search(queries, tensors[VECTORS])
         except ValueError as error:

@@ -21,7 +21,7 @@ from pipelines.retrieval.index_reader import About, query_vectors
 from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
 from pipelines.retrieval.passages import Passages
 from pipelines.telemetry.request_trace import RequestTrace
-from pipelines.values.node_values import Prompt
+from pipelines.values.node_values import Prompt, Vectors
 from pipelines.values.tasks import PoolingInput
 from pipelines.wire.sampling_params import BACKGROUND
 from pipelines.worker import model_choice
@@ -95,14 +95,14 @@ class IndexRun:
         finally:
             passages.close()
 
-    def _embed(self, texts: list[str]) -> Floats:
-        """float32[texts, size]; called in a thread of the update."""
+    def _embed(self, texts: list[str]) -> dict[str, Vectors]:
+        """Dense vectors, float32[texts, size]; called in a thread of the update."""
         if self.is_stopped:
             raise Unavailable("the update was stopped")
         self._embedding = asyncio.run_coroutine_threadsafe(self._vectors(texts), self._loop)
         if self.is_stopped:
             self._embedding.cancel()
-        return self._embedding.result()
+        return {"dense": self._embedding.result()}
 
     async def _vectors(self, texts: list[str]) -> Floats:
         services, closers = self._services, list[Callable[[], None]]()

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from later import Later
 
 from pipelines import Local
@@ -13,6 +14,7 @@ from pipelines.base.errors import RequestError
 from pipelines.base.torch_files import read_torch_file
 from pipelines.nodes.pooling.sparse_vectors import pruned
 from pipelines.repository.exports.export_graph import export_graph
+from server.cli import main
 
 torch, hf, models_of = Later("torch"), Later("transformers"), Later("retrieval_models")
 CLOSE = {"rtol": 0, "atol": 1e-4}
@@ -166,3 +168,45 @@ def check_entities(made, braid, texts, strategy):
             (one[name], one["word"], one["start"], one["end"], one.get("index")) for one in expected
         ]
         np.testing.assert_allclose([one.score for one in own], [one["score"] for one in expected], **CLOSE)
+
+
+def test_an_index_is_searched_by_each_kind_that_its_model_gives(made, braid, tmp_path):
+    texts = [text for text in models_of.TEXTS if text != "a"]
+    source = tmp_path / "docs"
+    source.mkdir()
+    for number, text in enumerate(texts):
+        (source / f"{number}.txt").write_text(text)
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("m3", "routes", "tagger"):
+        (models / name).symlink_to(made[0] / name)
+    for name in ("m3", "routes"):
+        words = ["index", str(source), "--embed", name, "--to", str(models / f"of_{name}"), "--sparse"]
+        written = CliRunner().invoke(main, words)
+        assert written.exit_code == 0, written.output
+    question = "how far is oslo"
+    with Local(models) as local:
+        both = local.search(question, model="of_m3", top=9)
+        by_sparse = local.search(question, model="of_m3", weights={"sparse": 1}, top=9)
+        by_dense = local.search(question, model="of_m3", weights={"dense": 1}, top=9)
+        alone = local.search(question, model="of_routes", top=9)
+        with pytest.raises(RequestError, match="no `dense` vectors|holds no dense vectors"):
+            local.search(question, model="of_routes", weights={"dense": 1})
+    vectors = {
+        kind: braid.embed_kinds([question, *texts], [kind], model="m3")[kind] for kind in ("dense", "sparse")
+    }
+    products = {"sparse": vectors["sparse"].dense[1:] @ vectors["sparse"].dense[0]}
+    products["dense"] = vectors["dense"][1:] @ vectors["dense"][0]
+    for kind, hits in (("sparse", by_sparse), ("dense", by_dense)):
+        assert len(hits) == (products[kind] > 0).sum() if kind == "sparse" else len(texts)
+        for hit in hits:
+            assert hit.scores == {kind: pytest.approx(products[kind][int(hit.document[0])], abs=2e-3)}
+    assert set(both[0].scores) == {"dense", "sparse"}
+    query = braid.embed([question], model="routes", input_type="query")[0]
+    products = braid.embed(texts, model="routes", input_type="document") @ query
+    assert alone[0].score == pytest.approx(products.max(), abs=1e-4)
+    assert set(alone[0].scores) == {"sparse"}
+    refused = CliRunner().invoke(
+        main, ["index", str(source), "--embed", "tagger", "--to", str(models / "x"), "--sparse"]
+    )
+    assert refused.exit_code == 1

@@ -39,7 +39,7 @@ def making(folder):
     with Local(folder, names=["braid-embed"]) as braid:
 
         def embed(texts):
-            return braid.embed(texts, model="braid-embed", input_type="document")
+            return braid.embed_kinds(texts, ["dense"], model="braid-embed", input_type="document")
 
         yield Making("braid-embed", embed, Cutting(60))
 
