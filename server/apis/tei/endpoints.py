@@ -88,9 +88,7 @@ class EmbedSparseEndpoint(EmbedEndpoint):
             raise WrongModel(f"`{pipeline.name}` is not a SPLADE model: its graph has no sparse node")
 
     def pooling_input(self, request: EmbedRequest, pipeline: Pipeline) -> PoolingInput:
-        asked = request.pooling_input()
-        has_routes = any(node.config.queries for node in of_type(pipeline, "batcher"))
-        return asked if has_routes else replace(asked, results=(SPARSE,))
+        return replace(request.pooling_input(), results=(SPARSE,))
 
     def serialize(
         self, request: EmbedRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
