@@ -11,6 +11,14 @@ from typing import Any
 _UNIONS = (typing.Union, types.UnionType)
 
 
+@dataclasses.dataclass(frozen=True)
+class OneOf:
+    """A port type that takes a value of any of `kinds`; messages call it `words`."""
+
+    words: str
+    kinds: tuple[Any, ...]
+
+
 def accepts(want: Any, have: Any) -> bool:
     """True if every value of type `have` may flow into a port of type `want`.
 
@@ -19,6 +27,8 @@ def accepts(want: Any, have: Any) -> bool:
     """
     if want is Any or have is Any or want == have:
         return True
+    if isinstance(want, OneOf):
+        want = typing.Union[want.kinds]  # noqa: UP007  # of a tuple
     if typing.get_origin(have) in _UNIONS:
         return all(accepts(want, kind) for kind in typing.get_args(have))
     if typing.get_origin(want) in _UNIONS:
@@ -73,6 +83,8 @@ def show(kind: Any) -> str:
     """A type as it is written in code, without its modules: `Stream[list[Tokens]] | None`."""
     if kind is None or kind is type(None):
         return "None"
+    if isinstance(kind, OneOf):
+        return kind.words
     args = typing.get_args(kind)
     origin = typing.get_origin(kind)
     if origin in _UNIONS:

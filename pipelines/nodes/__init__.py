@@ -36,6 +36,8 @@ NODE_TYPES = {
     "graph": "graph_node:GraphNode",
     "ask": "composing.ask:Ask",
     "find": "composing.find:Find",
+    "cite": "composing.cite:Cite",
+    "choose": "composing.choose:Choose",
     "decoder_start": "generation.decoder_start:DecoderStart",
     "scheduler": "generation.scheduler:Scheduler",
     "model": "generation.body.model:Model",

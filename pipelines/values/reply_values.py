@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pipelines.values.search_values import Hit
 from pipelines.values.stream_values import Deferred
 from pipelines.wire.token_piece import TokenPiece
 
@@ -69,11 +70,24 @@ class ToolCallPiece:
     name: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A passage that a reply names: `number` of those in its request, at characters `start` to `end` of the
+    content of its choice.
+    """
+
+    number: int
+    start: int
+    end: int
+    passage: Hit
+
+
 class ReplyUpdate(msgspec.Struct):
     """A piece of one choice's reply, split into reasoning, content and tool calls.
 
     `num_reasoning` of the piece's tokens are reasoning, None where reasoning is not parsed.  `is_reasoning`
     marks the token ids of the piece that are reasoning or one of its markers, [] where none can be.
+    `citations` are those whose text ends in this piece.
     """
 
     piece: TextPiece
@@ -82,6 +96,7 @@ class ReplyUpdate(msgspec.Struct):
     tool_calls: list[ToolCallPiece] = []
     num_reasoning: int | None = None
     is_reasoning: list[bool] = []
+    citations: list[Citation] = []
 
     def extend(self, later: ReplyUpdate) -> None:
         """Append the next update of the same choice, in place."""
@@ -92,6 +107,7 @@ class ReplyUpdate(msgspec.Struct):
         if later.num_reasoning is not None:
             self.num_reasoning = (self.num_reasoning or 0) + later.num_reasoning
         self.is_reasoning += later.is_reasoning
+        self.citations += later.citations
 
 
 class SpokenWord(NamedTuple):

@@ -19,7 +19,7 @@ from pipelines.values.node_values import (
     TokenClasses,
 )
 from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
-from pipelines.values.search_values import Hits
+from pipelines.values.search_values import Hit, Hits
 from pipelines.values.stream_values import Deferred, Series, Stream
 
 TEXT_ARGUMENT = "input"
@@ -127,6 +127,13 @@ class GenerationInput(PromptInput):
     text_formats: dict[str, dict[str, Any]] = field(default_factory=dict)  # tool → format of its one argument
     thinking_budget: int | None = None  # most tokens of reasoning
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
+
+
+@dataclass(frozen=True, slots=True)
+class CitedInput(GenerationInput):
+    """One request for text from passages, which its messages hold numbered from 1."""
+
+    passages: list[Hit] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from pipelines.nodes.interface import AskedReply
 from pipelines.values.composed_values import WholeReply
 from pipelines.values.reply_values import ReplyUpdate
 from pipelines.values.stream_values import StreamChoice
+from pipelines.values.tasks import CitedInput
 from pipelines.worker.call import Call
+from pipelines.worker.citation_finder import CitationFinder
 from pipelines.worker.spent import Spent
 
 
@@ -24,6 +26,7 @@ class AskedCall(AskedReply):
         self._streams = streams
         self._is_handed_on = False
         self._num_output = self._num_cached = 0
+        self._citing: dict[int, CitationFinder] = {}
         self.from_s, self.to_s = monotonic(), 0.0  # 0 while it runs
 
     @property
@@ -56,9 +59,10 @@ class AskedCall(AskedReply):
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         try:
             async for batch in self._call.updates():
-                for _, update in batch:
+                for choice, update in batch:
                     self._num_output += update.piece.num_tokens
                     self._num_cached += update.piece.num_cached if update.piece.prefill_s is not None else 0
+                    self._cite(choice, update)
                 yield batch
         finally:
             self.close()
@@ -71,6 +75,13 @@ class AskedCall(AskedReply):
     async def reply(self) -> WholeReply:
         updates = [update async for batch in self.updates() for choice, update in batch if choice == 0]
         return joined(updates)
+
+    def _cite(self, choice: int, update: Any) -> None:
+        """Add the passages that a choice of the reply names."""
+        request = self._call.request
+        if isinstance(request, CitedInput) and isinstance(update, ReplyUpdate):
+            finder = self._citing.setdefault(choice, CitationFinder(request.passages))
+            update.citations = finder.push(update.content)
 
     async def answer(self) -> Any:
         try:

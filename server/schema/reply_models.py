@@ -115,11 +115,48 @@ class ToolCallDelta(Reply):
     function: FunctionDelta
 
 
+class UrlCitation(Reply):
+    """Characters `start_index` to `end_index` of the content name the page."""
+
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class FileCitation(Reply):
+    """Characters `start_index` to `end_index` of the content name the passage `index` of those shown."""
+
+    file_id: str
+    filename: str
+    index: int
+    start_index: int
+    end_index: int
+
+
+class Annotation(Reply):
+    type: Literal["url_citation", "file_citation"]
+    url_citation: UrlCitation | None = None
+    file_citation: FileCitation | None = None
+
+
+class CitedPassage(Reply):
+    """A passage that the reply names by its number: the text at the character `start` of the document."""
+
+    number: int
+    document: str
+    heading: str
+    text: str
+    start: int
+    score: float
+    url: str | None
+
+
 class ReplyMessage(Reply):
     role: str
     content: str | None
     refusal: None
-    annotations: None
+    annotations: list[Annotation] | None
     audio: None
     function_call: CalledFunction | None
     tool_calls: list[ToolCallReply] = []
@@ -157,6 +194,7 @@ class ChatCompletion(Reply):
     kv_transfer_params: None
     ec_transfer_params: None
     metrics: None
+    citations: list[CitedPassage] | None = None
 
 
 class Delta(Reply):
@@ -168,6 +206,7 @@ class Delta(Reply):
     function_call: FunctionDelta | None = None
     prompt_token_ids: list[int] | None = None
     completion_token_ids: list[int] | None = None
+    annotations: list[Annotation] | None = None
 
 
 class ChatChunkChoice(Reply):
@@ -190,6 +229,7 @@ class ChatChunk(Reply):
     system_fingerprint: str = FINGERPRINT
     prompt_token_ids: list[int] | None = None
     prompt_text: str | None = None
+    citations: list[CitedPassage] | None = None
 
 
 class CompletionChoice(Reply):

@@ -13,7 +13,7 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.nodes.composing.asked_request import for_client, of_line
 from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.nodes.composing.named_tasks import task_of
-from pipelines.nodes.composing.readable import Readable, Request, last_question, view
+from pipelines.nodes.composing.readable import READABLE, REQUEST, last_question, view
 from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
 from pipelines.nodes.naming import NamesOne
 from pipelines.values.tasks import TASKS, Constraint, GenerationInput
@@ -62,14 +62,14 @@ class Ask(NamesOne, Node, PortsBySettings, Composing):
                 f"`{setting}` needs a chat model; the task of `{config.graph}` is `{task}`", setting
             )
         names = LineTemplate(config.template).variables
-        ports = {name: Port(Request if name == "request" else Readable, optional=False) for name in names}
-        return {**ports, "request": ports.get("request", Port(Request, optional=True))}, TASKS[task].reply
+        ports = {name: Port(REQUEST if name == "request" else READABLE, optional=False) for name in names}
+        return {**ports, "request": ports.get("request", Port(REQUEST, optional=True))}, TASKS[task].reply
 
     def load(self, resources: Loading) -> None:
         super().load(resources)
         self.template = LineTemplate(self.config.template)
 
-    async def compose(self, call: Composer, request: Any = None, **values: Readable) -> AskedReply:
+    async def compose(self, call: Composer, request: Any = None, **values: Any) -> AskedReply:
         shown = {name: view(value) for name, value in {"request": request, **values}.items()}
         text = self.template.render(shown)
         graph: Any = self.named_graph()

@@ -11,7 +11,7 @@ from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.named_tasks import task_of
-from pipelines.nodes.composing.readable import Readable, text_in
+from pipelines.nodes.composing.readable import READABLE, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
 from pipelines.nodes.naming import NamesOne
 from pipelines.retrieval.filters import where
@@ -42,9 +42,9 @@ class Find(NamesOne, Node, PortsBySettings, Composing):
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
         """The graph that is named must be there."""
         task_of(graph, config.graph, ("search",), "graph")
-        return {"query": Port(Readable, optional=False)}, Deferred[Hits]
+        return {"query": Port(READABLE, optional=False)}, Deferred[Hits]
 
-    async def compose(self, call: Composer, query: Readable) -> AskedReply:
+    async def compose(self, call: Composer, query: Any) -> AskedReply:
         config, text = self.config, text_in(query)
         if not text:
             raise RequestError("there is no text to search for")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphs.flow import OneOf
 from pipelines.nodes.text.templates.message_content import text_of
 from pipelines.values.node_values import Classes, Prompt, Scores
 from pipelines.values.reply_values import ReplyUpdate, SpeechUpdate, TextUpdate
@@ -12,25 +13,13 @@ from pipelines.values.search_values import Hit, Hits
 from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.tasks import PromptInput, SpeakInput
 
-Request = PromptInput | SpeakInput
-"""Requests that have a text."""
-Readable = (
-    Request
-    | Stream[ReplyUpdate]
-    | Stream[TextUpdate]
-    | Stream[SpeechUpdate]
-    | Deferred[Hits]
-    | Deferred[Classes]
-    | Deferred[Scores]
-    | list[Any]
-    | dict[str, Any]
-    | str
-    | float
-    | int
-    | bool
-    | None
-)
-"""The type of an input that may have any value with a text."""
+REQUEST = OneOf("a request with a text", (PromptInput, SpeakInput))
+"""The type of an input that takes the request of the graph."""
+PLAIN = (list, dict, str, float, int, bool, type(None))
+STREAMS = (Stream[ReplyUpdate], Stream[TextUpdate], Stream[SpeechUpdate])
+WHOLE = (Deferred[Hits], Deferred[Classes], Deferred[Scores])
+READABLE = OneOf("a value with a text", (PromptInput, SpeakInput, *STREAMS, *WHOLE, *PLAIN))
+"""The type of an input that takes any value that a template can show."""
 
 
 class Asking:

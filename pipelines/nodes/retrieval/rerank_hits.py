@@ -12,15 +12,16 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import EngineError
-from pipelines.nodes.interface import Running
+from pipelines.nodes.composing.named_tasks import task_of
+from pipelines.nodes.interface import Composer, Composing, Running
 from pipelines.nodes.naming import NamesOne
 from pipelines.values.node_values import Scores
 from pipelines.values.search_values import Hit, Hits, pairs_to_rank
 from pipelines.values.stream_values import Deferred
-from pipelines.values.tasks import PoolingInput, SearchInput
+from pipelines.values.tasks import PoolingInput, PromptInput, SearchInput
 
 
-class RerankHits(NamesOne, Node, PortsBySettings):
+class RerankHits(NamesOne, Node, PortsBySettings, Composing):
     """Scores each hit against its query by another model of the repository, and orders the hits by it."""
 
     class Config(NodeConfig):
@@ -31,29 +32,71 @@ class RerankHits(NamesOne, Node, PortsBySettings):
             le=1000,
             description="how many hits of each query are scored; the others are left out",
         )
+        top: int | None = Field(
+            default=None, ge=1, le=1000, description="how many hits are left; default: as a search asks"
+        )
+        least_score: float | None = Field(
+            default=None, description="hits are left out to which the model gives a lower score"
+        )
 
     @classmethod
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
-        """The graph that is named must be there."""
-        graph(config.graph)
-        ports = {"hits": Port(Deferred[Hits], optional=False), "request": Port(SearchInput, optional=False)}
+        """The graph that is named must be there, and rank."""
+        task_of(graph, config.graph, ("rerank",), "graph")
+        ports = {"hits": Port(Deferred[Hits], optional=False), "request": Port(PromptInput, optional=False)}
         return ports, Deferred[Hits]
 
-    def run(self, call: Running, hits: Deferred[Hits], request: SearchInput) -> Deferred[Hits]:
-        if not request.rerank:
-            return hits.map(lambda found: _first(found, request.top))
+    def run(self, call: Running, hits: Deferred[Hits], request: PromptInput) -> Deferred[Hits]:
+        if not _wants(request):
+            return hits.map(lambda found: _first(found, self._top(request)))
         return hits.map(lambda found: self._ranked(call, found, request))
 
-    def _ranked(self, call: Running, hits: Hits, request: SearchInput) -> Hits | Deferred[Hits]:
-        scored = [best[: max(self.config.first, request.top)] for best in hits.found]
-        pairs = pairs_to_rank(hits.queries, scored)
-        if not pairs:
+    async def compose(self, call: Composer, hits: Hits, request: PromptInput) -> Hits:
+        scored = self._scored(hits, request)
+        inner = _ranking(hits, scored, request)
+        if not _wants(request) or not inner.pairs:
+            return _first(hits, self._top(request))
+        asked = await call.ask(self.named_graph(), inner)
+        return self._best(hits, scored, await asked.answer(), request)
+
+    def _ranked(self, call: Running, hits: Hits, request: PromptInput) -> Hits | Deferred[Hits]:
+        scored = self._scored(hits, request)
+        inner = _ranking(hits, scored, request)
+        if not inner.pairs:
             return hits
         graph = self.named_graph()
-        inner = PoolingInput(pairs=pairs, truncate_prompt_tokens=-1, priority=request.priority)
         graph.check(inner, graph.plan(inner))
         scores: Deferred[Any] = graph.run(call, inner)
-        return scores.map(lambda ranked: _first(_ordered(hits.queries, scored, ranked), request.top))
+        return scores.map(lambda ranked: self._best(hits, scored, ranked, request))
+
+    def _top(self, request: PromptInput) -> int:
+        """How many hits of each query are left."""
+        asked: int = request.top if isinstance(request, SearchInput) else self.config.first
+        return self.config.top or asked
+
+    def _scored(self, hits: Hits, request: PromptInput) -> list[list[Hit]]:
+        """The hits of each query that are scored."""
+        return [best[: max(self.config.first, self._top(request))] for best in hits.found]
+
+    def _best(self, hits: Hits, scored: list[list[Hit]], ranking: Any, request: PromptInput) -> Hits:
+        """The best hits by their new scores."""
+        ordered = _first(_ordered(hits.queries, scored, ranking), self._top(request))
+        least = self.config.least_score
+        if least is None:
+            return ordered
+        return Hits(hits.queries, [[hit for hit in found if hit.score >= least] for found in ordered.found])
+
+
+def _wants(request: PromptInput) -> bool:
+    """Whether hits are to be ranked: a search may say that it needs none."""
+    return not isinstance(request, SearchInput) or request.rerank
+
+
+def _ranking(hits: Hits, scored: list[list[Hit]], request: PromptInput) -> PoolingInput:
+    """The request to the model that ranks."""
+    priority = request.priority if isinstance(request, PoolingInput) else 0
+    pairs = pairs_to_rank(hits.queries, scored)
+    return PoolingInput(pairs=pairs, truncate_prompt_tokens=-1, priority=priority)
 
 
 def _ordered(queries: list[str], scored: list[list[Hit]], ranking: Any) -> Hits:

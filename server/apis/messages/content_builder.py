@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
+from pipelines.values.reply_values import Citation, ReplyUpdate, ToolCallPiece
+from server.apis.generation.replies.citations import url_of
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.messages.reply_models import (
@@ -16,6 +17,7 @@ from server.apis.messages.reply_models import (
     MessageReply,
     MessageTokensDetails,
     MessageUsage,
+    PassageCitation,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -39,6 +41,7 @@ class OpenBlock:
     kind: Literal["text", "thinking", "tool_use"]
     call: ToolCallPiece | None = None
     pieces: list[str] = field(default_factory=list)
+    citations: list[PassageCitation] = field(default_factory=list)
 
     @property
     def signature(self) -> str:
@@ -57,7 +60,7 @@ class OpenBlock:
             return block.model_copy(update={"input": arguments(text)})
         if isinstance(block, ThinkingBlock):
             return ThinkingBlock(thinking=text, signature=self.signature)
-        return TextBlock(text=text)
+        return TextBlock(text=text, citations=self.citations or None)
 
 
 def arguments(text: str) -> dict[str, Any]:
@@ -69,8 +72,8 @@ def arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-BlockChange = tuple[Literal["start", "delta", "stop"], OpenBlock, str]
-"""A change of a block; the text is that of a delta."""
+BlockChange = tuple[Literal["start", "delta", "cite", "stop"], OpenBlock, str]
+"""A change of a block; the text is that of a delta.  `cite`: the last of its citations is new."""
 
 
 class ContentBuilder:
@@ -91,6 +94,7 @@ class ContentBuilder:
         steps += self._think(update.reasoning)
         if update.content:
             steps += self._ensure("text") + self._grow(update.content)
+            steps += [step for citation in update.citations for step in self._cite(citation)]
         for call in calls:
             if call not in going_on:
                 steps += [] if call.name is None else self._begin("tool_use", call)
@@ -126,6 +130,21 @@ class ContentBuilder:
             return []
         self._open.pieces.append(text)
         return [("delta", self._open, text)]
+
+    def _cite(self, citation: Citation) -> list[BlockChange]:
+        """The text names a passage; once for each text that does."""
+        assert self._open is not None, "the citations of a text come with it"
+        passage = citation.passage
+        cited = PassageCitation(
+            cited_text=passage.text,
+            source=url_of(passage) or passage.document,
+            title=passage.heading or None,
+            search_result_index=citation.number - 1,
+        )
+        if cited in self._open.citations:
+            return []
+        self._open.citations.append(cited)
+        return [("cite", self._open, "")]
 
     def _end(self) -> list[BlockChange]:
         block, self._open = self._open, None

@@ -19,6 +19,7 @@ from server.apis.messages.reply_models import (
     BlockDelta,
     BlockStart,
     BlockStop,
+    CitationsDelta,
     Delta,
     Event,
     InputJsonDelta,
@@ -88,6 +89,8 @@ class MessageEvents:
         if what == "delta":
             before, after = self._template
             return before + _encode_text(text) + after
+        if what == "cite":
+            return event(BlockDelta(index=block.index, delta=CitationsDelta(citation=block.citations[-1])))
         return self._start(block) if what == "start" else self._stop(block)
 
     def _start(self, block: OpenBlock) -> bytes:

@@ -10,10 +10,22 @@ from typing import Any, Literal
 from server.schema.anthropic_errors import AllFieldsReply, AnthropicErrorReply
 
 
+class PassageCitation(AllFieldsReply):
+    """A passage that the text names: the `search_result_index`-th of those that the model was shown."""
+
+    type: Literal["search_result_location"] = "search_result_location"
+    cited_text: str
+    source: str
+    title: str | None
+    search_result_index: int
+    start_block_index: int = 0
+    end_block_index: int = 1
+
+
 class TextBlock(AllFieldsReply):
     type: Literal["text"] = "text"
     text: str
-    citations: None = None
+    citations: list[PassageCitation] | None = None
 
 
 class ThinkingBlock(AllFieldsReply):
@@ -108,7 +120,12 @@ class InputJsonDelta(AllFieldsReply):
     partial_json: str
 
 
-Delta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta
+class CitationsDelta(AllFieldsReply):
+    type: Literal["citations_delta"] = "citations_delta"
+    citation: PassageCitation
+
+
+Delta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta | CitationsDelta
 
 
 class BlockDelta(AllFieldsReply):

@@ -124,6 +124,8 @@ class ResponseEvents:
             yield from self._add_reasoning(update.reasoning)
         if update.content:
             yield from self._add_content(update.content)
+        if isinstance(self._open, OutputMessage):
+            yield from self._open.cite(update.citations)
         for piece in calls:
             yield from self._add_call(piece)
         if update.piece.finish is not None:

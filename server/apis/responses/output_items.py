@@ -6,11 +6,12 @@ An event is a dict with its `type`; `ResponseEvents` numbers it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from pipelines.values.reply_values import TextLogprob
+from pipelines.values.reply_values import Citation, TextLogprob
+from server.apis.generation.replies.citations import url_of
 from server.apis.generation.replies.logprobs import chat_logprobs
 from server.apis.responses.argument_text import ArgumentText
 from server.apis.responses.compaction import sealed
@@ -94,9 +95,24 @@ class OutputMessage(OutputText):
     def __init__(self, output_index: int) -> None:
         super().__init__(output_index, type="message", role="assistant", content=[])
         self._logprobs: list[dict[str, Any]] = []
+        self._annotations: list[dict[str, Any]] = []
+
+    def cite(self, citations: Iterable[Citation]) -> Iterator[Event]:
+        """The events of passages that its text names."""
+        for citation in citations:
+            annotation = _annotation(citation)
+            yield make_event(
+                "output_text.annotation.added",
+                **self._position(),
+                content_index=0,
+                annotation_index=len(self._annotations),
+                annotation=annotation,
+            )
+            self._annotations.append(annotation)
 
     def _part(self, text: str) -> dict[str, Any]:
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": list(self._logprobs)}
+        annotations, logprobs = list(self._annotations), list(self._logprobs)
+        return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
     def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
         encoded = chat_logprobs(logprobs).model_dump(exclude_unset=True)["content"] if logprobs else []
@@ -105,6 +121,16 @@ class OutputMessage(OutputText):
 
     def _total_extra(self) -> dict[str, Any]:
         return {"logprobs": list(self._logprobs)}
+
+
+def _annotation(citation: Citation) -> dict[str, Any]:
+    """A passage that a text names: of an address, or of a file."""
+    passage = citation.passage
+    if (url := url_of(passage)) is not None:
+        place = {"start_index": citation.start, "end_index": citation.end}
+        return {"type": "url_citation", "url": url, "title": passage.heading or passage.document, **place}
+    named = {"file_id": passage.document, "filename": passage.document}
+    return {"type": "file_citation", **named, "index": citation.number - 1}
 
 
 class OutputReasoning(OutputText):

@@ -11,6 +11,7 @@ from server.apis.generation.replies.choice_builder import (
     prompt_scores,
     routed_experts,
 )
+from server.apis.generation.replies.citations import annotations_of, cited_passages
 from server.apis.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -39,7 +40,7 @@ def chat_completion(
     context: TextReplyContext, choices: list[ChoiceBuilder], counter: TokenCounter
 ) -> ChatCompletion:
     prompt = context.prompts[0] if context.prompts else None
-    return ChatCompletion(
+    reply = ChatCompletion(
         id=context.id,
         object="chat.completion",
         created=context.created,
@@ -58,6 +59,9 @@ def chat_completion(
         ec_transfer_params=None,
         metrics=None,
     )
+    if cited := [citation for choice in choices for citation in choice.citations]:
+        reply.citations = cited_passages(cited)
+    return reply
 
 
 def _chat_choice(context: TextReplyContext, index: int, choice: ChoiceBuilder) -> ChatChoice:
@@ -85,7 +89,7 @@ def _message(context: TextReplyContext, choice: ChoiceBuilder) -> ReplyMessage:
         role=context.role,
         content=None if is_null and not context.echoed else context.echoed + content,
         refusal=None,
-        annotations=None,
+        annotations=annotations_of(choice.citations) or None,
         audio=None,
         function_call=None,
         reasoning=shown_reasoning,

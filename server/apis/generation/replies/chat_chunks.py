@@ -12,6 +12,7 @@ from uuid import uuid4
 from pipelines.base.errors import BraidError
 from pipelines.values.reply_values import ReplyUpdate, TextPiece, ToolCallPiece
 from pipelines.wire.token_piece import PieceLogprobs
+from server.apis.generation.replies.citations import annotations_of
 from server.apis.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -59,6 +60,7 @@ class ChatChunks:
             piece.finish is None
             and not update.reasoning
             and not update.tool_calls
+            and not update.citations
             and (piece.logprobs is None or not piece.logprobs.tokens)
             and not self._has_extra_fields
         ):
@@ -105,6 +107,8 @@ class ChatChunks:
             fields["content"] = update.content
         if update.reasoning and self.context.reasoning:
             fields |= {"reasoning": update.reasoning, "reasoning_content": update.reasoning}
+        if update.citations:
+            fields["annotations"] = annotations_of(update.citations)
         if fields:
             yield Delta(**fields)
         for call in self.context.calls(update):

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate, ToolCallPiece
+from pipelines.values.reply_values import (
+    Citation,
+    ReplyUpdate,
+    TextLogprob,
+    TextPiece,
+    TextUpdate,
+    ToolCallPiece,
+)
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from server.apis.generation.replies.logprobs import prompt_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext
@@ -25,6 +32,7 @@ class ChoiceBuilder:
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[ToolCallPiece] = field(default_factory=list)
+    citations: list[Citation] = field(default_factory=list)
     piece: TextPiece = field(default_factory=lambda: TokenPiece([], 0))
 
     def add(self, update: ReplyUpdate | TextUpdate) -> None:
@@ -33,6 +41,7 @@ class ChoiceBuilder:
         if isinstance(update, ReplyUpdate):
             self.reasoning.append(update.reasoning)
             self.calls += update.tool_calls
+            self.citations += update.citations
 
     @property
     def finish(self) -> str:
