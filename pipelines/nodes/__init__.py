@@ -36,6 +36,7 @@ NODE_TYPES = {
     "graph": "graph_node:GraphNode",
     "ask": "composing.ask:Ask",
     "find": "composing.find:Find",
+    "classify": "composing.classify:Classify",
     "cite": "composing.cite:Cite",
     "choose": "composing.choose:Choose",
     "decoder_start": "generation.decoder_start:DecoderStart",

@@ -15,7 +15,7 @@ LONGEST = 32
 
 
 class CitationFinder:
-    """Of one choice; numbers that are of no passage are plain text."""
+    """The citations of one choice; numbers that are of no passage are plain text."""
 
     def __init__(self, passages: Sequence[Hit]) -> None:
         self._passages = passages
@@ -28,11 +28,11 @@ class CitationFinder:
             self._take(text)
             return []
         window, before = self._end + text, self._length - len(self._end)
-        found = [mark for mark in MARK.finditer(window) if mark.end() > len(self._end)]
+        marks = [mark for mark in MARK.finditer(window) if mark.end() > len(self._end)]
         self._take(text)
         return [
             Citation(number, before + mark.start(), before + mark.end(), self._passages[number - 1])
-            for mark in found
+            for mark in marks
             for number in map(int, re.findall(r"\d+", mark[0]))
             if 1 <= number <= len(self._passages)
         ]

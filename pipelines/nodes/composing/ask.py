@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings, SettingError
-from graphs.node import Node, NodeConfig, Port
+from graphs.node import NodeConfig, Port
 from pipelines.nodes.composing.asked_request import for_client, of_line
 from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.nodes.composing.named_tasks import task_of
@@ -19,7 +19,7 @@ from pipelines.nodes.naming import NamesOne
 from pipelines.values.tasks import TASKS, Constraint, GenerationInput
 
 
-class Ask(NamesOne, Node, PortsBySettings, Composing):
+class Ask(NamesOne, PortsBySettings, Composing):
     """Asks a chat or completion model of the repository, by a template over values of other lines.
 
     Each name in the template is an input.  Other lines read the reply whole.  On the last line the reply goes

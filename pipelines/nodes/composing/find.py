@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings
-from graphs.node import Node, NodeConfig, Port
+from graphs.node import NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.readable import READABLE, text_in
@@ -21,7 +21,7 @@ from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import SearchInput
 
 
-class Find(NamesOne, Node, PortsBySettings, Composing):
+class Find(NamesOne, PortsBySettings, Composing):
     """Finds the passages of a search model of the repository that are nearest to a text."""
 
     class Config(NodeConfig):

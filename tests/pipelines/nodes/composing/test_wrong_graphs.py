@@ -58,9 +58,17 @@ ANSWER = "reply: {type: graph, graph: talker, from: cited}"
 CASES = {
     # lines below `nodes:`, the line with the problem (the first below `nodes:` is 4), words of its message
     "no such model": (["reply: {type: ask, graph: taker, template: hi}"], 4, "did you mean `talker`"),
-    "a task that asks nothing": (["reply: {type: ask, graph: words, template: hi}"], 4, "`chat` or `completion`"),
+    "a task that asks nothing": (
+        ["reply: {type: ask, graph: words, template: hi}"],
+        4,
+        "`chat` or `completion`",
+    ),
     "no template": (["reply: {type: ask, graph: talker}"], 4, "`template` is missing"),
-    "a template that is none": (["reply: {type: ask, graph: talker, template: '{{ a'}"], 4, "does not compile"),
+    "a template that is none": (
+        ["reply: {type: ask, graph: talker, template: '{{ a'}"],
+        4,
+        "does not compile",
+    ),
     "a name of the template that is no line": (
         [SAYS, "reply: {type: ask, graph: talker, template: '{{ said }} {{ sad }}', from: {said: said}}"],
         5,
@@ -91,10 +99,17 @@ CASES = {
         4,
         "`system` needs a chat model",
     ),
-    "a completion as the reply of a chat": (["reply: {type: ask, graph: writer, template: hi}"], 4, "replies"),
+    "a completion as the reply of a chat": (
+        ["reply: {type: ask, graph: writer, template: hi}"],
+        4,
+        "replies",
+    ),
     "a line that nothing reads": ([SAYS, SAYS.replace("said", "reply")], 4, "nothing reads `said`"),
     "a line that is read above it": (
-        [SAYS.replace("request", "later").replace("}'}", "}', from: {later: later}}"), SAYS.replace("said", "later")],
+        [
+            SAYS.replace("request", "later").replace("}'}", "}', from: {later: later}}"),
+            SAYS.replace("said", "later"),
+        ],
         4,
         "a line reads only lines above it",
     ),
@@ -111,15 +126,29 @@ CASES = {
         4,
         "needs one of `search`",
     ),
-    "a search for nothing": (["found: {type: find, graph: books}", CITED, ANSWER], 4, "needs the input `query`"),
+    "a search for nothing": (
+        ["found: {type: find, graph: books}", CITED, ANSWER],
+        4,
+        "needs the input `query`",
+    ),
     "passages as a reply": ([FOUND], 4, "the task `chat` replies"),
     "a ranking model that does not rank": (
-        [FOUND, "best: {type: rerank_hits, graph: topics, from: found}", CITED.replace("found", "best"), ANSWER],
+        [
+            FOUND,
+            "best: {type: rerank_hits, graph: topics, from: found}",
+            CITED.replace("found", "best"),
+            ANSWER,
+        ],
         5,
         "needs one of `rerank`",
     ),
     "a ranking of no passages": (
-        [SAYS, "best: {type: rerank_hits, graph: ranker, from: said}", CITED.replace("found", "best"), ANSWER],
+        [
+            SAYS,
+            "best: {type: rerank_hits, graph: ranker, from: said}",
+            CITED.replace("found", "best"),
+            ANSWER,
+        ],
         5,
         "takes Deferred[Hits]",
     ),
@@ -146,7 +175,11 @@ CASES = {
         4,
         "`otherwise` is missing",
     ),
-    "a choice by no value": (["reply: {type: choose, cases: {a: talker}, otherwise: talker}"], 4, "input `value`"),
+    "a choice by no value": (
+        ["reply: {type: choose, cases: {a: talker}, otherwise: talker}"],
+        4,
+        "input `value`",
+    ),
     "a choice of a model that is not there": (
         ["reply: {type: choose, from: {value: request}, cases: {a: taker}, otherwise: talker}"],
         4,
@@ -168,7 +201,9 @@ CASES = {
         "is there twice",
     ),
     "cases and shares": (
-        ["reply: {type: choose, from: {value: request}, cases: {a: talker}, shares: {talker: 1}, otherwise: talker}"],
+        [
+            "reply: {type: choose, from: {value: request}, cases: {a: talker}, shares: {talker: 1}, otherwise: talker}"
+        ],
         4,
         "exclude each other",
     ),
