@@ -87,7 +87,7 @@ def _write_model(
     if getattr(model.config, "vision_config", None) is not None:
         stage(f"taking the language model of {model.config.model_type}: it will read text alone")
     copy_sentence_files(source, folder)
-    copy_more_vectors(source, folder)
+    copy_more_vectors(source, folder, tokenizer)
     if wanted.task == "token_embed":
         forget_pooling(folder)
     if model.head is not None:

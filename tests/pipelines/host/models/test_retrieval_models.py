@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -12,9 +13,12 @@ from later import Later
 from pipelines import Local
 from pipelines.base.errors import RequestError
 from pipelines.base.torch_files import read_torch_file
+from pipelines.nodes.pooling.body.sparse_tokens import read_id_weights
 from pipelines.nodes.pooling.sparse_vectors import pruned
 from pipelines.repository.exports.export_graph import export_graph
 from server.cli import main
+from tools.export.base.folder import ExportError
+from tools.export.encoders.more_vectors import copy_more_vectors
 
 torch, hf, models_of = Later("torch"), Later("transformers"), Later("retrieval_models")
 CLOSE = {"rtol": 0, "atol": 1e-4}
@@ -73,6 +77,30 @@ def test_queries_of_an_inference_free_model_are_weights_of_their_tokens(made, br
     np.testing.assert_allclose(braid.embed(models_of.TEXTS, model=model), documents, **CLOSE)
     with pytest.raises(RequestError, match="Unsupported input_type 'bogus'"):
         braid.embed(models_of.TEXTS, model=model, input_type="bogus")
+
+
+def test_weights_of_queries_may_stand_in_idf_json(tmp_path):
+    """They are those that sentence-transformers reads of the file."""
+    from sentence_transformers.sparse_encoder.models import SparseStaticEmbedding
+
+    weights = {token: 0.1 + place for place, token in enumerate(models_of.VOCABULARY[5:])}
+    source, folder = tmp_path / "source", tmp_path / "folder"
+    for place in (source / "query_0_SparseStaticEmbedding", folder):
+        place.mkdir(parents=True)
+    file = source / "query_0_SparseStaticEmbedding" / "idf.json"
+    file.write_text(json.dumps(weights))
+    expected = SparseStaticEmbedding.from_json(str(file), models_of.tokenizer()).weight
+    copy_more_vectors(str(source), folder, models_of.tokenizer())
+    written = read_id_weights(folder / "query_0_SparseStaticEmbedding/model.safetensors")
+    np.testing.assert_array_equal(written, expected.detach().numpy())
+    shutil.rmtree(folder / "query_0_SparseStaticEmbedding")
+    file.rename(source / "idf.json")
+    copy_more_vectors(str(source), folder, models_of.tokenizer())
+    assert (folder / "query_0_SparseStaticEmbedding/model.safetensors").exists()
+    (source / "idf.json").write_text("[1]")
+    shutil.rmtree(folder / "query_0_SparseStaticEmbedding")
+    with pytest.raises(ExportError, match="idf.json holds no weights of tokens"):
+        copy_more_vectors(str(source), folder, models_of.tokenizer())
 
 
 def flag_embedding(made, text):
