@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 
+from pipelines.base.errors import EngineError
 from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
 from pipelines.host.engine.interface.outputs import Output, aborted_output, failed_output
 from pipelines.host.engine.scheduling.scheduler import StepScheduler
@@ -61,9 +62,12 @@ class ActiveRequests:
         return [one for one in sequences if self._requests.get(one.key, {}).get(one.choice) is one]
 
     def fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
-        """End `sequences` with an error: the log has all of it, the client only its type."""
+        """End `sequences` with an error: the log has all of it, the client only its type, or its words where
+        they were written for clients.
+        """
         log.error("%d sequences failed with their step", len(sequences), exc_info=error)
-        message = f"the step that computed this request failed: {type(error).__name__}"
+        reason = error.message if isinstance(error, EngineError) else type(error).__name__
+        message = f"the step that computed this request failed: {reason}"
         failed = whole_searches(sequences)
         for sequence in reversed(failed):
             self.remove(sequence)

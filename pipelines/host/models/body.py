@@ -8,6 +8,7 @@ from typing import Any
 from graphs.graph import Binding
 from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
 from pipelines.host.contracts.encoder_contract import EncoderSession
+from pipelines.host.models.mapped_weights import MappedWeights
 from pipelines.nodes.body_interface import (
     Drafting,
     Guiding,
@@ -32,6 +33,8 @@ class LiveBody:
         assert contract is not None, "the checker accepts a body only where the node type has one"
         self.bindings = engine.body
         self.lines = lines
+        self.weights = MappedWeights()
+        """What its models have mapped; runs check that it is what it was."""
         self._root = contract.root
         self._preparing = [line.node for line in lines if isinstance(line.node, PreparesStep)]
         self._drafting = [line.node for line in lines if isinstance(line.node, Drafting)]  # the first lines
@@ -43,10 +46,12 @@ class LiveBody:
     def results(self, root: Any, wanted: Collection[str]) -> dict[str, Any]:
         """The values of these lines; lines that none of them needs do not run."""
         values, needed = {self._root: root}, self._needed(frozenset(wanted))
+        self.weights.check()
         for line in self.lines:
             if line.name in needed:
                 values[line.name] = line.node.run(**line.inputs(values))
                 self.profile.mark(self._phases[line.name])
+        self.weights.check()
         return {name: values[name] for name in wanted}
 
     def _needed(self, wanted: frozenset[str]) -> frozenset[str]:
@@ -62,6 +67,7 @@ class LiveBody:
     def __call__(self, root: Any, /) -> Any:
         """The last line's value for the engine's: a step's context, a batch, tensors."""
         values, mark = {self._root: root}, self.profile.mark
+        self.weights.check()
         for line in self.lines[: len(self._drafting)]:
             values[line.name] = root = line.node.run(**line.inputs(values))
             mark(self._phases[line.name])
@@ -74,6 +80,7 @@ class LiveBody:
             if isinstance(line.node, HasDecoder) and isinstance(line.node.session, RoutesExperts):
                 self._mark_experts(line.node.session)
             mark(self._phases[line.name])
+        self.weights.check()
         return values[self.lines[-1].name]
 
     def _mark_experts(self, session: RoutesExperts) -> None:
@@ -123,6 +130,7 @@ class LiveBody:
     def close(self) -> None:
         for line in self.lines:
             line.node.close()
+        self.weights.close()
 
 
 def _phase(line: str) -> str:

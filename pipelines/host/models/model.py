@@ -17,6 +17,7 @@ from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.interface.engine_contract import Engine, EngineKind
 from pipelines.host.models.body import LiveBody
 from pipelines.host.models.context_checks import check_contexts, held_lines
+from pipelines.host.models.mapped_weights import MappedWeights, survive_cut_files
 from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.loading.load import BuildError, Resources, checked_graph, graphs_from, live_nodes, problem_of
 from pipelines.nodes.body_interface import StartsEngine
@@ -194,12 +195,14 @@ def _start(
 ) -> None:
     """Load the body of an engine node and the engine around it."""
     resources = Resources(EngineAddress(model.name, 0, binding.name), device=device, prepared=prepared)
+    survive_cut_files()
     body = LiveBody(binding, live_nodes(model, binding.body, resources))
     host_model.bodies[binding.name] = body
     try:
         node = binding.type(binding.config, model.path)
         assert isinstance(node, StartsEngine), "a node type with a body starts an engine"
         engine = node.start(body)
+        body.weights = MappedWeights(model.path)
     except Exception as error:
         raise BuildError([problem_of(binding, error)]) from error
     if engine.kind is EngineKind.STEPPED:
