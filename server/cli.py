@@ -148,7 +148,7 @@ def _named_models(names: tuple[str, ...], models: Path | None, terms: PullTerms,
     from server.fetched_models import served_folder
 
     settings = _settings()
-    return served_folder(names, models, terms.options(device or settings.device, settings.cache))
+    return served_folder(names, models, terms.options(device or settings.device, settings))
 
 
 def _check_keys(keys: tuple[str, ...]) -> None:

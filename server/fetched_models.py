@@ -40,6 +40,12 @@ class PullOptions:
     export: str | None = None
     device: str = "cpu"
     cache: Path | None = None
+    max_cache_gb: float | None = None
+
+    @property
+    def environment(self) -> HubEnvironment:
+        """Raises HubError."""
+        return HubEnvironment.read(self.cache, max_cache_gb=self.max_cache_gb)
 
     def wanted(self, text: str, local: str | None = None) -> WantedModel:
         """Raises HubError."""
@@ -52,7 +58,7 @@ def listing_of(text: str, options: PullOptions) -> tuple[Listing, str]:
 
     Raises HubError.
     """
-    puller = Puller(HubEnvironment.read(options.cache), report=lambda event: None, stop=Stop())
+    puller = Puller(options.environment, report=lambda event: None, stop=Stop())
     return puller.listing(options.wanted(text))
 
 
@@ -71,7 +77,7 @@ def fetch(text: str, repository: Path, options: PullOptions, local: str | None =
                 last[:] = [event]
                 show(event)
 
-            puller = Puller(HubEnvironment.read(options.cache), report, stop, Converter(options.cache))
+            puller = Puller(options.environment, report, stop, Converter(options.cache))
             folder = puller.pull(wanted, repository)
     except HubError as error:
         raise click.ClickException(str(error)) from error

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from server.fetched_models import PullOptions
 
 TASKS = {
     "text_generation": ("HttpLLMCalculator", "LLMCalculatorOptions"),
@@ -90,7 +93,7 @@ def pull_source(flags: Mapping[str, Any]) -> Path:
 
     What has safetensors alone is exported.  Raises click's errors.
     """
-    from server.fetched_models import PullOptions, fetch
+    from server.fetched_models import fetch
 
     source: str = flags["source_model"]
     repository: Path = flags["model_repository_path"]
@@ -99,7 +102,7 @@ def pull_source(flags: Mapping[str, Any]) -> Path:
         click.echo(f"{folder} is there already; --overwrite_models fetches it again", err=True)
         return folder
     name = f"{source}:{flags['gguf_filename']}" if flags["gguf_filename"] else source
-    options = PullOptions(cache=_cache())
+    options = _options()
     if _is_plain(name, options):
         options = replace(options, export=flags["weight_format"])
     with _replaced(folder):
@@ -108,13 +111,16 @@ def pull_source(flags: Mapping[str, Any]) -> Path:
     return folder
 
 
-def _cache() -> Path | None:
+def _options() -> PullOptions:
+    """Raises ClickException."""
     from server.base.environment import SettingsError, read_settings
+    from server.fetched_models import PullOptions
 
     try:
-        return read_settings().cache
+        settings = read_settings()
     except SettingsError as error:
         raise click.ClickException(str(error)) from error
+    return PullOptions(cache=settings.cache, max_cache_gb=settings.pull_cache_gb)
 
 
 @contextmanager

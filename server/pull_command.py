@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 if TYPE_CHECKING:
+    from server.base.settings import Settings
     from server.fetched_models import PullOptions
 
 WEIGHTS = ("int8", "int4", "fp16", "bf16", "fp32")
@@ -24,10 +25,11 @@ class PullTerms(NamedTuple):
     sha256: str | None
     export: str | None
 
-    def options(self, device: str | None, cache: Path | None) -> PullOptions:
+    def options(self, device: str | None, settings: Settings) -> PullOptions:
         from server.fetched_models import PullOptions
 
-        return PullOptions(self.hub, self.revision, self.sha256, self.export, device or "cpu", cache)
+        terms = (self.hub, self.revision, self.sha256, self.export)
+        return PullOptions(*terms, device or "cpu", settings.cache, settings.pull_cache_gb)
 
 
 def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +83,7 @@ def pull(
         settings = read_settings()
     except SettingsError as error:
         raise click.ClickException(str(error)) from error
-    options = PullTerms(hub, revision, sha256, export).options(device, settings.cache)
+    options = PullTerms(hub, revision, sha256, export).options(device, settings)
     place = repository or settings.models
     if place.is_file():
         raise click.UsageError(f"{place} is a file: --to names a folder of models")
@@ -111,7 +113,6 @@ def _listed(name: str, options: PullOptions) -> str:
 def _cleaned(names: tuple[str, ...], repository: Path, options: PullOptions) -> str:
     """What was removed, in words.  Raises click's error."""
     from pipelines.base.cache_folder import default_cache
-    from pipelines.hub.base.environment import HubEnvironment
     from pipelines.hub.base.errors import HubError
     from pipelines.hub.cleaning import remove_model, remove_parts
     from server.fetched_models import served_folders
@@ -119,7 +120,7 @@ def _cleaned(names: tuple[str, ...], repository: Path, options: PullOptions) -> 
 
     folders = [repository, *served_folders(options.cache or default_cache())]
     try:
-        environment = HubEnvironment.read(options.cache)
+        environment = options.environment
         wanted = [options.wanted(name).name for name in names]
         lines = [
             f"{name}: {shown_bytes(remove_model(name, environment, folders))} removed from the cache"

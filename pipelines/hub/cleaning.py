@@ -12,10 +12,12 @@ from pathlib import Path
 
 from pipelines.hub.base.cache import RepoCache
 from pipelines.hub.base.environment import HubEnvironment
-from pipelines.hub.base.names import MODELSCOPE, URL, HubName
+from pipelines.hub.base.names import HubName
+from pipelines.hub.cache_room import cache_roots
 from pipelines.hub.model_folder import folder_bytes, noted_folders, read_note, remove_left
+from pipelines.hub.transfer.part_file import PART, TABLE
 
-ENDS = (".braid-part", ".braid-pieces", ".incomplete")
+ENDS = (PART, TABLE, ".incomplete")
 """Names of parts end so: Braid's, and those that the Hugging Face libraries never use again."""
 OLD_S = 24 * 3600.0
 """Seconds without a byte after which a part is left behind."""
@@ -27,7 +29,7 @@ def remove_parts(environment: HubEnvironment, repositories: Iterable[Path], olde
     Raises OSError.
     """
     num_bytes = 0
-    for root in (environment.hub_cache, environment.own_cache / URL, environment.own_cache / MODELSCOPE):
+    for root in cache_roots(environment):
         for part in root.glob("models--*/blobs/*"):
             if part.name.endswith(ENDS) and part.lstat().st_mtime < time.time() - older_s:
                 num_bytes += _remove_part(root, part)

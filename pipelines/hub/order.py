@@ -19,3 +19,4 @@ class PullOrder(msgspec.Struct, frozen=True):
     device: str = "cpu"
     max_bytes: int | None = None
     cache: str | None = None
+    max_cache_gb: float | None = None

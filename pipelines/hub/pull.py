@@ -15,6 +15,7 @@ from pipelines.hub.base.events import CONVERTING, RESOLVING, SUCCESS, Meter, Pul
 from pipelines.hub.base.names import MODELSCOPE, URL, HubName
 from pipelines.hub.base.remote_files import Listing, RemoteFile
 from pipelines.hub.base.sizes import shown_gb
+from pipelines.hub.cache_room import room_in_caches
 from pipelines.hub.clients.hub import Hub
 from pipelines.hub.clients.hugging_face import HuggingFace
 from pipelines.hub.clients.modelscope import ModelScope
@@ -186,16 +187,21 @@ class Puller:
         if not chosen.is_cached:
             cache.make()
             cache.write_listing(chosen.listing)
+        sizes = {cache.blob(file.etag): file.num_bytes for file in missing}
+        with room_in_caches(self._environment, str(wish.name), sizes):
+            self._fetch_files(chosen, cache, hub)
+        if not chosen.is_cached:
+            cache.write_ref(hub.revision, commit)
+        return cache.snapshot(commit)
+
+    def _fetch_files(self, chosen: ChosenFiles, cache: RepoCache, hub: Hub) -> None:
         meter = Meter(self._report, chosen.listing.size_of(chosen.choice.offer.paths))
-        fetcher = FileFetcher(hub, self._transport, cache, commit, meter)
+        fetcher = FileFetcher(hub, self._transport, cache, chosen.listing.commit, meter)
         small = [file for file in chosen.files if file.num_bytes <= fetcher.piece_bytes]
         in_parallel(lambda file, stop: fetcher.fetch(file, stop, 1), small, self._stop, CONNECTIONS)
         for file in chosen.files:
             if file.num_bytes > fetcher.piece_bytes:
                 fetcher.fetch(file, self._stop, CONNECTIONS)
-        if not chosen.is_cached:
-            cache.write_ref(hub.revision, commit)
-        return cache.snapshot(commit)
 
     def _check_room(
         self, wish: WantedModel, chosen: ChosenFiles, missing: Sequence[RemoteFile], repository: Path

@@ -62,7 +62,8 @@ def _pull(order: PullOrder, events: EventFile, stop: Stop) -> PullEvent | None:
         cache = Path(order.cache) if order.cache else None
         name = parse_name(order.name, order.hub, order.revision)
         wish = WantedModel(name, order.local, order.device, max_bytes=order.max_bytes)
-        puller = Puller(HubEnvironment.read(cache), events.write, stop, Converter(cache))
+        environment = HubEnvironment.read(cache, max_cache_gb=order.max_cache_gb)
+        puller = Puller(environment, events.write, stop, Converter(cache))
         puller.pull(wish, Path(order.repository))
     except PullCancelled:
         return PullEvent(CANCELLED)

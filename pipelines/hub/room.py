@@ -55,7 +55,8 @@ class FetchRoom:
         if self.max_bytes is None:
             return
         folders = (folder for folder in noted_folders(self.repository) if folder != self.folder)
-        whole = num_bytes + sum(map(folder_bytes, folders)) + _running_bytes(self.repository)
+        running = map(int, notes_of_others(self.repository, NEW, END))
+        whole = num_bytes + sum(map(folder_bytes, folders)) + sum(running)
         if whole > self.max_bytes:
             raise NoRoom(
                 f"{self.folder.name}: fetched models would take {shown_gb(whole)}, of the "
@@ -63,16 +64,17 @@ class FetchRoom:
             )
 
 
-def _running_bytes(repository: Path) -> int:
-    """Bytes that other processes reserved; what one left that was killed is removed."""
-    sizes = 0
-    for note in repository.glob(f"{NEW}*{END}"):
-        owner = note.name.removeprefix(NEW).partition("-")[0]
+def notes_of_others(folder: Path, start: str, end: str) -> Iterator[str]:
+    """What other processes wrote into files of these names, the pid between `start` and a dash or `end`; what
+    one left that was killed is removed.
+    """
+    for note in folder.glob(f"{start}*{end}"):
+        owner = note.name.removeprefix(start).removesuffix(end).partition("-")[0]
         if owner == str(os.getpid()):
             continue
         if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
             note.unlink(missing_ok=True)
             continue
-        with suppress(OSError, ValueError):  # it ends now
-            sizes += int(note.read_text())
-    return sizes
+        with suppress(OSError):  # it ends now
+            if text := note.read_text():
+                yield text

@@ -146,6 +146,13 @@ class Settings(BaseModel):
         gt=0,
         description="GiB that models which clients had fetched take together in the model repository at most",
     )
+    pull_cache_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="GiB that the caches of files from hubs take at most, what other programs put there "
+        "included; `braid pull`, `braid serve NAME` and `POST /models/pull` refuse to fetch what would go "
+        "beyond; default: no bound",
+    )
     poll_models: float = Field(
         default=0, ge=0, description="seconds between two looks at the model repository; 0: on request only"
     )

@@ -182,6 +182,7 @@ class Pulls:
             settings.device or "cpu",
             round(settings.pull_gb * 2**30),
             str(settings.cache) if settings.cache else None,
+            settings.pull_cache_gb,
         )
         path.with_suffix(CANCEL).unlink(missing_ok=True)
         opened, new = tempfile.mkstemp(dir=path.parent)

@@ -140,6 +140,15 @@ def test_what_is_wanted_no_more_is_removed(braid, tmp_path):
     assert braid("pull").exit_code == 2
 
 
+def test_the_bound_of_the_caches(braid, monkeypatch):
+    monkeypatch.setenv("BRAID_PULL_CACHE_GB", "0.000001")
+    for command in (("pull", "acme/tiny", "--to", "repo"), ("serve", "acme/tiny")):
+        result = braid(*command)
+        assert result.exit_code == 1
+        assert "that BRAID_PULL_CACHE_GB allows" in result.output
+    assert braid("pull", "--list", "acme/tiny").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

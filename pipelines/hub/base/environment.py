@@ -26,6 +26,8 @@ class HubEnvironment:
     token: str | None = field(default=None, repr=False)
     hub_cache: Path = Path("hub")
     own_cache: Path = Path("own")
+    max_cache_bytes: int | None = None
+    """What both caches may take, with what other programs put there; None: the disk alone bounds them."""
     is_offline: bool = False
     timeout_s: float = TIMEOUT_S
     authorities: Path | None = None
@@ -34,7 +36,12 @@ class HubEnvironment:
     modelscope_token: str | None = field(default=None, repr=False)
 
     @classmethod
-    def read(cls, cache: Path | None = None, variables: Mapping[str, str] = os.environ) -> HubEnvironment:
+    def read(
+        cls,
+        cache: Path | None = None,
+        variables: Mapping[str, str] = os.environ,
+        max_cache_gb: float | None = None,
+    ) -> HubEnvironment:
         """The environment of this process; `cache` is Braid's own folder.  Raises HubError."""
         home = _home(variables)
         named = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
@@ -44,6 +51,7 @@ class HubEnvironment:
             token=_token(home, variables),
             hub_cache=_path(named) if named else home / "hub",
             own_cache=(cache or default_cache()) / "hub",
+            max_cache_bytes=None if max_cache_gb is None else round(max_cache_gb * 2**30),
             is_offline=_is_true(variables, "HF_HUB_OFFLINE") or _is_true(variables, "TRANSFORMERS_OFFLINE"),
             timeout_s=_seconds(variables),
             authorities=_authorities(variables),

@@ -14,6 +14,7 @@ import struct
 from pathlib import Path
 from types import TracebackType
 
+PART, TABLE = ".braid-part", ".braid-pieces"
 PIECE_BYTES = 64 << 20
 NUMBER = struct.Struct("<q")
 HEAD_BYTES = 2 * NUMBER.size
@@ -23,8 +24,8 @@ class PartFile:
     """The parts of a file of `num_bytes`, in pieces of `piece_bytes`; opened for one process at a time."""
 
     def __init__(self, blob: Path, num_bytes: int, piece_bytes: int = PIECE_BYTES) -> None:
-        self.path = blob.with_name(f"{blob.name}.braid-part")
-        self.table = blob.with_name(f"{blob.name}.braid-pieces")
+        self.path = blob.with_name(f"{blob.name}{PART}")
+        self.table = blob.with_name(f"{blob.name}{TABLE}")
         self.num_bytes = num_bytes
         self.piece_bytes = piece_bytes
 

@@ -110,11 +110,12 @@ def test_nothing_is_fetched_without_admin_keys_or_beyond_the_list(pulling):
     assert rig.post("/models/pull", {"model": "acme/tiny", "stream": False}).status == 200
 
 
-def test_the_bound_of_a_disk(pulling):
-    rig = pulling(admin_keys=("admin",), pull_gb=0.0001)
+@pytest.mark.parametrize("setting", ["pull_gb", "pull_cache_gb"])
+def test_the_bounds_of_a_disk(pulling, setting):
+    rig = pulling(admin_keys=("admin",), **{setting: 0.0001})
     answer = rig.post("/models/pull", {"model": "acme/tiny", "stream": False}, **ADMIN)
     assert answer.status == 422
-    assert "BRAID_PULL_GB" in answer.error["message"]
+    assert f"BRAID_{setting.upper()} allows" in answer.error["message"]
 
 
 @pytest.mark.parametrize(
