@@ -25,11 +25,9 @@ export class AddModel {
     const listed = await getJSON("models/pull", { admin }).catch(() => ({ data: [] }));
     for (const pull of listed.data) {
       if (ENDS.includes(pull.status) || this.shown.has(pull.id)) continue;
-      this.shown.add(pull.id);
       request(`models/pull/${pull.id}`, { admin, headers: { Accept: "text/event-stream" } })
         .then((response) => this.follow(pull.name, response))
-        .catch(() => {})
-        .finally(() => this.shown.delete(pull.id));
+        .catch(() => {});
     }
   }
 
@@ -55,20 +53,27 @@ export class AddModel {
     }
   }
 
+  /** One row for a pull, whoever asked for it: the same events may be followed already. */
   async follow(name, response) {
-    const row = new Row(name, (id) => this.cancel(id));
-    this.rows.append(row.element);
+    let row = null;
     let last = null;
     try {
       for await (const data of eventsOf(response)) {
         if (data === "[DONE]") break;
         last = JSON.parse(data);
-        this.shown.add(last.id);
+        if (row === null) {
+          if (this.shown.has(last.id)) return;
+          this.shown.add(last.id);
+          row = new Row(name, (id) => this.cancel(id));
+          this.rows.append(row.element);
+        }
         row.update(last);
       }
     } finally {
-      row.element.remove();
-      this.shown.delete(last?.id);
+      if (row !== null) {
+        row.element.remove();
+        this.shown.delete(last.id);
+      }
     }
     if (last?.status === "success") notify(`${last.model} is fetched.`);
     else notify(last?.error || `${name} is not fetched: ${last?.status ?? "the connection ended"}`, "error");
