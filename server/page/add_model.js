@@ -75,7 +75,7 @@ export class AddModel {
         this.shown.delete(last.id);
       }
     }
-    if (last?.status === "success") notify(`${last.model} is fetched.`);
+    if (last?.status === "success" && !last.error) notify(`${last.model} is fetched.`);
     else notify(last?.error || `${name} is not fetched: ${last?.status ?? "the connection ended"}`, "error");
   }
 

@@ -23,7 +23,7 @@ from typing import BinaryIO
 import msgspec
 
 from pipelines.base.digests import digest
-from pipelines.base.errors import NotFound, Overloaded, RequestError
+from pipelines.base.errors import BraidError, NotFound, Overloaded, RequestError
 from pipelines.base.file_lock import locked
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import ENDS, FAILED, RESOLVING, SUCCESS, PullEvent
@@ -136,9 +136,7 @@ class Pulls:
             while True:
                 was_running = _is_running(path)
                 for event in _new_events(file):
-                    if event.status == SUCCESS:
-                        await self._served(event.model)
-                    yield event
+                    yield await self._served(event) if event.status == SUCCESS else event
                     if event.status in ENDS:
                         return
                 if not was_running:
@@ -163,12 +161,20 @@ class Pulls:
         async for _ in self.events(pull_id):
             pass
 
-    async def _served(self, name: str) -> None:
-        """Wait until this worker knows a model."""
-        await self._rescan()
+    async def _served(self, event: PullEvent) -> PullEvent:
+        """The event of a model that was fetched, once this worker knows it; its `error` says why it cannot
+        be served.
+        """
+        name = event.model
+        try:
+            await self._rescan()
+        except BraidError as error:  # of all models that cannot be loaded
+            if f"; {name}: " in f"; {error.message}":
+                return msgspec.structs.replace(event, error=f"{name} is fetched and not served: {error}")
         deadline = asyncio.get_running_loop().time() + SERVED_S
         while not self._is_known(name) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(LOOK_S)
+        return event
 
     def _spawn(self, path: Path, request: PullRequest, state: PullState) -> None:
         """Start the process; the lock of its file is its own from now on."""

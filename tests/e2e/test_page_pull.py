@@ -57,7 +57,7 @@ def test_a_model_is_added_and_the_fetch_of_another_one_cancelled(chromium, tmp_p
                 each.get_by_role("button", name="Cancel braid/slow").wait_for(state="detached")
             ask_to_fetch(server, "braid/slow", {"as": "theirs"})
             for each in (page, later):
-                each.get_by_text("theirs is fetched.").wait_for()
+                each.get_by_text("theirs is fetched and not served: ").wait_for()  # it is no GGUF file
 
 
 def ask_to_fetch(server, name, more=None):

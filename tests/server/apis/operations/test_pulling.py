@@ -8,7 +8,7 @@ import pytest
 from fake_hub import FakeHub, Fault
 from patience import PATIENCE_S
 
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import RequestError, Unavailable
 from server.services.pulls import PullRequest
 
 FILES = {"tiny-Q4_K_M.gguf": b"GGUF" + bytes(300_000), "tiny-Q8_0.gguf": b"GGUF" + bytes(9)}
@@ -65,6 +65,23 @@ def test_a_whole_reply_without_a_stream_and_another_name(pulling, tmp_path):
     refused = rig.post("/models/pull", {"model": "acme/gated", "stream": False}, **ADMIN)
     assert refused.status == 422
     assert "accept the licence at" in refused.error["message"]
+
+
+@pytest.mark.parametrize("name", ["small", "other"])
+def test_a_model_that_cannot_be_loaded_is_fetched_all_the_same(pulling, name):
+    """The engine names all models that it could not load, in one error."""
+    rig = pulling(admin_keys=("admin",))
+
+    async def rescan():
+        raise Unavailable(f"{name}: it is damaged")
+
+    rig.services.pulls._rescan = rescan
+    body = {"model": "acme/tiny:q8_0", "as": "small"}
+    *_, last, done = rig.post("/models/pull", body, **ADMIN).events
+    assert (last["status"], done) == ("success", "[DONE]")
+    own = "small is fetched and not served: small: it is damaged"
+    assert last["error"] == (own if name == "small" else "")
+    assert rig.post("/models/pull", {**body, "stream": False}, **ADMIN).status == 200
 
 
 def test_a_pull_is_cancelled_and_resumed(pulling, hub):
