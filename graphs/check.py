@@ -105,7 +105,7 @@ class _Checker:
         bindings = self._lines(raw, ("nodes",), scope, ("request", "engine"))
         name, description = str(self.data.get("task")), str(self.data.get("description", ""))
         self._result(bindings, task.reply, f"the task `{name}` replies", scope)
-        return Graph(name, task.request, task.reply, bindings, description)
+        return Graph(name, task.request, task.reply, bindings, description, self.folder)
 
     # --- lists of lines
 

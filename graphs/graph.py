@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from graphs.node import Node, Port
@@ -69,13 +70,17 @@ class Binding:
 
 @dataclass(frozen=True)
 class Graph:
-    """A straight-line program: `bindings` in the order of execution, the last one's value is the reply."""
+    """A straight-line program: `bindings` in the order of execution, the last one's value is the reply.
+
+    `folder` is where its paths start from; None where they are not looked up.
+    """
 
     task: str
     request: Any
     reply: Any
     bindings: tuple[Binding, ...]
     description: str = ""
+    folder: Path | None = field(default=None, compare=False)
 
     def __getitem__(self, name: str) -> Binding:
         """The line called `name`; raises KeyError."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
+from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values.composed_values import WholeReply
 from pipelines.values.node_values import Held, Tensors, Tokens
@@ -35,6 +36,10 @@ class NamedGraph(Protocol):
     @property
     def takes_long(self) -> bool:
         """Whether `run` may take so long that no event loop may wait for it."""
+
+    @property
+    def answering(self) -> Sequence[Line]:
+        """The lines that make the reply."""
 
     def plan(self, request: Any) -> RequestPlan:
         """What its nodes need of each other for this request."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.values.reply_values import TextLogprob, ToolCallPiece
+from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,21 @@ class WholeReply:
     def data(self) -> Any:
         """The JSON that its text is.  Raises ValueError for another text."""
         return json.loads(self.text)
+
+
+def joined(updates: list[Any]) -> WholeReply:
+    """The updates of one choice as a reply."""
+    pieces = [update.piece for update in updates]
+    return WholeReply(
+        text="".join(_text_of(update) for update in updates),
+        reasoning="".join(getattr(update, "reasoning", "") for update in updates),
+        finish=(pieces[-1].finish if pieces else None) or "abort",
+        calls=[call for update in updates for call in getattr(update, "tool_calls", ())],
+        token_ids=[token for piece in pieces for token in piece.token_ids],
+        logprobs=[entry for piece in pieces if piece.logprobs for entry in piece.logprobs.tokens],
+    )
+
+
+def _text_of(update: Any) -> str:
+    text: str = update.content if isinstance(update, ReplyUpdate) else update.text
+    return text

@@ -7,8 +7,7 @@ from time import monotonic
 from typing import Any
 
 from pipelines.nodes.interface import AskedReply
-from pipelines.values.composed_values import WholeReply
-from pipelines.values.reply_values import ReplyUpdate
+from pipelines.values.composed_values import WholeReply, joined
 from pipelines.values.stream_values import StreamChoice
 from pipelines.values.tasks import CitedInput
 from pipelines.worker.call import Call
@@ -97,21 +96,3 @@ class AskedCall(AskedReply):
         """End what has not ended."""
         self.to_s = self.to_s or monotonic()
         self._call.close()
-
-
-def joined(updates: list[Any]) -> WholeReply:
-    """The updates of one choice as a reply."""
-    pieces = [update.piece for update in updates]
-    return WholeReply(
-        text="".join(_text_of(update) for update in updates),
-        reasoning="".join(getattr(update, "reasoning", "") for update in updates),
-        finish=(pieces[-1].finish if pieces else None) or "abort",
-        calls=[call for update in updates for call in getattr(update, "tool_calls", ())],
-        token_ids=[token for piece in pieces for token in piece.token_ids],
-        logprobs=[entry for piece in pieces if piece.logprobs for entry in piece.logprobs.tokens],
-    )
-
-
-def _text_of(update: Any) -> str:
-    text: str = update.content if isinstance(update, ReplyUpdate) else update.text
-    return text

@@ -13,6 +13,9 @@ from pipelines.base.errors import BraidError
 from pipelines.nodes.interface import AskedReply, Composing, NamedGraph
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan
+from pipelines.telemetry import deferred
+from pipelines.telemetry.metric_names import LINE_WAYS
+from pipelines.telemetry.registry import labelled
 from pipelines.telemetry.request_trace import LineTrace, NotesCalls
 from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.tasks import GenerationInput
@@ -166,14 +169,16 @@ class ComposedCall(Call):
                 return self.clock.run(line.name, node.run, self._plain, inputs)
         inputs = await values.inputs(line, whole=True)
         is_result, from_s = line is self._lines[-1], monotonic()
-        composer = LineCall(
-            line.name, self.request, self._tenant, is_result, self._ask, self.ways.__setitem__
-        )
+        composer = LineCall(line.name, self.request, self._tenant, is_result, self._ask, self._note)
         try:
             with errors_of(line.name):
                 return await node.compose(composer, **inputs)
         finally:
             self.clock.ran(line.name, from_s)
+
+    def _note(self, line: str, way: str) -> None:
+        self.ways[line] = way
+        deferred.gain(labelled(LINE_WAYS, self.model, line, way))
 
     async def _ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pipelines.values.composed_values import WholeReply
+from pipelines.values.composed_values import WholeReply, joined
 from pipelines.values.stream_values import Stream
-from pipelines.worker.asked_call import joined
 from pipelines.worker.call import Call
 
 

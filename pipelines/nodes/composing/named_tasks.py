@@ -7,7 +7,7 @@ from collections.abc import Callable
 from graphs.graph import Graph, SettingError
 
 
-def task_of(graph: Callable[[str], Graph], name: str, tasks: tuple[str, ...], *setting: str) -> str:
+def task_of(graph: Callable[[str], Graph], name: str, tasks: tuple[str, ...], *setting: str | int) -> str:
     """The task of a named graph, one of `tasks`.  Raises SettingError for another."""
     task = graph(name).task
     if task not in tasks:

@@ -20,7 +20,12 @@ from server.apis.gemini.reply_models import (
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 
-FINISHES: dict[str, FinishReason] = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS"}
+FINISHES: dict[str, FinishReason] = {
+    "stop": "STOP",
+    "tool_calls": "STOP",
+    "length": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+}
 """Braid's reason → Gemini's; any other is OTHER."""
 
 

@@ -40,7 +40,7 @@ class ContentReply(GeminiReply):
     parts: list[PartReply]
 
 
-FinishReason = Literal["STOP", "MAX_TOKENS", "OTHER"]
+FinishReason = Literal["STOP", "MAX_TOKENS", "SAFETY", "OTHER"]
 
 
 class Candidate(GeminiReply):

@@ -155,6 +155,8 @@ class ContentBuilder:
         if self.finish == "length":
             is_full = num_output >= self._shared.max_tokens
             return ("max_tokens" if is_full else "model_context_window_exceeded"), None
+        if self.finish == "content_filter":
+            return "refusal", None
         if isinstance(self.stop_reason, str) and self.finish == "stop":
             return "stop_sequence", self.stop_reason
         return ("tool_use" if any(block.call for block in self.blocks) else "end_turn"), None

@@ -60,7 +60,9 @@ class MessageUsage(AllFieldsReply):
     output_tokens_details: MessageTokensDetails | None = None
 
 
-StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+StopReason = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded", "refusal"
+]
 
 
 class MessageReply(AllFieldsReply):

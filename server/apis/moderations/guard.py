@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -12,9 +11,9 @@ from pydantic import ValidationError
 
 from pipelines.base.cancellation import ClientGone
 from pipelines.nodes.text.parsers.guards import GUARDS, GuardFormat
+from pipelines.nodes.text.parsers.verdicts import MAX_TOKENS, NUM_ALTERNATIVES, read_verdict
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.chat import ChatRequest
-from pipelines.values.reply_values import TextLogprob
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
 from server.apis.generation.generation_call import open_call
@@ -23,9 +22,6 @@ from server.apis.moderations.replies import THRESHOLD, Judgement
 from server.apis.moderations.request import Content
 from server.http.exchange import Exchange
 from server.services.services import Services
-
-MAX_TOKENS = 96
-NUM_ALTERNATIVES = 20
 
 
 def guard_of(pipeline: Pipeline) -> GuardFormat | None:
@@ -94,47 +90,11 @@ async def _reply(
 
 def _judge(judgement: Judgement, guard: GuardFormat, name: str | None, reply: ChoiceBuilder) -> None:
     """Add what a reply says; a reply without a verdict is one against the content."""
-    tokens = reply.logprobs.tokens
-    text = "".join(reply.text)
-    verdict = guard.verdict.match(text)
+    verdict = read_verdict(guard, "".join(reply.text), reply.logprobs.tokens)
     if verdict is None:
         judgement.flagged = True
         return
-    is_unsafe = verdict["unsafe"] is not None
-    start = verdict.start("unsafe" if is_unsafe else "safe")
-    score = _share(guard, _token_at(tokens, start), is_unsafe)
-    judgement.flagged |= is_unsafe or score >= THRESHOLD
-    names = guard.names(text) if name is None else [name]
+    judgement.flagged |= verdict.is_unsafe or verdict.score >= THRESHOLD
+    names = verdict.names if name is None else [name]
     for harm in names or ["unsafe"]:
-        judgement.add(harm, guard.categories.get(harm, ()), score)
-
-
-def _token_at(tokens: list[TextLogprob], place: int) -> TextLogprob:
-    """The token that has the character at `place` of the text of all tokens."""
-    end = 0
-    for token in tokens:
-        end += len(token.token)
-        if end > place:
-            return token
-    return tokens[-1]
-
-
-def _share(guard: GuardFormat, token: TextLogprob, is_unsafe: bool) -> float:
-    """How probable the unsafe words are among all words of a verdict, where they begin."""
-    unsafe, safe = (
-        sum(math.exp(logprob) for text, logprob in _alternatives(token) if _begins(text, words))
-        for words in guard.words
-    )
-    return unsafe / (unsafe + safe) if unsafe + safe else float(is_unsafe)
-
-
-def _alternatives(token: TextLogprob) -> list[tuple[str, float]]:
-    """The tokens that could stand there, the chosen one among them."""
-    others = {each.token_id: (each.token, each.logprob) for each in token.alternatives}
-    return [*(others | {token.token_id: (token.token, token.logprob)}).values()]
-
-
-def _begins(text: str, words: tuple[str, ...]) -> bool:
-    """Whether a token begins one of the words."""
-    begin = text.strip().lower()
-    return bool(begin) and any(word.lower().startswith(begin) for word in words)
+        judgement.add(harm, guard.categories.get(harm, ()), verdict.score)

@@ -1,0 +1,121 @@
+"""The guard node: another model answers, and a judge reads the request before and the reply as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from graphs.graph import Graph, PortsBySettings
+from graphs.node import Node, NodeConfig, Port
+from pipelines.base.errors import RequestError
+from pipelines.nodes.composing.guarded_reply import GuardedReply, Window
+from pipelines.nodes.composing.judge import Judge, check_judge
+from pipelines.nodes.composing.named_tasks import task_of
+from pipelines.nodes.composing.passed_reply import SaidReply
+from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
+from pipelines.nodes.naming import NamesGraphs
+from pipelines.nodes.text.templates.message_content import text_of
+from pipelines.values.tasks import TASKS, GenerationInput
+
+REFUSED = "content_policy_violation"
+"""OpenAI's word for a request that a filter refuses."""
+
+
+class Guard(NamesGraphs, Node, PortsBySettings, Composing):
+    """Has a model answer the request under the eyes of a judge: a classifier, or a guard model.
+
+    The judge reads what the user wrote before anything else runs, and the reply as it grows: its text goes to
+    the client only when it was judged.  What is refused is a 400, or the end of the reply by
+    `content_filter`; with a `refusal` the client gets this text instead.
+    """
+
+    class Config(NodeConfig):
+        graph: str = Field(description="name of the chat or completion model that answers")
+        by: str = Field(description="name of the judge: a classifier, or a guard model")
+        labels: list[str] | None = Field(
+            default=None,
+            min_length=1,
+            description="labels of the classifier that are refused; default: those that its label line "
+            "names in `moderation`",
+        )
+        threshold: float = Field(
+            default=0.5, gt=0, le=1, description="probability of such a label from which on a text is refused"
+        )
+        checks: list[Literal["request", "reply"]] = Field(
+            default=["request", "reply"], min_length=1, description="what is judged"
+        )
+        every: int = Field(default=16, ge=1, description="tokens of a reply between two looks at its text")
+        window: int = Field(
+            default=0,
+            ge=0,
+            description="last tokens of a judged text that are held back until the next look, since what "
+            "follows may show what they are",
+        )
+        refusal: str | None = Field(
+            default=None,
+            min_length=1,
+            description="what the client reads instead of a refused request's reply, or of the rest of a "
+            "refused reply; default: a 400, or nothing",
+        )
+
+    @classmethod
+    def names(cls, config: Any) -> Sequence[str]:
+        return (config.graph, config.by)
+
+    def named_graphs(self) -> Sequence[NamedGraph]:
+        """The one that answers."""
+        return [self.live_graph(self.config.graph)]
+
+    @classmethod
+    def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
+        """The ports of the model that answers."""
+        task = task_of(graph, config.graph, ("chat", "completion"), "graph")
+        task_of(graph, config.by, ("classify", "chat"), "by")
+        check_judge(graph, config.by, config.labels)
+        return {"request": Port(TASKS[task].request, optional=False)}, TASKS[task].reply
+
+    async def compose(self, call: Composer, request: GenerationInput) -> AskedReply:
+        judge, graph = self._judge(), self.live_graph(self.config.graph)
+        if "request" in self.config.checks:
+            fault = await judge.fault(call, asked_texts(request), conversation(request))
+            if fault is not None:
+                return self._refused(call, request, fault)
+        asked = await call.ask(graph, request)
+        if "reply" not in self.config.checks:
+            call.note("passed")
+            return asked
+        window = Window(self.config.every, self.config.window, self.config.refusal)
+
+        async def fault_of(text: str) -> str | None:
+            answer = {"role": "assistant", "content": text}
+            return await judge.fault(call, [text], [*conversation(request), answer])
+
+        return GuardedReply(asked, window, fault_of, call.note)
+
+    def _judge(self) -> Judge:
+        graph, labels = self.live_graph(self.config.by), self.config.labels
+        return Judge(graph, labels, self.config.threshold)
+
+    def _refused(self, call: Composer, request: GenerationInput, fault: str) -> AskedReply:
+        call.note("request refused")
+        if self.config.refusal is None:
+            raise RequestError(f"the request was refused: {fault}", word=REFUSED)
+        graph: Any = self.live_graph(self.config.graph)
+        return SaidReply(self.config.refusal, max(1, len(request.prompts)) * request.n, graph.task == "chat")
+
+
+def asked_texts(request: GenerationInput) -> list[str]:
+    """What the user wrote: each of the messages, or the prompts."""
+    if request.messages is None:
+        return [prompt.text for prompt in request.prompts if prompt.text]
+    return [str(message["content"]) for message in conversation(request) if message["role"] == "user"]
+
+
+def conversation(request: GenerationInput) -> list[dict[str, Any]]:
+    """The texts of users and models in a request, as a guard model reads them."""
+    if request.messages is None:
+        return [{"role": "user", "content": prompt.text} for prompt in request.prompts if prompt.text]
+    texts = [(message.get("role"), text_of(message.get("content"))) for message in request.messages]
+    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]

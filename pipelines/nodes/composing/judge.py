@@ -1,0 +1,162 @@
+"""A judge of texts: a classifier by its labels, or a guard model by the verdict that it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from graphs.errors import hint
+from graphs.graph import Binding, Graph, SettingError
+from pipelines.base.errors import EngineError
+from pipelines.nodes.interface import Composer, NamedGraph, NamesGraph
+from pipelines.nodes.pooling.label import read_labels
+from pipelines.nodes.text.parsers.guards import GUARDS, GuardFormat
+from pipelines.nodes.text.parsers.verdicts import MAX_TOKENS, NUM_ALTERNATIVES, read_verdict
+from pipelines.values.node_values import Classes, Prompt
+from pipelines.values.tasks import Constraint, GenerationInput, PoolingInput
+
+
+class Judge:
+    """Reads texts by the graph of a classifier, or of a guard model.
+
+    `labels` are those that are refused; None: those that the graph says are harmful.  A text is refused where
+    the probability of one, or of a guard's unsafe word, is `threshold` or more.
+    """
+
+    def __init__(self, graph: NamedGraph, labels: Collection[str] | None, threshold: float) -> None:
+        self._graph = graph
+        self._threshold = threshold
+        nodes = list(nodes_of(graph))
+        guards = [getattr(node.config, "guard", None) for node in nodes]
+        self._guard = next((GUARDS[name] for name in guards if name is not None), None)
+        self._has_grammar = any(getattr(node, "write", None) is not None for node in nodes)
+        harmful = (getattr(node.config, "moderation", None) for node in nodes)
+        self._labels = next((list(named) for named in harmful if named), []) if labels is None else labels
+
+    async def fault(
+        self, call: Composer, texts: Sequence[str], conversation: Sequence[Mapping[str, Any]]
+    ) -> str | None:
+        """Why texts are refused; None where they are not.  A guard model reads the conversation, whose last
+        message it judges, and a classifier each of the texts.  Raises BraidError.
+        """
+        if self._guard is not None:
+            return await self._by_verdict(call, self._guard, list(conversation))
+        return await self._by_labels(call, texts) if texts else None
+
+    async def _by_labels(self, call: Composer, texts: Sequence[str]) -> str | None:
+        prompts = [Prompt.of_text(text) for text in texts]
+        asked = await call.ask(self._graph, PoolingInput(prompts=prompts, truncate_prompt_tokens=-1))
+        classes: Classes = await asked.answer()
+        check_labels(self._labels, classes.labels)
+        shares = classes.values.max(axis=0)
+        found = {label: float(shares[classes.labels.index(label)]) for label in self._labels}
+        worst = max(found, key=lambda label: found[label])
+        return f"{worst} {found[worst]:.3f}" if found[worst] >= self._threshold else None
+
+    async def _by_verdict(self, call: Composer, guard: GuardFormat, messages: list[Any]) -> str | None:
+        """The model is asked once for each of its rules; a reply without a verdict refuses."""
+        runs: list[tuple[str | None, Mapping[str, Any]]] = [*guard.runs.items()] or [(None, {})]
+        asks = (self._verdict(call, guard, messages, name, kwargs) for name, kwargs in runs)
+        return next((fault for fault in await asyncio.gather(*asks) if fault), None)
+
+    async def _verdict(
+        self,
+        call: Composer,
+        guard: GuardFormat,
+        messages: list[Any],
+        name: str | None,
+        template_kwargs: Mapping[str, Any],
+    ) -> str | None:
+        constraint = Constraint("regex", guard.reply, "guard") if self._has_grammar else None
+        sampling = {"max_tokens": MAX_TOKENS, "temperature": 0.0, "logprobs": NUM_ALTERNATIVES}
+        asked = await call.ask(
+            self._graph,
+            GenerationInput(
+                messages=messages,
+                sampling=sampling,
+                constraint=constraint,
+                template_kwargs=dict(template_kwargs),
+            ),
+        )
+        reply = await asked.reply()
+        verdict = read_verdict(guard, reply.text, reply.logprobs)
+        if verdict is None:
+            return "no verdict"
+        is_refused = verdict.is_unsafe or verdict.score >= self._threshold
+        harms = verdict.names if name is None else [name]
+        return f"{', '.join(harms) or 'unsafe'} {verdict.score:.3f}" if is_refused else None
+
+
+def nodes_of(graph: NamedGraph) -> Iterator[Any]:
+    """The nodes that make the reply of a graph, those of graphs inside it too."""
+    for line in graph.answering:
+        if isinstance(line.node, NamesGraph):
+            for inner in line.node.named_graphs():
+                yield from nodes_of(inner)
+        else:
+            yield line.node
+
+
+def check_labels(labels: Collection[str], known: Sequence[str]) -> None:
+    """Raise EngineError where the classifier has no such label."""
+    if wrong := [label for label in labels if label not in known]:
+        raise EngineError(f"the classifier has no label `{wrong[0]}`{hint(wrong[0], known, 'labels')}")
+
+
+def check_judge(graph: Callable[[str], Graph], name: str, labels: Sequence[str] | None) -> None:
+    """Raise SettingError where `name` is neither a guard model, nor a classifier with labels to refuse."""
+    model = graph(name)
+    check = _check_guard if model.task == "chat" else _check_labels
+    check(graph, model, name, labels)
+
+
+def _check_labels(
+    graph: Callable[[str], Graph], model: Graph, name: str, labels: Sequence[str] | None
+) -> None:
+    line = _line_of(graph, model, "label")
+    if line is None:
+        raise SettingError(f"the graph of `{name}` has no label line, by whose labels a judge goes", "by")
+    if labels is None and not line[1].config.moderation:
+        raise SettingError(
+            f"`labels` is missing: which labels of `{name}` are refused; its label line has no `moderation`"
+        )
+    known = _known_labels(*line)
+    for at, label in enumerate(labels or ()):
+        if known and label not in known:
+            raise SettingError(f"`{name}` has no label `{label}`{hint(label, known, 'labels')}", "labels", at)
+
+
+def _check_guard(
+    graph: Callable[[str], Graph], model: Graph, name: str, labels: Sequence[str] | None
+) -> None:
+    line = _line_of(graph, model, "parse_reply")
+    if line is None or line[1].config.guard is None:
+        raise SettingError(
+            f"`{name}` is no guard model: its parse_reply line has no `guard`; name one, or a classifier",
+            "by",
+        )
+    if labels is not None:
+        raise SettingError(f"`labels` are those of classifiers; `{name}` is a guard model", "labels")
+
+
+def _line_of(graph: Callable[[str], Graph], model: Graph, type_name: str) -> tuple[Graph, Binding] | None:
+    """The first line of a type in a graph, or in those that it names, with its graph."""
+    for line in model.bindings:
+        if line.type_name == type_name:
+            return model, line
+        names = line.type.names(line.config) if issubclass(line.type, NamesGraph) else ()
+        inner = (_line_of(graph, graph(name), type_name) for name in names)
+        if found := next((line for line in inner if line is not None), None):
+            return found
+    return None
+
+
+def _known_labels(model: Graph, line: Binding) -> list[str]:
+    """The labels of a label line; [] where its folder is not at hand."""
+    if model.folder is None:
+        return []
+    try:
+        return read_labels(model.folder / line.config.labels)
+    except (OSError, ValueError):
+        return []  # a problem of that graph, which says so itself

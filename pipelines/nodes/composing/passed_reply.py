@@ -1,0 +1,120 @@
+"""Replies of other models that a line of a composed graph holds or writes before they go to the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+from pipelines.nodes.interface import AskedReply
+from pipelines.values.composed_values import WholeReply, joined
+from pipelines.values.reply_values import ReplyUpdate, TextUpdate
+from pipelines.values.stream_values import StreamChoice
+from pipelines.wire.token_piece import TokenPiece
+
+Batch = list[tuple[int, Any]]
+FILTERED = "content_filter"
+"""Why a reply ended of which something was left out."""
+
+
+class PassedReply(AskedReply):
+    """A stream that is another one's; a subclass says which of its updates come, and when."""
+
+    def __init__(self, asked: AskedReply) -> None:
+        self._asked = asked
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    @property
+    def num_choices(self) -> int:
+        return self._asked.num_choices
+
+    def choice(self, index: int) -> StreamChoice:
+        return self._asked.choice(index)
+
+    def hand_on(self) -> None:
+        self._asked.hand_on()
+
+    def updates(self) -> AsyncIterator[Batch]:
+        return self._asked.updates()
+
+    async def reply(self) -> WholeReply:
+        return joined([update async for batch in self.updates() for choice, update in batch if choice == 0])
+
+    async def answer(self) -> Any:
+        raise TypeError("a reply that comes in pieces has no answer")
+
+
+class HeldReply(PassedReply):
+    """A reply of which nothing was sent yet, whole; `updates` sends it."""
+
+    def __init__(self, asked: AskedReply, batches: list[Batch]) -> None:
+        super().__init__(asked)
+        self._batches = batches
+
+    @classmethod
+    async def of(cls, asked: AskedReply) -> Self:
+        """Read a reply to its end.  Raises BraidError."""
+        return cls(asked, [batch async for batch in asked.updates()])
+
+    @property
+    def choices(self) -> list[WholeReply]:
+        """Each choice."""
+        pairs = [pair for batch in self._batches for pair in batch]
+        return [
+            joined([update for choice, update in pairs if choice == number])
+            for number in range(self.num_choices)
+        ]
+
+    def without_logprobs(self) -> HeldReply:
+        """The same for a client that did not ask for them."""
+        for batch in self._batches:
+            for _, update in batch:
+                update.piece.logprobs = None
+        return self
+
+    async def updates(self) -> AsyncIterator[Batch]:
+        for batch in self._batches:
+            yield batch
+
+
+class SaidReply(AskedReply):
+    """A text that no model wrote, as each choice of a reply, which ends by the filter."""
+
+    def __init__(self, text: str, num_choices: int, is_chat: bool) -> None:
+        self._text = text
+        self._num_choices = num_choices
+        self._is_chat = is_chat
+
+    @property
+    def streams(self) -> bool:
+        return True
+
+    @property
+    def num_choices(self) -> int:
+        return self._num_choices
+
+    def choice(self, index: int) -> StreamChoice:
+        raise TypeError("no model wrote this reply")
+
+    def hand_on(self) -> None:
+        """No model wrote it: nothing is counted."""
+
+    async def updates(self) -> AsyncIterator[Batch]:
+        yield [(choice, filtered(self._text, self._is_chat)) for choice in range(self._num_choices)]
+
+    async def reply(self) -> WholeReply:
+        return WholeReply(self._text, finish=FILTERED)
+
+    async def answer(self) -> Any:
+        raise TypeError("a reply that comes in pieces has no answer")
+
+
+def filtered(text: str, is_chat: bool, piece: TokenPiece[Any] | None = None) -> ReplyUpdate | TextUpdate:
+    """The last update of a choice that the filter ends: `text` in place of what was left out.  `piece` holds
+    the counts of that.
+    """
+    end: TokenPiece[Any] = TokenPiece([], 0) if piece is None else piece
+    end.finish = FILTERED
+    return ReplyUpdate(end, text) if is_chat else TextUpdate(end, text, [])

@@ -1,0 +1,195 @@
+"""Cascades and joins over HTTP: the reply is that of one of the models, or what is made of all of theirs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from documents import ROOT
+from fake_decoder import FAKE_GRAPH, write_fake_model
+from scripted_model import held_open, write_scripted_model
+
+CHAT = "/v1/chat/completions"
+QUESTION = "How far away is the moon?"
+CASCADE = "graph: tiny, larger: other, at_least"
+JOINS = {
+    "vote": ("chat", "graphs: [yes, no, loud], how: majority"),
+    "surest": ("chat", "graphs: [tiny, other], how: best"),
+    "ranked": ("chat", "graphs: [yes, far], how: best, by: ranking"),
+    "mixed": ("classify", "graphs: [feelings, moods], how: mean, weights: [3, 1]"),
+    "fused": ("rerank", "graphs: [ranking, again], how: fuse"),
+}
+GRAPH = "version: 1\ntask: {}\nnodes:\n  reply: {{type: {}, from: request, {}}}\n"
+
+
+def write(folder: Path, *parts: str) -> None:
+    folder.mkdir()
+    (folder / "graph.yaml").write_text(GRAPH.format(*parts))
+
+
+def chat(model, **more):
+    asked = {"role": "user", "content": QUESTION}
+    return {"model": model, "messages": [asked], "max_tokens": 6, "temperature": 0, "ignore_eos": True} | more
+
+
+def written(folder: Path) -> Path:
+    """The models that the others name."""
+    write_fake_model(folder / "tiny", FAKE_GRAPH, max_context=128)
+    write_fake_model(folder / "other")
+    template = (folder / "other" / "chat_template.jinja").read_text()
+    (folder / "other" / "chat_template.jinja").write_text("Other:\n" + template)
+    for name, text in (
+        ("yes", "Yes."),
+        ("no", "No."),
+        ("loud", "YES."),
+        ("far", "The moon is 384,000 km away."),
+    ):
+        write_scripted_model(folder / name, [text])
+    shutil.copytree(ROOT / "model_repo" / "braid-sentiment", folder / "feelings")
+    shutil.copytree(folder / "feelings", folder / "moods")
+    graph = folder / "moods" / "graph.yaml"
+    graph.write_text(graph.read_text().replace("type: softmax", "type: sigmoid"))
+    for name in ("ranking", "again"):
+        shutil.copytree(ROOT / "model_repo" / "braid-rerank", folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Runs scenes with a client of all models; the bounds of cascades are beside what was measured over HTTP."""
+    folder = written(tmp_path_factory.mktemp("models"))
+    with held_open(folder, responses_store=False) as play:
+        mean, least = play(measured)
+    for name, measure, bound in (
+        ("taken", "mean_logprob", mean - 0.001),
+        ("not_taken", "mean_logprob", mean + 0.001),
+        ("least_taken", "least_logprob", least - 0.001),
+        ("least_not_taken", "least_logprob", least + 0.001),
+    ):
+        write(folder / name, "chat", "cascade", f"{CASCADE}: {bound}, measure: {measure}")
+    for name, (task, settings) in JOINS.items():
+        write(folder / name, task, "join", settings)
+    with held_open(folder, responses_store=False) as play:
+        yield play
+
+
+async def measured(client):
+    """The mean and the least of the log-probabilities of the small model's reply."""
+    found = await logprobs(client, "tiny")
+    return sum(found) / len(found), min(found)
+
+
+async def logprobs(client, model):
+    answer = await client.post(CHAT, chat(model, logprobs=True))
+    return [token["logprob"] for token in answer.json["choices"][0]["logprobs"]["content"]]
+
+
+async def choice_of(client, model, **more):
+    answer = await client.post(CHAT, chat(model, **more))
+    assert answer.status == 200, answer.body
+    return answer.json["choices"], answer.json["usage"]
+
+
+async def text_of_stream(client, model):
+    answer = await client.post(CHAT, chat(model, stream=True))
+    events = [event["choices"][0] for event in answer.events if event != "[DONE]"]
+    return "".join(event["delta"].get("content") or "" for event in events)
+
+
+def test_a_cascade_gives_the_whole_reply_of_one_model(played):
+    async def scene(client):
+        small, spent = await choice_of(client, "tiny")
+        large, more = await choice_of(client, "other")
+        assert small != large
+        for name in ("taken", "least_taken"):
+            choices, used = await choice_of(client, name)
+            assert choices == small
+            assert used["completion_tokens"] == spent["completion_tokens"]
+            assert used["prompt_tokens"] == spent["prompt_tokens"]
+            assert await text_of_stream(client, name) == small[0]["message"]["content"]
+        for name in ("not_taken", "least_not_taken"):
+            choices, used = await choice_of(client, name)
+            assert choices == large
+            assert used["completion_tokens"] == spent["completion_tokens"] + more["completion_tokens"]
+            assert used["prompt_tokens"] == spent["prompt_tokens"] + more["prompt_tokens"]
+            assert await text_of_stream(client, name) == large[0]["message"]["content"]
+
+    played(scene)
+
+
+def test_a_cascade_shows_log_probabilities_where_they_are_wanted(played):
+    async def scene(client):
+        assert (await choice_of(client, "taken"))[0][0]["logprobs"] is None
+        assert await logprobs(client, "taken") == await logprobs(client, "tiny")
+
+    played(scene)
+
+
+def test_the_larger_model_answers_what_the_small_one_cannot(played):
+    async def scene(client):
+        long = {"messages": [{"role": "user", "content": "word " * 60}]}
+        assert (await client.post(CHAT, chat("tiny", **long))).status == 400
+        larger, _ = await choice_of(client, "other", **long)
+        assert (await choice_of(client, "taken", **long))[0] == larger
+
+    played(scene)
+
+
+def test_several_choices_are_taken_together(played):
+    async def scene(client):
+        sampled = {"n": 3, "temperature": 1, "seed": 4}
+        assert len((await choice_of(client, "taken", **sampled))[0]) == 3
+
+    played(scene)
+
+
+def test_most_votes_win(played):
+    async def scene(client):
+        for stream in (False, True):
+            text = await text_of_stream(client, "vote") if stream else (await choice_of(client, "vote"))[0]
+            assert (text if stream else text[0]["message"]["content"]) == "Yes."
+        assert (await client.post(CHAT, chat("vote", n=2))).status == 400
+
+    played(scene)
+
+
+def test_the_surest_reply_is_the_best(played):
+    async def scene(client):
+        means = {name: np.mean(await logprobs(client, name)) for name in ("tiny", "other")}
+        best = max(means, key=lambda name: means[name])
+        assert (await choice_of(client, "surest"))[0] == (await choice_of(client, best))[0]
+
+    played(scene)
+
+
+def test_a_ranking_model_finds_the_best_answer(played):
+    async def scene(client):
+        (choice,), _ = await choice_of(client, "ranked", max_tokens=30)
+        assert choice["message"]["content"] == "The moon is 384,000 km away."
+
+    played(scene)
+
+
+def test_probabilities_are_averaged(played):
+    async def scene(client):
+        found = {}
+        for name in ("feelings", "moods", "mixed"):
+            answer = await client.post("/classify", {"model": name, "input": ["I loved it", "Awful"]})
+            found[name] = np.array([each["probs"] for each in answer.json["data"]])
+        assert np.allclose(found["mixed"], 0.75 * found["feelings"] + 0.25 * found["moods"], atol=1e-6)
+        assert not np.allclose(found["feelings"], found["moods"])
+
+    played(scene)
+
+
+def test_rankings_are_fused(played):
+    async def scene(client):
+        asked = {"query": QUESTION, "documents": ["Dough rises.", "The moon is far.", "Yes."]}
+        own = (await client.post("/rerank", {"model": "ranking", **asked})).json["results"]
+        fused = (await client.post("/rerank", {"model": "fused", **asked})).json["results"]
+        assert [each["index"] for each in fused] == [each["index"] for each in own]
+        assert np.allclose([each["relevance_score"] for each in fused], [2 / 61, 2 / 62, 2 / 63])
+
+    played(scene)
