@@ -10,7 +10,7 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
-from pipelines.nodes.composing.guarded_reply import GuardedReply, Window
+from pipelines.nodes.composing.guarded_reply import GuardedReply, LookSettings
 from pipelines.nodes.composing.judge import Judge, check_judge
 from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.passed_reply import SaidReply
@@ -23,7 +23,7 @@ REFUSED = "content_policy_violation"
 """OpenAI's word for a request that a filter refuses."""
 
 
-class Guard(NamesGraphs, Node, PortsBySettings, Composing):
+class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
     """Has a model answer the request under the eyes of a judge: a classifier, or a guard model.
 
     The judge reads what the user wrote before anything else runs, and the reply as it grows: its text goes to
@@ -65,7 +65,7 @@ class Guard(NamesGraphs, Node, PortsBySettings, Composing):
         return (config.graph, config.by)
 
     def named_graphs(self) -> Sequence[NamedGraph]:
-        """The one that answers."""
+        """The model that answers."""
         return [self.live_graph(self.config.graph)]
 
     @classmethod
@@ -86,13 +86,13 @@ class Guard(NamesGraphs, Node, PortsBySettings, Composing):
         if "reply" not in self.config.checks:
             call.note("passed")
             return asked
-        window = Window(self.config.every, self.config.window, self.config.refusal)
+        looks = LookSettings(self.config.every, self.config.window, self.config.refusal)
 
         async def fault_of(text: str) -> str | None:
             answer = {"role": "assistant", "content": text}
             return await judge.fault(call, [text], [*conversation(request), answer])
 
-        return GuardedReply(asked, window, fault_of, call.note)
+        return GuardedReply(asked, looks, fault_of, call.note)
 
     def _judge(self) -> Judge:
         graph, labels = self.live_graph(self.config.by), self.config.labels

@@ -16,9 +16,9 @@ FaultOf = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """How a reply is judged: `every` so many tokens, and the last `held` ones of a judged text wait for the
-    next look.  `refusal` stands in place of what is left out.
+class LookSettings:
+    """How a reply is judged: after each `every` tokens, and the last `held` tokens of a judged text wait
+    for the next look.  `refusal` stands in place of what is left out.
     """
 
     every: int
@@ -57,10 +57,10 @@ class GuardedReply(PassedReply):
     """The updates of a reply after they were judged; a choice that is refused ends by `content_filter`."""
 
     def __init__(
-        self, asked: AskedReply, window: Window, fault_of: FaultOf, note: Callable[[str], None]
+        self, asked: AskedReply, looks: LookSettings, fault_of: FaultOf, note: Callable[[str], None]
     ) -> None:
         super().__init__(asked)
-        self._window = window
+        self._looks = looks
         self._fault_of = fault_of
         self._note = note
         self._choices: dict[int, _Choice] = {}
@@ -85,17 +85,17 @@ class GuardedReply(PassedReply):
         """What may be sent once an update of a choice has come."""
         if number in self._refused:
             return []
-        choice, window = self._choices.setdefault(number, _Choice()), self._window
+        choice, looks = self._choices.setdefault(number, _Choice()), self._looks
         choice.add(update)
         is_last = update.piece.finish is not None
-        if not is_last and choice.num_tokens - choice.num_judged < window.every:
+        if not is_last and choice.num_tokens - choice.num_judged < looks.every:
             return []
         choice.num_judged = choice.num_tokens
         if choice.text and await self._fault_of(choice.text) is not None:
             self._refused.add(number)
             is_chat = isinstance(update, ReplyUpdate)
-            return [filtered(window.refusal or "", is_chat, choice.withheld())]
-        return choice.released(choice.num_tokens if is_last else choice.num_tokens - window.held)
+            return [filtered(looks.refusal or "", is_chat, choice.withheld())]
+        return choice.released(choice.num_tokens if is_last else choice.num_tokens - looks.held)
 
 
 def _shown(update: Any) -> str:

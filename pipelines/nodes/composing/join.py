@@ -69,7 +69,7 @@ class Join(NamesGraphs, Node, PortsBySettings, Composing):
         return (*config.graphs, *([config.by] if config.by is not None else ()))
 
     def named_graphs(self) -> Sequence[NamedGraph]:
-        """Those that answer."""
+        """The models that answer."""
         return [self.live_graph(name) for name in self.config.graphs]
 
     @classmethod

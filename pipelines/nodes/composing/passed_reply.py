@@ -68,7 +68,7 @@ class HeldReply(PassedReply):
         ]
 
     def without_logprobs(self) -> HeldReply:
-        """The same for a client that did not ask for them."""
+        """This reply, for a client that did not ask for them."""
         for batch in self._batches:
             for _, update in batch:
                 update.piece.logprobs = None

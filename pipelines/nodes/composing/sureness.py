@@ -24,7 +24,7 @@ def mean_logprob(reply: WholeReply) -> float:
 
 
 def least_logprob(reply: WholeReply) -> float:
-    """That of the least likely token; of none minus infinity."""
+    """The log-probability of the least likely token; of none minus infinity."""
     return min((entry.logprob for entry in reply.logprobs), default=-math.inf)
 
 
