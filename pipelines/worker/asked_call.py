@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.composed_values import WholeReply, joined
+from pipelines.values.reply_values import ReplyUpdate
 from pipelines.values.stream_values import StreamChoice
 from pipelines.values.tasks import CitedInput
 from pipelines.worker.call import Call
