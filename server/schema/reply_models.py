@@ -6,7 +6,7 @@ are not sent.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict
 
@@ -195,6 +195,7 @@ class ChatCompletion(Reply):
     ec_transfer_params: None
     metrics: None
     citations: list[CitedPassage] | None = None
+    trace: dict[str, Any] | None = None
 
 
 class Delta(Reply):
@@ -230,6 +231,7 @@ class ChatChunk(Reply):
     prompt_token_ids: list[int] | None = None
     prompt_text: str | None = None
     citations: list[CitedPassage] | None = None
+    trace: dict[str, Any] | None = None
 
 
 class CompletionChoice(Reply):
@@ -257,6 +259,7 @@ class Completion(Reply):
     kv_transfer_params: None = None
     ec_transfer_params: None = None
     metrics: None = None
+    trace: dict[str, Any] | None = None
 
 
 class Permission(Reply):

@@ -22,6 +22,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.generation_call import Fit, open_call
+from server.apis.generation.replies.call_trace import HEADER, call_trace
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -32,7 +33,7 @@ from server.http.errors import public_error
 from server.http.exchange import KEEP_ALIVE, Exchange
 from server.http.request_body import parse
 from server.http.streaming import EVENT_STREAM, as_stream, first_piece
-from server.schema.reply_models import Reply
+from server.schema.reply_models import ChatCompletion, Completion, Reply
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
@@ -175,6 +176,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)
         if context.needs_prompts:
             context = replace(context, prompts=prompt_echoes(pipeline, call))
+        if req.get_header(HEADER) == "1":
+            context = replace(context, trace=lambda: call_trace(call, exchange.trace))
         counter = TokenCounter(call.prompt_lengths, request.num_choices, lambda: call.others)
         running = ReplyInProgress(call, exchange, context, counter)
         if request.stream:
@@ -196,7 +199,10 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                 choices[choice].add(update)
         if not counter.complete:
             raise ClientGone
-        return self.full_reply(running.context, choices, counter).to_json()
+        reply = self.full_reply(running.context, choices, counter)
+        if running.context.trace is not None and isinstance(reply, ChatCompletion | Completion):
+            reply.trace = running.context.trace()
+        return reply.to_json()
 
     async def _stream(self, resp: falcon.asgi.Response, running: ReplyInProgress[AnyContext]) -> None:
         """Start a stream at the first update, so that an earlier failure is a reply with its own status."""

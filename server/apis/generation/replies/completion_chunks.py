@@ -53,11 +53,17 @@ class CompletionChunks:
         return self._any_events(choice, text, piece)
 
     def ending(self) -> bytes:
+        if self.context.trace is None:
+            return self._usage_event() + DONE
+        chunk = Completion(**self._shared(), choices=[], trace=self.context.trace())
+        return event(chunk) + self._usage_event() + DONE
+
+    def _usage_event(self) -> bytes:
         if not self.context.include_usage:
-            return DONE
+            return b""
         usage = self.counter.stream_usage()
         chunk = Completion(**self._shared(), choices=[], usage=usage, system_fingerprint=FINGERPRINT)
-        return event(chunk) + DONE
+        return event(chunk)
 
     def failure(self, error: BraidError) -> bytes:
         return error_events(error)

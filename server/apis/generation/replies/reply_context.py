@@ -46,6 +46,7 @@ class TextReplyContext:
     echoed: str = ""  # the text of the last message, which the reply continues
     only_prompt: bool = False
     prompts: list[PromptEcho] = field(default_factory=list)
+    trace: Callable[[], dict[str, Any]] | None = None  # the request's path, where the client asks for it
 
     def staged(
         self, updates: AsyncIterator[list[tuple[int, Any]]], close: Callable[[], None]

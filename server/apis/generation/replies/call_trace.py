@@ -1,0 +1,45 @@
+"""The path of a request through its graph, for the client that asks for it: lines, their times and tokens."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+from pipelines.telemetry.request_trace import RequestTrace
+from pipelines.worker.asked_call import AskedCall
+from pipelines.worker.call import Call
+from pipelines.worker.composed_call import ComposedCall
+
+HEADER = "X-Braid-Trace"
+
+
+def call_trace(call: Call, trace: RequestTrace) -> dict[str, Any]:
+    """`spans`: where the time went, in milliseconds from the request's arrival; of a composed graph also
+    `calls`: the models that its lines asked, and `ways`: which model a line chose.
+    """
+    now_s = monotonic()
+    spans = [
+        {"node": span.path, "kind": span.kind, "start_ms": _ms(span.start_s), "ms": _ms(span.seconds)}
+        for span in trace.spans(now_s)
+    ]
+    if not isinstance(call, ComposedCall):
+        return {"spans": spans}
+    calls = [_asked(asked, trace.started_s, now_s) for asked in call.asked]
+    return {"spans": spans, "calls": calls, "ways": dict(call.ways)}
+
+
+def _asked(asked: AskedCall, started_s: float, now_s: float) -> dict[str, Any]:
+    spent = asked.spent
+    return {
+        "line": asked.line,
+        "model": asked.model,
+        "start_ms": _ms(asked.from_s - started_s),
+        "ms": _ms((asked.to_s or now_s) - asked.from_s),
+        "prompt_tokens": spent.num_prompt,
+        "cached_tokens": spent.num_cached,
+        "completion_tokens": spent.num_output,
+    }
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
