@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from asgi_client import Answer, AsgiClient
+from live_app import close_all
 from scripted import ScriptedPipeline, scripted_services
 
+from pipelines.telemetry import deferred, registry
 from server.app import App, create_app
 from server.base.settings import Settings
 from server.services.services import Services
@@ -78,3 +80,20 @@ def make_rig() -> Iterator[Callable[..., Rig]]:
 @pytest.fixture
 def rig(make_rig) -> Rig:
     return make_rig()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def live_apps() -> Iterator[None]:
+    """The live applications of a file end with it."""
+    yield
+    close_all()
+
+
+@pytest.fixture
+def few_metrics() -> None:
+    """/metrics has what this test counts alone: all that earlier tests of the process counted takes a second to read."""
+    deferred.catch_up()
+    for metric in registry._registry()._collector_to_names:
+        metric.clear()
+    registry.labelled.cache_clear()
+    deferred.buffered.cache_clear()

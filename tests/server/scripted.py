@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator, Sequence
-from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,7 +121,7 @@ class ScriptedCall:
                 return
             else:
                 await asyncio.sleep(0)
-                yield deepcopy(batch)  # stages change updates in place
+                yield pickle.loads(pickle.dumps(batch))  # stages change updates in place
 
     def fail(self, error: Exception) -> None:
         self._failure = error

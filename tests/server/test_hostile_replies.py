@@ -53,14 +53,14 @@ BODIES = [
 
 
 def replied(family):
-    """What the parser of a family gives for blocks of all forms, three characters at a time."""
+    """What the parser of a family gives for blocks of all forms, five characters at a time."""
     blocks = FAMILIES[family].blocks
     text = "😀".join(f"{block.open}{body}{block.close}" for block in blocks for body in BODIES)
     if blocks[0].bare:  # a call is the first thing that is said
         begun = [body for body in BODIES if body.startswith(blocks[0].open)]
         text = next(each for each in begun if TOOLS[family]([TOOL]).push(each, final=True)[1])
     parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
-    pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
     updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in pieces]
     updates.append(parser.push(TextUpdate(TokenPiece([], 0, "stop"), "", [])))
     return [[(0, update)] for update in updates if update.content or update.tool_calls or update.piece.finish]

@@ -179,7 +179,7 @@ def counted(rig, handler: str) -> float:
     )
 
 
-def test_they_are_counted_by_path(rig):
+def test_they_are_counted_by_path(few_metrics, rig):
     before = counted(rig, CHAT), counted(rig, "/v3/chat/completions")
     rig.chat(one=1, two=2, temperature=1, messages=[{**USER, "one": 1}, {**USER, "three": 1}])
     rig.chat(temperature=1)

@@ -326,7 +326,7 @@ def test_usage_outlives_the_worker_and_ends_after_its_days(tmp_path):
     assert asyncio.run(on_day(102, ended(""))) == [(101, 1), (102, 1)]
 
 
-def test_metrics_have_the_names_of_the_file_and_one_label_for_all_others(make_rig, file):
+def test_metrics_have_the_names_of_the_file_and_one_label_for_all_others(few_metrics, make_rig, file):
     rig = make_rig(ScriptedPipeline(), keys_file=file)
     (ann, *_) = parse_keys(file.read_text())
     for account in (ann.account, "0123", "4567"):

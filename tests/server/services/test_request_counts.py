@@ -9,6 +9,8 @@ from scripted import HI
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
 
+pytestmark = pytest.mark.usefixtures("few_metrics")
+
 
 def read(text):
     """(name, labels) → value of the HTTP metrics, as Prometheus reads them; the others are many."""

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from asgi_client import AsgiClient
 from click.testing import CliRunner
 from later import missing
-from patience import PATIENCE_S
+from live_app import live_app
 from tiny_text_models import CONTEXT, END, generated, save_tiny, tiny_text_model
 from tokenizers import Tokenizer
-
-from server.app import create_app
-from server.base.settings import Settings
-from server.connect import connect
 
 if missing("transformers"):
     pytest.skip("needs the export extra", allow_module_level=True)
@@ -47,23 +41,14 @@ def repository(model, tmp_path_factory) -> Path:
     return folder / "repository"
 
 
-def is_loaded(listed) -> bool:
-    return [each["status"]["value"] for each in listed.json["data"]] == ["loaded"]
-
-
 @pytest.fixture
 def ask(repository):
     """What the server answers each body, sent together."""
 
-    async def whole(bodies, path):
-        app = create_app(connect(Settings(models=repository, in_process=True, responses_store=False)))
-        async with AsgiClient(app) as client:
-            async with asyncio.timeout(PATIENCE_S):
-                while not is_loaded(await client.get("/v1/models")):
-                    await asyncio.sleep(0.02)
-            return await asyncio.gather(*(client.post(path, body) for body in bodies))
+    def whole(*bodies, path="/v1/completions"):
+        return live_app(repository).ask_together((path, body) for body in bodies)
 
-    return lambda *bodies, path="/v1/completions": asyncio.run(whole(bodies, path))
+    return whole
 
 
 @pytest.fixture(scope="module")

@@ -54,12 +54,21 @@ def infer_request(model="detector", array=IMAGE, name="image", datatype="FP32", 
 
 
 @pytest.fixture(scope="module")
-def listening(models):
+def tensors(models, tmp_path_factory):
+    """The models that these tests ask: each test loads them."""
+    folder = tmp_path_factory.mktemp("grpc")
+    for name in ("detector", "org", "types", "text"):
+        (folder / name).symlink_to(models / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def listening(tensors):
     """Runs a scene with the address of a listener, whose server has one key."""
 
     def run(scene, **settings):
         async def whole():
-            made = services(models, grpc_port=1, **settings)
+            made = services(tensors, grpc_port=1, **settings)
             create_app(made)
             await made.client.start()
             await made.catalogue.start()

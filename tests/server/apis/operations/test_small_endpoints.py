@@ -187,7 +187,7 @@ def test_the_version_is_served(rig):
     assert rig.get("/openapi.json").json["info"]["version"] == VERSION
 
 
-def test_metrics_are_prometheus_text(rig):
+def test_metrics_are_prometheus_text(few_metrics, rig):
     answer = rig.get("/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
@@ -220,7 +220,7 @@ def test_the_load_is_what_was_admitted(rig):
 
 
 @pytest.mark.parametrize("path", ["/health", "/ping", "/load", "/version", "/metrics"])
-def test_what_says_little_needs_no_key(make_rig, path):
+def test_what_says_little_needs_no_key(few_metrics, make_rig, path):
     assert make_rig(api_keys=("secret",)).get(path).status == 200
 
 

@@ -11,17 +11,13 @@ from functools import partial
 import httpx
 import numpy as np
 import pytest
-from asgi_client import AsgiClient
 from broken_bodies import BROKEN
 from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from live_app import answers, live_app
 from openai import AsyncOpenAI, NotFoundError
 from patience import PATIENCE_S
 from random_bodies import random_body
-
-from server.app import create_app
-from server.base.settings import Settings
-from server.connect import connect
 
 PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/classify"]
 LAST = "hidden: {type: encoder, from: batch, path: encoder.fake}"
@@ -59,25 +55,11 @@ def models(tmp_path_factory):
     return folder
 
 
-def num_loaded(listed):
-    return sum(each["status"]["value"] == "loaded" for each in listed.json["data"])
-
-
 @pytest.fixture
 def ask(models, monkeypatch):
     """What the server answers each (path, body)."""
     use_fake_encoders(monkeypatch)
-
-    async def whole(asked):
-        settings = Settings(models=models, in_process=True, responses_store=False, first_run=False)
-        app = create_app(connect(settings))
-        async with AsgiClient(app) as client:
-            async with asyncio.timeout(PATIENCE_S):
-                while num_loaded(await client.get("/v1/models")) < len(MODELS):
-                    await asyncio.sleep(0.02)
-            return [await client.post(path, body) for path, body in asked]
-
-    return lambda *asked: asyncio.run(whole(asked))
+    return lambda *asked: answers(models, asked)
 
 
 def ids(text):
@@ -187,21 +169,17 @@ def test_openais_client(models, monkeypatch):
     use_fake_encoders(monkeypatch)
 
     async def scenario():
-        settings = Settings(models=models, in_process=True, responses_store=False, first_run=False)
-        app = create_app(connect(settings))
-        async with AsgiClient(app) as ours:
-            while num_loaded(await ours.get("/v1/models")) < len(MODELS):
-                await asyncio.sleep(0.02)
-            http = httpx.AsyncClient(transport=httpx.ASGITransport(app))
-            client = AsyncOpenAI(base_url="http://test/v1", api_key="x", http_client=http)
-            create = partial(client.embeddings.create, model="nested", input=["a", "bc"])
-            same = [await create(user="me"), await create(encoding_format="float")]
-            cut = await create(dimensions=2, extra_body={"truncate_prompt_tokens": 1, "request_id": "mine"})
-            with pytest.raises(NotFoundError, match="does not give embeddings"):
-                await create(model="moods")
-            return [[row.embedding for row in each.data] for each in (*same, cut)], cut.usage
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(served.app))
+        client = AsyncOpenAI(base_url="http://test/v1", api_key="x", http_client=http)
+        create = partial(client.embeddings.create, model="nested", input=["a", "bc"])
+        same = [await create(user="me"), await create(encoding_format="float")]
+        cut = await create(dimensions=2, extra_body={"truncate_prompt_tokens": 1, "request_id": "mine"})
+        with pytest.raises(NotFoundError, match="does not give embeddings"):
+            await create(model="moods")
+        return [[row.embedding for row in each.data] for each in (*same, cut)], cut.usage
 
-    (coded, plain, cut), usage = asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+    served = live_app(models)
+    (coded, plain, cut), usage = served.run(asyncio.wait_for(scenario(), PATIENCE_S))
     assert coded == plain == [row_of(ids(text), size=8).tolist() for text in ("a", "bc")]
     first = [row_of(ids(text)[:1], size=8)[:2] for text in ("a", "b")]
     assert cut == [pytest.approx((row / np.linalg.norm(row)).tolist()) for row in first]
