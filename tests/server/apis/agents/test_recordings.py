@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -101,11 +102,15 @@ def usage_of(recorded: Recorded, answer: Any) -> tuple[int, int]:
     return usage.prompt_tokens, usage.prompt_tokens_details.cached_tokens
 
 
+@cache
+def message_event() -> TypeAdapter[Any]:
+    return TypeAdapter(anthropic_types.BetaRawMessageStreamEvent)
+
+
 def _usage_of_messages(answer: Any, streams: bool) -> tuple[int, int]:
     if streams:
         shown = [event for event in events(answer) if event["type"] != "ping"]  # which the client skips
-        adapter = TypeAdapter(anthropic_types.BetaRawMessageStreamEvent)
-        found = [adapter.validate_python(event) for event in shown]
+        found = [message_event().validate_python(event) for event in shown]
         assert found[-1].type == "message_stop"
         (usage,) = [event.usage for event in found if event.type == "message_delta"]
     else:
