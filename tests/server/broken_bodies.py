@@ -176,7 +176,7 @@ BROKEN: dict[str, bytes] = {
     "same key twice": b'{"prompt": "a", "prompt": 5, "messages": [], "messages": 5}',
     "UTF-16": '{"prompt": "hi"}'.encode("utf-16"),
     "two byte order marks": b'\xef\xbb\xbf\xef\xbb\xbf{"prompt": "hi"}',
-    "many fields": b"{" + b",".join(b'"a%d":1' % i for i in range(20_000)) + b"}",
+    "many fields": b"{" + b",".join(b'"a%d":1' % i for i in range(3_000)) + b"}",
     "two values": b'{"prompt": "hi"} {"prompt": "hi"}',
 }
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from shutil import copytree
 
-import httpx
 import pytest
 from documents import ROOT
-from openai import OpenAI
-from server_process import ServerProcess
+from live_app import live_app
 
 from pipelines import Local
 from pipelines.retrieval.cutting import Cutting
@@ -55,21 +53,20 @@ def server(folder, making):
         index_graph("braid-embed", None, {"dense": 1.0, "text": 1.0}, "docs")
     )
     copytree(place / "index", folder / "plain" / "index")
-    with ServerProcess(folder, WORKERS="1") as running:
-        running.all_ready()
-        yield running
+    return live_app(folder)
 
 
 @pytest.fixture
 def search(server):
     def ask(**body):
-        return httpx.post(f"{server.url}/v1/search", json={"model": "handbook", **body})
+        (reply,) = server.ask([("/v1/search", {"model": "handbook", **body})])
+        return reply
 
     return ask
 
 
 def test_the_best_passage_is_first_and_has_its_place(search):
-    reply = search(query="How far away is the moon?", top=2).json()
+    reply = search(query="How far away is the moon?", top=2).json
     first = reply["data"][0]
     assert (reply["object"], reply["model"]) == ("search.results", "handbook")
     assert (first["document"], first["heading"], first["attributes"]) == ("moon.md", "Moon", {"letter": "m"})
@@ -81,26 +78,24 @@ def test_the_best_passage_is_first_and_has_its_place(search):
 
 
 def test_scores_are_those_of_the_models_themselves(server, search):
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
     query = "Why does dough rise?"
-    hits = search(query=query, top=10).json()["data"]
-    ranked = client.post(
-        "/rerank",
-        cast_to=httpx.Response,
-        body={"model": "braid-rerank", "query": query, "documents": [hit["text"] for hit in hits]},
-    ).json()
+    hits = search(query=query, top=10).json["data"]
+    texts = [hit["text"] for hit in hits]
+    (answer,) = server.ask([("/v1/rerank", {"model": "braid-rerank", "query": query, "documents": texts})])
+    ranked = answer.json
     assert [result["index"] for result in ranked["results"]] == list(range(len(hits)))
     for hit, result in zip(hits, ranked["results"], strict=True):
         assert hit["score"] == pytest.approx(result["relevance_score"], abs=1e-5)
-    (first,) = embedded(client, [query], "query")
-    for hit, vector in zip(hits, embedded(client, [hit["text"] for hit in hits], "document"), strict=True):
+    (first,) = embedded(server, [query], "query")
+    for hit, vector in zip(hits, embedded(server, texts, "document"), strict=True):
         cosine = sum(a * b for a, b in zip(first, vector, strict=True))
         assert hit["scores"]["dense"] == pytest.approx(cosine, abs=2e-3)
 
 
-def embedded(client, texts, input_type):
-    reply = client.embeddings.create(model="braid-embed", input=texts, extra_body={"input_type": input_type})
-    return [each.embedding for each in reply.data]
+def embedded(server, texts, input_type):
+    body = {"model": "braid-embed", "input": texts, "input_type": input_type}
+    (answer,) = server.ask([("/v1/embeddings", body)])
+    return [each["embedding"] for each in answer.json["data"]]
 
 
 def test_several_queries_filters_words_and_thresholds(search):
@@ -111,14 +106,14 @@ def test_several_queries_filters_words_and_thresholds(search):
         rerank=False,
         return_text=False,
         filters={"type": "in", "key": "letter", "value": ["b", "m"]},
-    ).json()
+    ).json
     (hit,) = reply["data"]
     assert (hit["query_index"], hit["document"], hit["text"]) == (0, "bread.md", None)
-    assert search(query="moon", rerank=False, score_threshold=2).json()["data"] == []
+    assert search(query="moon", rerank=False, score_threshold=2).json["data"] == []
 
 
 def test_a_graph_may_fuse_both_kinds_of_search(search):
-    hits = search(model="plain", query="baked bread", top=10).json()["data"]
+    hits = search(model="plain", query="baked bread", top=10).json["data"]
     assert hits[0]["document"] == "bread.md"
     assert set(hits[0]["scores"]) == {"dense", "text"}
     assert 1 / 61 < hits[0]["score"] <= 2 / 61
@@ -150,15 +145,15 @@ def test_a_graph_may_fuse_both_kinds_of_search(search):
 )
 def test_a_wrong_body_names_its_field(search, body, status, field):
     reply = search(**body)
-    assert reply.status_code == status, reply.text
-    assert reply.json()["error"]["param"] == field
+    assert reply.status == status, reply.body
+    assert reply.error["param"] == field
 
 
 def test_a_new_version_is_found_while_it_serves(folder, making, search):
     new = SourceDocument.of_text("volcano.md", "Lava flows from a volcano.")
     update(IndexFolder(folder / "handbook" / "index"), [new], making, keeps_others=True)
     for _ in range(100):
-        found = search(query="lava of a volcano", top=1, rerank=False).json()["data"][0]["document"]
+        found = search(query="lava of a volcano", top=1, rerank=False).json["data"][0]["document"]
         if found == "volcano.md":
             break
     assert found == "volcano.md"

@@ -89,7 +89,7 @@ def upload(client, name, data):
 
 
 def long_text(number):
-    return "\n\n".join(f"Paragraph {number}.{i} is about the number {i * number}." * 8 for i in range(400))
+    return "\n\n".join(f"Paragraph {number}.{i} is about the number {i * number}." * 8 for i in range(200))
 
 
 def finished(client, store_id):
