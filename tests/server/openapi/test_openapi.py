@@ -38,7 +38,7 @@ def told():
 def test_the_document_is_valid(told):
     """Its paths with names for schemas, and each schema by a faster validator than that of the document."""
     schemas = told["components"]["schemas"]
-    validate(told | {"components": told["components"] | {"schemas": dict.fromkeys(schemas, {})}})
+    validate(told | {"components": told["components"] | {"schemas": {name: {} for name in schemas}}})
     assert [name for name, schema in schemas.items() if not jsonschema_rs.meta.is_valid(schema)] == []
     assert not jsonschema_rs.meta.is_valid({"type": "text"})
 
