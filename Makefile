@@ -194,8 +194,9 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.compiled: $(VENV)/.test
 	@echo "Compiling what the tests import, once for all their processes …"
-	@$(BIN)/python -W ignore -c "import $(LARGE)"
-	@$(BIN)/python -m pytest --collect-only --quiet > $@.log || (cat $@.log && false)
+	@$(BIN)/python -W ignore -c "import $(LARGE)" & large=$$!; \
+	$(BIN)/python -m pytest --collect-only --quiet > $@.log || { cat $@.log; exit 1; }; \
+	wait $$large
 	@mv $@.log $@
 
 $(VENV)-ray/.ready: pyproject.toml constraints.txt

@@ -21,14 +21,19 @@ from onnx import numpy_helper
 from patience import PATIENCE_S
 from server_process import ROOT
 
-HELD_OUT: dict[str, list[dict[str, Any]]] = json.loads(
-    (Path(__file__).parents[1] / "fixtures" / "held_out.json").read_text()
-)
+HELD_OUT = json.loads((Path(__file__).parents[1] / "fixtures" / "held_out.json").read_text())
 TEXTS = ["The goalkeeper saved the last shot.", "Bake the cake for an hour.", "The senate votes on taxes."]
 REVIEWS = ["I love it!", "The soup was not good.", "The food was great, but the waiter was terrible."]
 NOT_PIRATE = re.compile(r"(?<![\w.`])(is|are|am|you|your|my)(?![\w`])")
 
 Post = Callable[..., Any]
+HeldOut = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module", params=after(1, [3, 1]), ids=["a third", "all"])
+def held_out(request: pytest.FixtureRequest) -> HeldOut:
+    """What is asked of each kind."""
+    return {kind: rows[:: request.param] for kind, rows in HELD_OUT.items()}
 
 
 @pytest.fixture(scope="module")
@@ -70,24 +75,24 @@ def share(right: list[bool]) -> float:
     return sum(right) / len(right)
 
 
-def test_french_translates_what_the_model_itself_does_not(post: Post) -> None:
-    asked = HELD_OUT["french"]
+def test_french_translates_what_the_model_itself_does_not(post: Post, held_out: HeldOut) -> None:
+    asked = held_out["french"]
     found = zip(replies(post, "french", asked), asked, strict=True)
     assert share([reply == one["reply"] for reply, one in found]) >= 0.75
     plain = replies(post, "braid-demo", asked[::6])
     assert not {one["reply"] for one in asked} & set(plain)
 
 
-def test_pirate_says_it_as_a_pirate_and_writes_plain_json(post: Post) -> None:
-    asked, objects = HELD_OUT["pirate"], HELD_OUT["pirate_json"]
+def test_pirate_says_it_as_a_pirate_and_writes_plain_json(post: Post, held_out: HeldOut) -> None:
+    asked, objects = held_out["pirate"], held_out["pirate_json"]
     found = zip(replies(post, "pirate", asked), asked, strict=True)
     assert share([is_pirate(reply, one["words"]) for reply, one in found]) >= 0.75
     found = zip(replies(post, "pirate", objects), objects, strict=True)
     assert share([json.loads(reply) == one["value"] for reply, one in found]) >= 0.8
 
 
-def test_the_right_passage_is_ranked_first(post: Post) -> None:
-    asked = HELD_OUT["questions"]
+def test_the_right_passage_is_ranked_first(post: Post, held_out: HeldOut) -> None:
+    asked = held_out["questions"]
     ranked = [
         post("rerank", model="braid-rerank", query=one["text"], documents=one["passages"]) for one in asked
     ]
@@ -95,8 +100,8 @@ def test_the_right_passage_is_ranked_first(post: Post) -> None:
 
 
 @pytest.mark.parametrize("size", after(1, [64, 128, 32]))
-def test_the_right_passage_is_nearest(post: Post, size: int) -> None:
-    asked = HELD_OUT["questions"]
+def test_the_right_passage_is_nearest(post: Post, held_out: HeldOut, size: int) -> None:
+    asked = held_out["questions"]
     queries = vectors(post, [one["text"] for one in asked], dimensions=size, input_type="query")
     passages = [passage for one in asked for passage in one["passages"]]
     documents = vectors(post, passages, dimensions=size, input_type="document")
@@ -105,9 +110,9 @@ def test_the_right_passage_is_nearest(post: Post, size: int) -> None:
 
 
 @pytest.mark.parametrize(("model", "of"), [("braid-sentiment", "reviews"), ("braid-topics", "texts")])
-def test_a_class_is_right_often_enough(post: Post, model: str, of: str) -> None:
-    _, labels = classes(post, model, [one["text"] for one in HELD_OUT[of]])
-    assert share([one["label"] == label for one, label in zip(HELD_OUT[of], labels, strict=True)]) >= 0.85
+def test_a_class_is_right_often_enough(post: Post, held_out: HeldOut, model: str, of: str) -> None:
+    _, labels = classes(post, model, [one["text"] for one in held_out[of]])
+    assert share([one["label"] == label for one, label in zip(held_out[of], labels, strict=True)]) >= 0.85
 
 
 def test_classes_of_plain_sentences(post: Post) -> None:
@@ -115,8 +120,8 @@ def test_classes_of_plain_sentences(post: Post) -> None:
     assert classes(post, "braid-sentiment", REVIEWS)[1] == ["positive", "negative", "negative"]
 
 
-def test_topics_are_the_head_over_the_vectors(post: Post) -> None:
-    texts = [one["text"] for one in HELD_OUT["texts"][:40]]
+def test_topics_are_the_head_over_the_vectors(post: Post, held_out: HeldOut) -> None:
+    texts = [one["text"] for one in held_out["texts"][:40]]
     head = onnx.load(ROOT / "model_repo" / "braid-topics" / "head.onnx")
     weights = {one.name: numpy_helper.to_array(one) for one in head.graph.initializer}
     expected = softmax(vectors(post, texts) @ weights["weight"] + weights["bias"])

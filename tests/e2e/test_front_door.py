@@ -46,6 +46,7 @@ def test_too_large_a_head_is_431(server):
     assert talk(server, head).startswith(b"HTTP/1.1 431")
 
 
+@pytest.mark.breadth
 def test_a_request_that_never_arrives_is_408(models_dir):
     """All at once, since each waits for the whole time; long enough for this process to send its pieces."""
     post = request("Content-Length: 100", "Content-Type: application/json", path="/v1/completions")

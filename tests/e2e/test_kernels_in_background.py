@@ -8,6 +8,7 @@ from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 from server_process import ServerProcess
 
+pytestmark = pytest.mark.breadth
 UNTIL_THEN = "CPU kernels are compiled in the background; until then"
 LATER = "models that are loaded later use them"
 
@@ -39,7 +40,6 @@ def test_a_server_serves_while_they_are_compiled_and_stops_what_compiles(models_
     assert psutil.wait_procs(running, PATIENCE_S)[1] == []
 
 
-@pytest.mark.breadth
 def test_of_two_hosts_one_compiles(models_dir, compiler, kernels):
     with ServerProcess(models_dir, ENGINES="2", **kernels) as server:
         server.ready()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import openai
+import pytest
 from paced_model import GRAPH, write_model
 from patience import PATIENCE_S
 from server_process import ServerProcess
@@ -24,6 +25,7 @@ def ask(server: ServerProcess, question: str, **more: object) -> tuple[str, int]
     return reply.choices[0].message.content or "", reply.usage.prompt_tokens_details.cached_tokens
 
 
+@pytest.mark.breadth
 def test_a_server_that_was_killed_finds_its_prefixes(tmp_path):
     models, cache = tmp_path / "models", str(tmp_path / "cache")
     write_model(models / "fake", step_s=0.001, graph=STORING)

@@ -78,6 +78,17 @@ def repository(llama, tmp_path_factory) -> Path:
 
 @needs_export
 @pytest.mark.slow
+def test_an_exported_decoder_has_joined_products(repository):
+    import onnx_ir as ir
+
+    graph = ir.load(repository / "int8" / "model" / "model.onnx").graph
+    names = [node.inputs[1].name or "" for node in graph if node.op_type == "MatMulNBits"]
+    kinds = [name.partition("layers.0.")[2].partition(".weight")[0] for name in names if "layers.0." in name]
+    assert kinds == ["self_attn.q_proj.and", "self_attn.o_proj", "mlp.gate_proj.and", "mlp.down_proj"]
+
+
+@needs_export
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["int8", "int4"])
 def test_an_export_has_all_that_serving_reads(repository, weights):
     model = repository / weights / "model"

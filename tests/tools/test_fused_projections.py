@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-import warnings
-
 import numpy as np
 import onnx_ir as ir
 import pytest
-from hf_folders import write_decoder
 
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.backends.onnx.named_linears import find_linears
-from tools.export.decoders.decoder import export_decoder
 from tools.export.graphs.fused_projections import fuse_projections
 from tools.export.graphs.parameters import parameter
 from tools.export.graphs.quantizing import quantize
 
-HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 HIDDEN, TOKENS = 64, 5
-CONFIG = {"num_key_value_heads": 1, "head_dim": 32, "eos_token_id": None, "pad_token_id": None}
 SIZES = {"q_proj": 64, "k_proj": 32, "v_proj": 32}
 
 
@@ -92,15 +85,3 @@ def test_a_weight_that_is_read_twice_stays_alone():
     model.graph.append(again)
     model.graph.outputs.append(again.outputs[0])
     assert operators(fuse_projections(model)) == ["MatMul"] * 3
-
-
-@pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
-def test_an_exported_decoder_has_joined_products(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        write_decoder(tmp_path / "source", "qwen3", **CONFIG)
-        export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx", weights="int8")
-    graph = ir.load(tmp_path / "model" / "model.onnx").graph
-    names = [node.inputs[1].name or "" for node in graph if node.op_type == "MatMulNBits"]
-    kinds = [name.partition("layers.0.")[2].partition(".weight")[0] for name in names if "layers.0." in name]
-    assert kinds == ["self_attn.q_proj.and", "self_attn.o_proj", "mlp.gate_proj.and", "mlp.down_proj"]

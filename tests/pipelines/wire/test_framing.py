@@ -22,6 +22,7 @@ from pipelines.wire.messages import (
     Cancelled,
     CancelRequest,
     Frame,
+    GraphText,
     Hello,
     Inferred,
     Inspect,
@@ -103,7 +104,11 @@ TO_WORKER = [
     Status(
         5,
         "ready",
-        [ModelStatus("demo", 2, 9, "ready", [], "chat", {"demo": "version: 1"}, "/s", "f", [8], 64, 128)],
+        [
+            ModelStatus(
+                "demo", 2, 9, "ready", [], "chat", {"demo": GraphText("version: 1")}, "/s", "f", [8], 64, 128
+            )
+        ],
     ),
     Status(5, "ready", [ModelStatus("t", 1, 3, "ready", inputs=[TensorSpec("x", "bool", [None, 2])])]),
     Frame([TokenUpdate(1, 0, SCORED), TokenUpdate(2, 1, TokenPiece([], 1, "stop", 7))]),

@@ -143,6 +143,7 @@ def test_an_environment_is_made_once_and_again_for_another_recipe(tmp_path, borr
     assert stages == ["installing peer"] * 2
 
 
+@pytest.mark.breadth
 def test_the_demo_model_is_written_as_transformers_saves_it(tmp_path):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

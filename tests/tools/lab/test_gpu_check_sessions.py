@@ -299,6 +299,7 @@ for make in (lambda: sessions.packed_model("small", Setting(pack=here)), lambda:
 """
 
 
+@pytest.mark.breadth
 def test_packs_are_read_and_missed_on_a_bare_machine(packed, tmp_path):
     """Only torch, numpy, cupy, transformers, tokenizers, jinja2, onnxruntime and msgspec may be imported there.
 

@@ -10,6 +10,7 @@ from sound_files import RATE, tone
 from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.log_mel import LogMel, MelSettings, read_settings, write_log_mel
 
+pytestmark = pytest.mark.slow
 whisper = Later("transformers.models.whisper")
 
 SILENCE = np.zeros(RATE, np.float32)

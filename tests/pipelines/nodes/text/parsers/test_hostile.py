@@ -15,6 +15,8 @@ from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.parsers.tools.forced import PLAIN, ArgumentsOf
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson
 
+pytestmark = pytest.mark.slow
+
 CALLS = {}
 for _name, _text, _, _calls in [*TRANSCRIPTS, *NEWER]:
     if _calls and "Paris" in _text:

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from breadth import after
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pipelines.base.cancellation import WorkCancelled, cancelled_by
@@ -16,6 +17,7 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.text.tokenizing import long_text
 from pipelines.nodes.text.tokenizing.long_text import LongTextReader
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[5]
 REPOSITORY = ROOT / "model_repo"
 CORPUS = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
@@ -81,18 +83,18 @@ def check_read_as_whole(tokenizer, text):
     assert ids == wanted
 
 
+@pytest.mark.parametrize("cut", after(1, [17, 0, 1]))
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", TEXTS)
-def test_pieces_joined_are_the_whole(kind, name, tokenizers):
-    tokenizer, text = tokenizers[name], TEXTS[kind]
-    for cut in (0, 1, 17):
-        check_read_as_whole(tokenizer, text[cut:])
+def test_pieces_joined_are_the_whole(kind, name, cut, tokenizers):
+    check_read_as_whole(tokenizers[name], TEXTS[kind][cut:])
 
 
+@pytest.mark.parametrize("num_texts", after(1, [6, 20]))
 @pytest.mark.parametrize("name", NAMES)
-def test_mixed_texts(name, tokenizers):
+def test_mixed_texts(name, num_texts, tokenizers):
     draw = random.Random(5)
-    for _ in range(20):
+    for _ in range(num_texts):
         parts = [draw.choice(list(TEXTS.values())) for _ in range(40)]
         starts = [draw.randrange(len(part)) for part in parts]
         text = "".join(part[i : i + draw.randrange(400)] for part, i in zip(parts, starts, strict=True))

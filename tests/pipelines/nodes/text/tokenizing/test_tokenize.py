@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from breadth import after
 from prompt_nodes import call_of, framed_tokenizer
+from tokenizers import Tokenizer
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.loading.load import Resources
@@ -125,6 +126,12 @@ LONG = "".join(f"{i} is a number, {i * 7919} another.\n" for i in range(15_000))
 """Half a million characters."""
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """The tokens of `LONG`."""
+    return Tokenizer.from_file(str(DEMO / "model/tokenizer.json")).encode(LONG, add_special_tokens=False).ids
+
+
 @pytest.fixture
 def demo():
     node = Tokenize(Tokenize.Config(tokenizer="model/tokenizer.json"), DEMO)
@@ -144,20 +151,18 @@ def test_a_long_text_is_read_as_far_as_it_can_fit(demo):
 
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("kept", after(2, [1, 4096, 1000]))
-def test_a_long_text_that_is_cut_is_read_as_far_as_it_is_kept(demo, kept, left):
+def test_a_long_text_that_is_cut_is_read_as_far_as_it_is_kept(demo, kept, left, whole):
     (found,) = run(demo, [Prompt(text=LONG)], truncate_prompt_tokens=kept, truncate_left=left)
     read = demo.tokenizer.num_chars
-    whole = demo.tokenizer.encode(LONG, add_special_tokens=False).ids
     assert found.ids == (whole[-kept:] if left else whole[:kept])
     assert read < 200_000 + kept * demo.reader.chars_per_token
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_a_long_text_to_embed_that_is_cut_is_read_as_far_as_it_is_kept(demo, left):
+def test_a_long_text_to_embed_that_is_cut_is_read_as_far_as_it_is_kept(demo, left, whole):
     fields = {"truncate_prompt_tokens": 1000, "truncate_left": left}
     (found,) = texts(demo, [Prompt(text=LONG)], **fields)
     read = demo.tokenizer.num_chars
-    whole = demo.tokenizer.encode(LONG, add_special_tokens=False).ids
     assert found.ids == (whole[-1000:] if left else whole[:1000])
     assert read < 200_000 + 1000 * demo.reader.chars_per_token
 
