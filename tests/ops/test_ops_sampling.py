@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from breadth import after
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ops import sampling
@@ -77,7 +78,6 @@ def test_greedy_takes_the_largest_and_the_lowest_of_equals(batch):
     assert greedy(logits, np.array([0])).tolist() == expected[:1]
 
 
-@settings(max_examples=80)
 @given(batches())
 def test_filtered_rows_draw_what_the_plain_reference_draws(batch):
     logits, temperature, min_p, top_k, top_p, uniform = batch
@@ -222,7 +222,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_drawn_ids_are_distributed_as_their_weights(name):
     min_p, top_k, top_p = CASES[name]
-    row, num, heat = column([0.1, 2.0, -1.0, 1.5, 0.0, 1.4]), 40_000, 1.3
+    row, num, heat = column([0.1, 2.0, -1.0, 1.5, 0.0, 1.4]), 16_000, 1.3
     weights = plain_weights(row, heat)
     kept = plain_kept(weights, min_p, top_k, top_p)
     uniform = uniforms(np.full(num, 11, np.uint64), np.arange(num, dtype=np.uint64))
@@ -337,7 +337,7 @@ def expect_drawn(row, token, temperature, min_p, top_k, top_p, uniform):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("vocab", [7, 255, 5000, 33_333, 151_936])
+@pytest.mark.parametrize("vocab", after(4, [7, 255, 5000, 151_936, 33_333]))
 def test_every_mix_of_parameters_on_every_shape_of_row(shape, vocab):
     row = shaped(shape, vocab)
     limits = itertools.product([0, 0.001, 0.2], [vocab, vocab // 2 + 1, 40, 1], [1, 0.95, 0.3])

@@ -55,12 +55,18 @@ def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def few_bits(source: Callable[[str], Path]) -> Callable[[str, str], Path]:
-    """`few_bits(form, weights)` → the file of qwen3's export with weights of int8 or int4; not to be changed."""
+def few_bits(
+    source: Callable[[str], Path], exported: Callable[[str], tuple[Path, Path]]
+) -> Callable[[str, str], Path]:
+    """`few_bits(form, weights)` → the file of an export with weights of int8 or int4; not to be changed.
+
+    In OpenVINO's form that of llama, which other tests export too, compressed.
+    """
 
     def make(form: str, weights: str) -> Path:
-        file = "openvino_model.xml" if form == "openvino" else "model.onnx"
-        return _export(source("qwen3"), form, weights) / file
+        if form == "onnx":
+            return _export(source("qwen3"), form, weights) / "model.onnx"
+        return _compressed(exported("llama")[1], weights) / "openvino_model.xml"
 
     return cache(_quiet(make))
 
@@ -92,6 +98,16 @@ def _export(source: Path, form: Any, weights: str) -> Path:
     return stored_export(
         source, folder, lambda: export_decoder(str(source), folder, weights, form=form), form, weights
     )
+
+
+def _compressed(traced: Path, weights: str) -> Path:
+    """The folder beside an export of OpenVINO's form with its weights in few bits."""
+    from optimum.intel import OVModelForCausalLM
+
+    from tools.export.decoders.openvino_decoder import compress
+
+    folder = traced.with_name(weights)
+    return stored_export(traced, folder, lambda: compress(OVModelForCausalLM, traced, weights), weights)
 
 
 def _written(write: Callable[[str, Path], object], root: Path) -> Callable[[str], Path]:

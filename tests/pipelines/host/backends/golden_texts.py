@@ -13,9 +13,10 @@ def check_texts(model, session, vocab_size):
     rng = np.random.default_rng(7)
     prompts = [rng.integers(5, vocab_size, size).tolist() for size in (5, 90, 33)]
     prompts.append(prompts[1] + prompts[0])
-    wanted = [continued(model, prompt, NUM_TOKENS) for prompt in prompts]
     engine = greedy_engine(session, NUM_BLOCKS)
-    assert generate_together(engine, prompts, preempting=True)[0] == wanted
+    wanted = generate_together(engine, prompts, preempting=True)[0]
+    assert wanted == [chosen(model, *each) for each in zip(prompts, wanted, strict=True)]
+    assert {len(text) for text in wanted} == {NUM_TOKENS}
     assert engine.counts().preemptions > 1
     engine = greedy_engine(session, NUM_BLOCKS)
     for prompt, text, least in ((prompts[1], wanted[1], 0), (prompts[3], wanted[3], 1)):
@@ -25,12 +26,13 @@ def check_texts(model, session, vocab_size):
     session.close()
 
 
-def continued(model, prompt, count):
-    """The greedy tokens after a prompt, by whole passes without a cache."""
+def chosen(model, prompt, text):
+    """The greedy tokens after a prompt and after each beginning of a text, by one whole pass without a cache.
+
+    They are `text` where each token of it is the greedy one after those before it: then it is the greedy text.
+    """
     import torch
 
-    ids = list(prompt)
-    for _ in range(count):
-        with torch.no_grad():
-            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    return ids[len(prompt) :]
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt, *text[:-1]]])).logits[0, len(prompt) - 1 :]
+    return logits.argmax(-1).tolist()

@@ -41,8 +41,7 @@ def small_decoder(
             num_kv_heads=1,
             head_size=head_size,
             scale=head_size**-0.5,
-            window=24 if number % 2 else -1,
-            **{"softcap": 20.0} | attributes,
+            **{"softcap": 20.0, "window": 24 if number % 2 else -1} | attributes,
         )
         for number in range(num_layers)
     ]

@@ -21,7 +21,7 @@ from pipelines.wire.sampling_params import Beams, SamplingParams
 
 pytestmark = pytest.mark.slow
 
-FAMILY = "llama"
+FAMILY = "mistral"
 EOS = frozenset(range(0, VOCABULARY, 16))
 STOP = [7, 40, 99]
 

@@ -40,7 +40,7 @@ torch = Later("torch")
 hf = Later("transformers")
 
 TOLERANCE = 1e-4
-FEW = ("Q4_0", "Q4_K", "Q6_K")
+FEW = ("Q4_K", "Q6_K")
 """Types that `make test` computes by the kernels; `make breadth` has them all."""
 NUM_IDS, CHUNK = 40, 23
 TYPES = ("BF16", "Q4_1", "Q6_K", "IQ4_XS", "F32", "Q8_0", "Q4_K", "Q2_K", "TQ2_0")

@@ -13,7 +13,7 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 pytestmark = pytest.mark.slow
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
-FAMILIES = ("llama", "qwen3", "bloom", "gemma3_text", "qwen2", "mistral", "phi3")
+FAMILIES = ("mistral", "llama", "qwen3", "bloom", "gemma3_text", "qwen2", "phi3")
 DROPPED_BY_PAGING = ("gpt_neo", "llama4_text")
 """Families with local windows or chunks that OpenVINO's transformation does not read."""
 

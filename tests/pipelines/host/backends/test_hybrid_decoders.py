@@ -46,7 +46,7 @@ def path(family, tmp_path_factory):
     return write(family, tmp_path_factory.mktemp(family.replace(" ", "-")))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(family, path):
     opened = OnnxCpuSession(path, BLOCKS) if family == ON_RUNTIME else OpenVINOSession(path, EXACT)
     opened.reserve(24, NUM_SLOTS)

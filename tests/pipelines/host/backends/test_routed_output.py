@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tiny_decoders
+from breadth import after
+from gguf_files import EXPERTS, LAYERS, vocabulary, write_llama_like
+from gguf_files import EXPERTS_USED as USED
 from greedy_batches import CHUNK_TOKENS, MAX_SEQUENCES, NUM_TOKENS
-from tiny_decoders import prompts
+from small_onnx_decoders import write_small
+from test_gguf_logits import FAMILIES as MIXTURES
 
 from pipelines.base.errors import RequestError
 from pipelines.base.prepared_models import PreparedModels
+from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
@@ -21,7 +27,7 @@ from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.cache_size import CacheSize
 from pipelines.wire.sampling_params import SamplingParams
 
-LAYERS, EXPERTS, USED = 2, 4, 2
+VOCABULARY = len(vocabulary()[0])
 
 
 def exact(path):
@@ -33,11 +39,34 @@ def by_openvino(path):
     return OpenVINOSession(path, settings)
 
 
+@pytest.fixture(scope="module", params=after(1, ["gguf", "export"]))
+def mixture(request, tmp_path_factory):
+    """(a mixture of transformers, the file that engines open)."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if request.param == "export":
+        source = request.getfixturevalue("source")("qwen3_moe")
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        return model, request.getfixturevalue("exported_onnx")("qwen3_moe")
+    folder, (config, written) = tmp_path_factory.mktemp("mixture"), MIXTURES["qwen3moe"]
+    state = write_llama_like(folder / "tiny.gguf", **written)
+    convert(folder / "tiny.gguf", folder / "model", FLOAT_SUMS)
+    model = AutoModelForCausalLM.from_config(config()).eval()
+    state = {name: torch.tensor(values) for name, values in state.items()}
+    assert model.load_state_dict(state, strict=False) == ([], [])
+    return model, folder / "model" / "model.onnx"
+
+
 @pytest.fixture(params=[exact, by_openvino])
-def session(request, exported_onnx):
-    session = request.param(exported_onnx("qwen3_moe"))
+def session(request, mixture):
+    session = request.param(mixture[1])
     yield session
     session.close()
+
+
+def prompts():
+    return [[token % VOCABULARY for token in prompt] for prompt in tiny_decoders.prompts()]
 
 
 def engine_of(session, num_blocks):
@@ -77,16 +106,13 @@ def generate(engine, prompts, **params):
 
 
 @pytest.fixture(scope="module")
-def chosen_alone(source):
+def chosen_alone(mixture):
     """`chosen_alone(ids)` → int[tokens, layers, used]: what transformers' routers choose for all but the last."""
     import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(source("qwen3_moe"), dtype=torch.float32)
 
     def choose(ids):
         with torch.no_grad():
-            logits = model(torch.tensor([ids[:-1]]), output_router_logits=True).router_logits
+            logits = mixture[0](torch.tensor([ids[:-1]]), output_router_logits=True).router_logits
         return np.stack([layer.topk(USED).indices.numpy() for layer in logits], axis=1)
 
     return choose
@@ -129,11 +155,11 @@ def test_requests_that_cannot_be_answered_are_refused(session):
             engine.submit(0, GenerationRequest([[1, 2]], SamplingParams(**params)))
 
 
-def test_a_stored_graph_gives_the_same_choices(exported_onnx, tmp_path, monkeypatch):
+def test_a_stored_graph_gives_the_same_choices(mixture, tmp_path, monkeypatch):
     settings = OpenVINOSettings(precision="f32", kv_cache="f32", routed_experts="counted")
     store, rows = PreparedModels(64 << 20, tmp_path), []
     for _ in range(2):
-        session = open_prepared(exported_onnx("qwen3_moe"), settings, store)
+        session = open_prepared(mixture[1], settings, store)
         rows.append([each for _, each in generate(engine_of(session, 40), prompts()[:3])])
         session.close()
         monkeypatch.setattr(prepared_decoder, "read_decoder", None)  # the second time it is not read
@@ -141,7 +167,8 @@ def test_a_stored_graph_gives_the_same_choices(exported_onnx, tmp_path, monkeypa
         np.testing.assert_array_equal(first, second)
 
 
-def test_models_without_experts_are_refused(exported_onnx):
+def test_models_without_experts_are_refused(tmp_path):
+    path = write_small(tmp_path, softcap=0.0)
     for opened in (exact, by_openvino):
         with pytest.raises(ModelError, match="no routed experts"):
-            opened(exported_onnx("qwen3"))
+            opened(path)

@@ -80,10 +80,9 @@ def check(opened: Callable[[], DecoderSession], tmp_path: Path) -> None:
     session.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kv_cache", "precision"), after(1, [("u8", "f32"), ("f32", "f32"), ("u4", "bf16")]))
-def test_openvino_goes_on_from_stored_blocks(exported, tmp_path, kv_cache, precision):
-    path = exported("llama")[1] / "openvino_model.xml"
+def test_openvino_goes_on_from_stored_blocks(tmp_path, kv_cache, precision):
+    path = write_small(tmp_path, softcap=0.0, rotary=True)
     settings = OpenVINOSettings(kv_cache=kv_cache, precision=precision)
     check(lambda: OpenVINOSession(path, settings), tmp_path)
 
@@ -95,8 +94,11 @@ def test_onnx_runtime_goes_on_from_stored_blocks(tmp_path, element_type):
 
 
 @pytest.mark.slow
-def test_an_onnx_file_on_openvino_goes_on_from_stored_blocks(exported_onnx, tmp_path):
-    check(lambda: OpenVINOSession(exported_onnx("llama"), OpenVINOSettings(precision="f32")), tmp_path)
+@pytest.mark.breadth
+@pytest.mark.parametrize("form", ["onnx", "openvino"])
+def test_an_export_on_openvino_goes_on_from_stored_blocks(exported, exported_onnx, tmp_path, form):
+    path = exported_onnx("llama") if form == "onnx" else exported("llama")[1] / "openvino_model.xml"
+    check(lambda: OpenVINOSession(path, OpenVINOSettings(precision="f32")), tmp_path)
 
 
 def test_the_cuda_session_goes_on_from_stored_blocks(tmp_path):

@@ -39,7 +39,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "qwen2": {},
     "qwen3": {"head_dim": 64, "tie_word_embeddings": True},
-    "mistral": {"sliding_window": SLIDING},
+    "mistral": {"sliding_window": SLIDING, "tie_word_embeddings": True},
     "gemma2": {
         "head_dim": 32,
         "query_pre_attn_scalar": 32,

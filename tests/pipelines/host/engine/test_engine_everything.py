@@ -33,7 +33,7 @@ DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 STOP = [11, 12, 13, 14]
 SEEDS = [*range(4, 60), *range(4)]
 NUM_SEEDS = 8
-"""In `make test`; these schedules meet everything."""
+"""These schedules meet everything; `make test` has the first half of them."""
 
 
 @dataclass
@@ -259,7 +259,7 @@ def ran(grammar):
 
 @pytest.mark.parametrize("speculation", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(NUM_SEEDS, SEEDS))
+@pytest.mark.parametrize("seed", after(NUM_SEEDS // 2, SEEDS))
 def test_everything_at_once_gives_each_choice_what_it_gets_alone(ran, seed, failing, speculation):
     ran(seed, failing, speculation).check()
 
@@ -275,6 +275,7 @@ def test_everything_over_a_model_with_states_gives_each_choice_what_it_gets_alon
     schedule.check()
 
 
+@pytest.mark.breadth
 def test_the_schedules_over_a_model_with_states_undo_draft_tokens_and_reuse_prefixes(grammar):
     schedules = [Schedule(seed, grammar, speculation=True, keeps_states=True) for seed in range(100, 108)]
     counts = [schedule.run() for schedule in schedules]
@@ -283,6 +284,7 @@ def test_the_schedules_over_a_model_with_states_undo_draft_tokens_and_reuse_pref
     assert sum(one.prefix_hit_tokens for one in counts) > 20
 
 
+@pytest.mark.breadth
 def test_the_schedules_meet_everything(ran):
     schedules = [ran(seed, *ways) for seed in SEEDS[:NUM_SEEDS] for ways in product([False, True], repeat=2)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]

@@ -149,6 +149,7 @@ def test_text_of_a_model_with_states_equals_text_alone(seed, failing):
     ran(seed, failing=failing, keeps_states=True).check()
 
 
+@pytest.mark.breadth
 def test_the_schedules_with_states_meet_forks_preemption_and_reuse():
     schedules = [ran(seed, failing=True, keeps_states=True) for seed in range(3000, 3020)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]
@@ -167,6 +168,7 @@ def test_text_of_a_model_with_frames_equals_text_alone(seed, swapping):
     ran(seed, failing=seed % 2 == 0, swapping=swapping, attending=True).check()
 
 
+@pytest.mark.breadth
 def test_the_schedules_with_frames_meet_choices_preemption_and_reuse():
     schedules = [ran(seed, failing=True, swapping=False, attending=True) for seed in range(4000, 4020)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]
@@ -179,6 +181,7 @@ def test_the_schedules_with_frames_meet_choices_preemption_and_reuse():
     assert sum(len(schedule.wanted) for schedule in schedules) < num_written < len(steps) / 2
 
 
+@pytest.mark.breadth
 def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
     schedules = [ran(seed) for seed in range(20)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]
@@ -191,6 +194,7 @@ def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
     assert len({count for count in scored if count}) > 10
 
 
+@pytest.mark.breadth
 def test_the_swapping_schedules_swap_whole_contexts_parts_of_them_and_nothing():
     kinds = [(seed, failing) for seed in range(2000, 2010) for failing in (False, True)]
     schedules = [ran(seed, failing=failing, swapping=True) for seed, failing in kinds]

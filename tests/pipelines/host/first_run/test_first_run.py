@@ -9,6 +9,7 @@ from breadth import after
 from fake_decoder import write_engine_model, write_fake_model
 from tensor_models import write_one
 
+from pipelines.host.first_run import new_models
 from pipelines.host.first_run.new_models import FirstRun
 from pipelines.host.models.passed_models import PassedModels, folder_digest
 from pipelines.loading.load import BuildError, Sources
@@ -66,14 +67,11 @@ def test_a_model_that_changes_during_its_first_run_has_not_passed(tmp_path, pass
     model = tmp_path / "models" / "sums"
     write_one(model)
     before = folder_digest(model)
-    run = subprocess.run
 
-    def edited(*args, **kwargs):
-        done = run(*args, **kwargs)
+    def edited(new):
         (model / "graph.yaml").write_text(f"{(model / 'graph.yaml').read_text()}# another graph\n")
-        return done
 
-    monkeypatch.setattr(subprocess, "run", edited)
+    monkeypatch.setattr(new_models, "_try", edited)
     build(tmp_path / "models", passed).close()
     assert passed.holds("sums", before)
     assert not passed.holds("sums", folder_digest(model))
@@ -120,8 +118,9 @@ def test_a_graph_with_problems_starts_no_process(tmp_path, passed, no_process):
 
 
 @pytest.mark.parametrize("name", after(1, ["file", 300 * "x"]), ids=["written to", "looked into"])
-def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog, name):
+def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog, monkeypatch, name):
     """In a cache that is no folder, or one whose entries the system refuses to look up."""
+    monkeypatch.setattr(new_models, "_try", lambda new: None)
     write_engine_model(tmp_path / "models" / "fine")
     (tmp_path / "file").touch()
     build(tmp_path / "models", PassedModels(tmp_path / name)).close()

@@ -118,7 +118,7 @@ def test_what_has_text_is_taken(name):
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.text("ab", min_size=1, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_nested_repeats_count_as_their_product(counts, word):
     pattern, length = word, len(word)
     for each in counts:
@@ -165,7 +165,7 @@ def ends(drawn, number, depth=8):
 
 
 @given(st.lists(bodies, min_size=6, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_a_schema_has_a_word_where_its_references_end(drawn):
     found = schema({"$ref": "#/$defs/d0", "$defs": {f"d{i}": body(each) for i, each in enumerate(drawn)}})
     written = json.dumps({"grammars": [{"json_schema": found["json_schema"]}]})

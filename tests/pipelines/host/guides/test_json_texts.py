@@ -113,9 +113,9 @@ def test_other_grammars(lark):
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_expressions(expression):
-    """Every text of at most two of these characters."""
+    """Each of these characters, alone and behind some of them."""
     characters = 'aAb1 \n\t"\\é\x00/'
-    texts = [a + b for a in ["", *characters] for b in characters]
+    texts = [a + b for a in ["", *characters[::2]] for b in characters]
     grammar, matches = held("regex", expression), re.compile(expression, re.ASCII).fullmatch
     assert [text for text in texts if accepts(grammar, written(text))] == [
         text for text in texts if matches(text)

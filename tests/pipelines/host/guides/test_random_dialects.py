@@ -87,7 +87,7 @@ def test_a_damaged_schema_leaves_the_next_one_as_it_is():
 
 
 @given(damaged())
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_a_damaged_schema_is_a_grammar_or_a_refusal(value):
     for made in (value, {"properties": {"a": value}, "$ref": "#/properties/a"}):
         with suppress(RequestError):

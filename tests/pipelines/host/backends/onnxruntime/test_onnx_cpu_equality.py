@@ -12,9 +12,9 @@ from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSessi
 pytestmark = pytest.mark.slow
 
 FAMILIES = (
+    "mistral",
     "llama",
     "qwen3",
-    "mistral",
     "gemma2",
     "gemma3_text",
     "phi3",

@@ -13,7 +13,7 @@ from breadth import after
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
 from gguf_hybrids import write_lfm2
-from golden_texts import continued
+from golden_texts import chosen
 from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
 from host_device import HostDevice
 from host_runtime import HostRuntime, lower_for_host
@@ -75,7 +75,8 @@ def test_texts_are_those_of_transformers(tmp_path, kind):
     prompts = [np.random.default_rng(7).integers(5, config.vocab_size, size).tolist() for size in (5, 90, 33)]
     texts, _ = generate_together(greedy_engine(session, num_blocks=24), prompts, preempting=True)
     session.close()
-    assert texts == [continued(model, prompt, NUM_TOKENS) for prompt in prompts]
+    assert texts == [chosen(model, *each) for each in zip(prompts, texts, strict=True)]
+    assert {len(text) for text in texts} == {NUM_TOKENS}
 
 
 def test_states_are_refused_by_name(tmp_path):

@@ -91,7 +91,7 @@ def requests(seed: int) -> list[tuple[list[int], int, SamplingParams]]:
         (
             (beginning if number % 2 else []) + random.integers(0, VOCABULARY, 3 + 5 * number).tolist(),
             1 + (number % 3 == 1),
-            SamplingParams(max_tokens=30 + 4 * number, ignore_eos=True, **kind),
+            SamplingParams(max_tokens=14 + 4 * number, ignore_eos=True, **kind),
         )
         for number, kind in enumerate(kinds)
     ]

@@ -26,12 +26,17 @@ EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
 
 
+@pytest.fixture(scope="module")
+def opened(exported):
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    yield session
+    session.close()
+
+
 @pytest.fixture
-def session(exported):
-    opened = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+def session(opened):
     opened.allocate(8)
-    yield opened
-    opened.close()
+    return opened
 
 
 @pytest.mark.slow
@@ -85,8 +90,7 @@ def test_sequences_in_one_step_do_not_touch_each_other(session):
 
 
 @pytest.mark.slow
-def test_there_is_no_host_cache_beside_a_cache_on_the_host(exported):
-    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+def test_there_is_no_host_cache_beside_a_cache_on_the_host(session):
     assert not session.can_swap
     with pytest.raises(ValueError, match="no other memory to swap it to"):
         session.allocate(2, 1)
@@ -158,9 +162,10 @@ def test_who_asks_for_f32_gets_no_rounded_activations():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", after(1, ["llama", "qwen3"]))
-def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, family):
+def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, opened, family):
     """Bit for bit: one row of logits or all, chunks of a prompt, decoding alone or in company."""
-    session = OpenVINOSession(exported(family)[1] / "openvino_model.xml", EXACT)
+    path = exported(family)[1] / "openvino_model.xml"
+    session = opened if family == "llama" else OpenVINOSession(path, EXACT)
     session.allocate(40)
     others = [step(PROMPT[: 3 + k], 0, [10 + k], [2 + k]) for k in range(20)]
     whole = session.run(step(PROMPT, 0, [0, 1], list(range(50)))).copy()
@@ -173,7 +178,6 @@ def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, family)
     for company in (1, 2, 7, 20):
         among = session.run(together([step(PROMPT[:1], 50, [0, 1], [0]), *others[:company]]))[:1]
         np.testing.assert_array_equal(among, alone)
-    session.close()
 
 
 def test_padding_is_another_sequence_and_the_last_row_again():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from breadth import after
 from lone_steps import step
+from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.openvino.decoder.decoder_session import NUM_CHANGES, OpenVINOSession
 from pipelines.host.backends.openvino.paging.step_inputs import warmup_shapes
@@ -18,14 +17,18 @@ from pipelines.host.sampling.stages import sample
 from pipelines.host.sampling.step_context import Logits
 from pipelines.wire.sampling_params import SamplingParams
 
-DEMO = Path(__file__).parents[5] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 NUM_BLOCKS = 6
-PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
+PROMPT = np.random.default_rng(1).integers(3, VOCABULARY, size=50)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_small(tmp_path_factory.mktemp("small"), softcap=0.0, rotary=True)
 
 
 @pytest.fixture
-def session():
-    opened = OpenVINOSession(DEMO)
+def session(path):
+    opened = OpenVINOSession(path)
     opened.reserve(64, 4)
     opened.allocate(NUM_BLOCKS)
     yield opened
@@ -65,8 +68,8 @@ def test_the_first_step_after_warming_may_have_any_shape(session, num_tokens):
     np.testing.assert_array_equal(session.run(first), expected)
 
 
-def test_a_session_without_step_sizes_warms_nothing_but_memory():
-    opened = OpenVINOSession(DEMO)
+def test_a_session_without_step_sizes_warms_nothing_but_memory(path):
+    opened = OpenVINOSession(path)
     opened.allocate(2)
     turns = 0
     while opened.warm():

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from gguf_files import write_llama_like
 from lone_steps import step, together
+from small_onnx_decoders import write_small
+from test_gguf_logits import SIZES
 
+from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext, without_middle
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.models.prefix_files import FACTS
 
-DEMO = Path(__file__).parents[5] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 KEPT = RetainedContext(first=32, recent=64)
 BLOCK = 32
-PROMPT = np.random.default_rng(3).integers(3, 300, size=8 * BLOCK)
+PROMPT = np.random.default_rng(3).integers(3, SIZES["vocab_size"], size=8 * BLOCK)
 
 
 def part(past: int, size: int, rows: list[int], blocks: int = 8):
@@ -51,12 +53,15 @@ def test_sequences_with_logits_and_short_ones_keep_all():
     assert without_middle(together(steps[:2]), KEPT, BLOCK).num_past.tolist() == [96, 192]
 
 
-def expected(folder, chunk: int):
+def expected(state, chunk: int):
     """float32[vocab]: what transformers gives after the prompt, with a mask in place of leaving out."""
     import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    model = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+    assert model.load_state_dict(
+        {name: torch.tensor(each) for name, each in state.items()}, strict=False
+    ) == ([], [])
     row, column = np.arange(len(PROMPT))[:, None], np.arange(len(PROMPT))
     start = row // chunk * chunk
     seen = (column < KEPT.first) | (column >= start - KEPT.recent) | (row >= len(PROMPT) - chunk)
@@ -67,26 +72,28 @@ def expected(folder, chunk: int):
 
 
 @pytest.mark.slow
-def test_it_is_attention_under_a_mask(exported):
-    source, folder = exported("llama")
-    session = OpenVINOSession(folder / "openvino_model.xml", replace(EXACT, retained=KEPT))
+def test_it_is_attention_under_a_mask(tmp_path):
+    state = write_llama_like(tmp_path / "tiny.gguf")
+    convert(tmp_path / "tiny.gguf", tmp_path / "model", FLOAT_SUMS)
+    session = OpenVINOSession(tmp_path / "model" / "model.onnx", replace(EXACT, retained=KEPT))
     session.allocate(20)
     chunk, last = BLOCK, len(PROMPT) - BLOCK
     for past in range(0, last, chunk):
         session.run(step(PROMPT[past : past + chunk], past, list(range(10, 18)), []))
     logits = session.run(step(PROMPT[last:], last, list(range(10, 18)), [chunk - 1]))[0].copy()
-    np.testing.assert_allclose(logits, expected(source, chunk), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(logits, expected(state, chunk), rtol=1e-3, atol=1e-3)
     session.run(step(PROMPT[:last], 0, list(range(7)), []))
     whole = session.run(step(PROMPT[last:], last, list(range(8)), [chunk - 1]))[0]
     assert np.abs(logits - whole).max() > 1e-2
     session.close()
 
 
-def test_a_file_of_prefixes_is_of_models_that_compute_them_alike():
+def test_a_file_of_prefixes_is_of_models_that_compute_them_alike(tmp_path):
+    path = write_small(tmp_path, softcap=0.0, window=-1)
     retained = {"lossy": KEPT, "dense": None}
     said = {}
     for name, one in retained.items():
-        session = OpenVINOSession(DEMO, replace(EXACT, retained=one, threads=1))
+        session = OpenVINOSession(path, replace(EXACT, retained=one, threads=1))
         said[name] = {fact: session.describe()[fact] for fact in FACTS}
         session.close()
     assert said["lossy"] == said["dense"] | {"sparse_prefill": "32+64"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from batch_rig import LONG_S, Rig, rows_of, tensors
 from fake_encoder import row_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.base.errors import Overloaded, RequestError
@@ -47,7 +47,6 @@ def rig():
         each.close()
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(REQUEST, st.booleans()), min_size=1, max_size=12), st.sampled_from([1, 64, 512]))
 def test_each_request_has_its_own_rows_in_order(requests, budget):
     made = Rig(max_batch_tokens=budget)

@@ -142,6 +142,7 @@ def test_searches_around_failing_steps_equal_searches_alone(seed):
     ran(seed, failing=True).check()
 
 
+@pytest.mark.breadth
 def test_the_schedules_meet_copies_reuse_rest_and_every_kind_of_preemption():
     schedules = [ran(seed) for seed in range(20)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]

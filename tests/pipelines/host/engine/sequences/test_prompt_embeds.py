@@ -157,6 +157,7 @@ def test_steps_without_images_have_no_shifts():
     assert [step.max_context for step in rig.steps[3:]] == [5, 6, 7]
 
 
+@pytest.mark.breadth
 def test_the_schedules_meet_preemption_reuse_and_prompts_that_end_with_an_image():
     schedules = [ImageSchedule(seed) for seed in range(15)]
     counts = [schedule.run() for schedule in schedules]

@@ -81,7 +81,7 @@ def test_lookup_changes_no_text(grammar, seed, adaptive):
 
 
 @pytest.mark.parametrize("dissent", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("seed", after(2, range(12)))
+@pytest.mark.parametrize("seed", after(1, range(12)))
 def test_a_draft_changes_no_text(grammar, seed, dissent):
     play(seed, grammar, lambda rig: WatchedDraft(rig, dissent), failing=seed % 4 == 0)
 
@@ -102,6 +102,7 @@ def test_a_draft_below_a_lookup_changes_no_text(grammar, seed):
     play(seed, grammar, put_both, failing=seed % 4 == 0)
 
 
+@pytest.mark.breadth
 def test_the_schedules_accept_and_refuse(grammar):
     schedules = [play(seed, grammar, lambda rig: WatchedDraft(rig, 0.3)) for seed in range(12)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]
