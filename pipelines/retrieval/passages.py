@@ -86,6 +86,8 @@ class PassageWriter:
     def remaining_rows(self) -> NDArray[np.int64]:
         """The rows of the vectors that are left, in order; they are numbered from 0 from now on."""
         rows = [row for (row,) in self._db.execute("SELECT row FROM passages ORDER BY row")]
+        if not rows or rows[-1] + 1 == len(rows):  # nothing was removed before the last one
+            return np.array(rows, np.int64)
         ids = [number for (number,) in self._db.execute("SELECT id FROM passages ORDER BY row")]
         self._db.executemany("UPDATE passages SET row = ? WHERE id = ?", enumerate(ids))
         return np.array(rows, np.int64)
