@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from breadth import after
 from fake_decoder import write_fake_model
 from fake_encoder import FAKE_BATCHER, FakeEncoder, row_of, use_fake_encoders, write_fake_encoder
 from held_calls import held_calls
@@ -60,7 +61,7 @@ def models(tmp_path, encoders):
     return tmp_path
 
 
-@pytest.fixture(params=[in_one_process, over_a_socket], ids=["in process", "socket"])
+@pytest.fixture(params=after(1, [over_a_socket, in_one_process]), ids=["socket", "in process"])
 def over(request, models):
     return lambda scene: request.param(scene, models)
 

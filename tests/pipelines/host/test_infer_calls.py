@@ -7,6 +7,7 @@ from threading import Event
 
 import numpy as np
 import pytest
+from breadth import after
 from fake_decoder import write_fake_model
 from held_calls import held_calls
 from patience import PATIENCE_S
@@ -36,7 +37,7 @@ def models(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(params=[in_one_process, over_a_socket], ids=["in process", "socket"])
+@pytest.fixture(params=after(1, [over_a_socket, in_one_process]), ids=["socket", "in process"])
 def over(request, models):
     return lambda scene: request.param(scene, models)
 
