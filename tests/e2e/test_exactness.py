@@ -226,7 +226,7 @@ def test_beams_are_those_of_transformers(width, count, penalty, server, referenc
 # Seeds
 
 
-def drawing(model: str, prompts) -> list[dict[str, Any]]:
+def drawing(model: str, prompts, max_tokens: int = 48) -> list[dict[str, Any]]:
     """Requests of many kinds, each with a seed."""
     kinds = [
         {"temperature": 1.0},
@@ -235,7 +235,7 @@ def drawing(model: str, prompts) -> list[dict[str, Any]]:
         {"temperature": 1.0, "structured_outputs": {"regex": "[a-z ]{20,40}"}, "n": 2},
         {"temperature": 1.0, "min_p": 0.01, "presence_penalty": 0.5, "frequency_penalty": 0.2},
     ]
-    requested = {"model": model, "max_tokens": 48, "ignore_eos": True, "return_token_ids": True}
+    requested = {"model": model, "max_tokens": max_tokens, "ignore_eos": True, "return_token_ids": True}
     return [
         {**requested, **kind, "prompt": ids, "seed": seed}
         for seed, (kind, ids) in enumerate(zip(kinds * 2, prompts[-5:] + prompts[1:6], strict=True))
@@ -248,7 +248,7 @@ def drawn(answers) -> list[list[Any]]:
 
 @pytest.mark.parametrize("model", after(1, ENGINES))
 def test_a_seed_draws_the_same_in_any_company(model, server, prompts):
-    bodies = drawing(model, prompts)
+    bodies = drawing(model, prompts, max_tokens=24)
     alone = drawn(ask(server, bodies, together=False))
     assert drawn(ask(server, bodies[::-1]))[::-1] == alone
     others = [{**body, "seed": 1000 + at} for at, body in enumerate(bodies)]

@@ -23,7 +23,7 @@ from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat, start_stre
 BROKEN = "version: 1\ntask: chat\nnodes: ["
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, from: request}\n"
 CHANGED = ("edited", "half", "emptied")
-PAUSE_S = 0.25
+PAUSE_S = 0.5
 STARTED = "Application startup complete"
 LEAVING = "Shutting down"
 

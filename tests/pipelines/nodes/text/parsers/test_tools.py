@@ -216,6 +216,7 @@ def test_whole(name, text, content, calls):
     assert parse(name, list(text)) == (shown, found)
 
 
+@pytest.mark.slow
 @every_case(("name", "text", "content", "calls"), TRANSCRIPTS)
 def test_split_at_every_character(name, text, content, calls):
     whole = parse(name, [text])
@@ -240,6 +241,7 @@ def _last_begins(last, of):
     return last[0] == of[0] and begins(last[1], of[1]) if isinstance(last, tuple) else begins(last, of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", after(1, [5, 1]))
 @every_case(("name", "text", "content", "calls"), TRANSCRIPTS)
 def test_cut_at_every_character(name, text, content, calls, step):
@@ -383,6 +385,7 @@ def test_calls_are_shown_when_their_block_is_whole(name, text, content, calls):
     assert [(name, json.loads(arguments)) for name, arguments in found] == calls
 
 
+@pytest.mark.slow
 @every_case("name", TOOLS)
 @every_case("body", ["[" * 20_000, "{" * 20_000, '{"a":' * 5_000, "f(" * 10_000, "-" * 20_000])
 def test_deep_nesting_is_content_not_a_crash(name, body):
@@ -397,6 +400,7 @@ def push_all(parser, text):
     parser.push("", final=True)
 
 
+@pytest.mark.slow
 @every_case("name", TOOLS)
 def test_long_texts_in_single_characters_take_linear_time(name):
     block = FAMILIES[name].blocks[0]
@@ -405,6 +409,7 @@ def test_long_texts_in_single_characters_take_linear_time(name):
         assert taken_s < 0.1  # quadratic: a quarter of a second
 
 
+@pytest.mark.slow
 @every_case("name", TOOLS)
 @every_case(
     "body",
