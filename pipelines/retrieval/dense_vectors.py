@@ -9,12 +9,10 @@ is stored, in a third of the room, and its scores are the result.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self, TypeVar
+from typing import BinaryIO, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,69 +39,36 @@ class VectorWriter:
     """Appends vectors of length 1 to the files of a new version."""
 
     def __init__(self, folder: Path, precision: Precision) -> None:
-        self._folder = folder
-        names = (CODES, SCALES, HALVES) if precision == "float16" else (CODES, SCALES)
-        self._files: dict[str, BinaryIO] = {name: (folder / name).open("wb") for name in names}
-        self._shared: dict[str, int] = {}  # what files had that an earlier version reads too, in bytes
+        self._codes = (folder / CODES).open("wb")
+        self._scales = (folder / SCALES).open("wb")
+        self._halves: BinaryIO | None = (folder / HALVES).open("wb") if precision == "float16" else None
 
     def append(self, vectors: Floats) -> None:
         """Write vectors, float32[n, size].  Raises OSError, and ValueError for NaN and infinity."""
         if not np.isfinite(vectors).all():
             raise ValueError("the model gave a vector with numbers that are not finite")
-        exact = vectors if HALVES not in self._files else vectors.astype(np.float16).astype(np.float32)
+        exact = vectors if self._halves is None else vectors.astype(np.float16).astype(np.float32)
         scales = np.abs(exact).max(axis=1) / LARGEST_CODE
         codes = np.rint(exact / np.maximum(scales, np.finfo(np.float32).tiny)[:, None]).astype(np.int8)
         errors = np.linalg.norm(exact - codes * scales[:, None], axis=1)
-        self._files[CODES].write(codes.tobytes())
-        self._files[SCALES].write(np.stack([scales, errors], axis=1).astype(np.float32).tobytes())
-        if HALVES in self._files:
-            self._files[HALVES].write(vectors.astype(np.float16).tobytes())
+        self._codes.write(codes.tobytes())
+        self._scales.write(np.stack([scales, errors], axis=1).astype(np.float32).tobytes())
+        if self._halves is not None:
+            self._halves.write(vectors.astype(np.float16).tobytes())
 
     def copy(self, vectors: DenseVectors, rows: Rows) -> None:
-        """Begin with rows of an earlier version as they are; all of them cost nothing.  Raises OSError."""
-        arrays: dict[str, NDArray[Any] | None] = {
-            CODES: vectors.codes,
-            SCALES: vectors.scales,
-            HALVES: vectors.halves,
-        }
-        for name in self._files:
-            array = arrays[name]
-            assert array is not None, "versions of another precision are not copied"
-            if len(rows) == vectors.count and self._share(vectors.folder, name, array.nbytes):
-                continue
-            for start in range(0, len(rows), BLOCK):
-                self._files[name].write(array[rows[start : start + BLOCK]].tobytes())
+        """Append rows of an earlier version as they are.  Raises OSError."""
+        for start in range(0, len(rows), BLOCK):
+            block = rows[start : start + BLOCK]
+            self._codes.write(vectors.codes[block].tobytes())
+            self._scales.write(vectors.scales[block].tobytes())
+            if self._halves is not None and vectors.halves is not None:
+                self._halves.write(vectors.halves[block].tobytes())
 
-    def _share(self, folder: Path, name: str, num_bytes: int) -> bool:
-        """Append to the file of an earlier version, which reads its first `num_bytes` alone, and goes on to.
-
-        False where the disk has no links.  What an update has left there that was killed is cut off.
-        """
-        own = self._folder / name
-        own.unlink()
-        try:
-            own.hardlink_to(folder / name)
-        except OSError:
-            own.touch()
-        self._files[name].close()
-        self._files[name] = own.open("r+b")
-        if own.stat().st_size < num_bytes:
-            return False
-        self._shared[name] = self._files[name].truncate(num_bytes)
-        self._files[name].seek(num_bytes)
-        return True
-
-    def close(self, is_whole: bool = True) -> None:
-        """Close the files; what is in those that an earlier version reads too goes where not `is_whole`."""
-        if is_whole:
-            for file in self._files.values():
+    def close(self) -> None:
+        for file in (self._codes, self._scales, self._halves):
+            if file is not None:
                 file.close()
-            return
-        for name, file in self._files.items():
-            with suppress(OSError):  # on a full disk
-                file.close()
-            if name in self._shared:
-                os.truncate(self._folder / name, self._shared[name])
 
     def __enter__(self) -> Self:
         return self
@@ -111,12 +76,11 @@ class VectorWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(is_whole=error is None)
+        self.close()
 
 
 class DenseVectors:
-    """The vectors of a version, mapped from its files: processes that search one index share its pages.  A
-    later version may have appended to them.
+    """The vectors of a version, mapped from its files: processes that search one index share its pages.
 
     `codes`: int8[n, size]; `halves`: float16[n, size], None with `int8`; `scales`: float32[n, 2], of each row
     the scale of its codes and the length of what they lose.
@@ -124,7 +88,7 @@ class DenseVectors:
 
     def __init__(self, folder: Path, count: int, size: int) -> None:
         """Raises OSError, and ValueError where a file has not the length of `count` vectors."""
-        self.folder, self.count, self.size = folder, count, size
+        self.count, self.size = count, size
         self.codes: NDArray[np.int8] = mapped(folder / CODES, np.int8, (count, size))
         self.scales: Floats = mapped(folder / SCALES, np.float32, (count, 2))
         halves = folder / HALVES
@@ -190,9 +154,9 @@ def largest(values: Floats, count: int) -> Rows:
 
 
 def mapped(path: Path, dtype: type[Number], shape: tuple[int, ...]) -> NDArray[Number]:
-    """The first numbers of a file.  Raises OSError, and ValueError where it is too short."""
+    """The numbers of a file.  Raises OSError, and ValueError where it has another length."""
     wanted = math.prod(shape) * np.dtype(dtype).itemsize
-    if path.stat().st_size < wanted:
+    if path.stat().st_size != wanted:
         raise ValueError(f"{path} has {path.stat().st_size} bytes, not {wanted}: the index is damaged")
     if not wanted:
         return np.empty(shape, dtype)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,43 +168,6 @@ def test_an_error_changes_nothing(folder):
     assert not list(folder.path.glob(".new-*"))
 
 
-@pytest.mark.parametrize("has_links", [True, False])
-def test_an_added_document_costs_its_own_vectors_alone(folder, has_links, monkeypatch):
-    if not has_links:
-        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "no links")))
-    before = IndexReader(folder.path, clock=lambda: 0.0)
-    files = [folder.version(folder.number()) / name for name in ("codes.bin", "halves.bin", "scales.bin")]
-    sizes = [file.stat().st_size for file in files]
-    for name, text in (("new.txt", "Whales are mammals."), ("more.txt", "Rivers meet the sea.")):
-        update(folder, documents({name: text}), MAKING, keeps_others=True)
-        assert before.about.passages == 3
-        assert names(before, "the moon")[0] == "moon.md"  # with the rows that it knows
-        assert names(IndexReader(folder.path), text)[0] == name
-    now = [folder.version(folder.number()) / file.name for file in files]
-    assert [file.stat().st_size for file in now] == [size // 3 * 5 for size in sizes]
-    assert all(file.stat().st_nlink == (2 if has_links else 1) for file in now)  # and the version before
-
-
-def test_what_an_update_has_left_behind_the_vectors_is_cut_off(folder):
-    def fails(texts):
-        if "last" in texts:
-            raise OSError(28, "No space left on device")
-        return embed_dense(texts)
-
-    codes = folder.version(folder.number()) / "codes.bin"
-    size = codes.stat().st_size
-    many = {f"{i}.txt": f"text {i}" for i in range(600)} | {"last.txt": "last"}
-    with pytest.raises(OSError, match="No space"):
-        update(folder, documents(many), replace(MAKING, embed=fails), keeps_others=True)
-    assert codes.stat().st_size == size
-    with codes.open("ab") as file:  # of one that was killed
-        file.write(b"x" * 100)
-    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
-    reader = IndexReader(folder.path)
-    assert names(reader, "whales")[0] == "new.txt"
-    assert (folder.version(folder.number()) / "codes.bin").stat().st_size == size // 3 * 4
-
-
 def test_two_writers_do_not_write_at_once(folder):
     with folder.next_version() as new:
         shutil.copytree(folder.version(folder.number()), new, dirs_exist_ok=True)
@@ -233,7 +195,6 @@ def test_a_writer_that_is_killed_leaves_the_old_index(folder):
 
 
 def damage_vectors(version):
-    (version / "codes.bin").unlink()  # an older version may read the same file
     (version / "codes.bin").write_bytes(b"x")
 
 
