@@ -32,27 +32,41 @@ def demo(demo: ServerProcess) -> str:
 
 @pytest.fixture(scope="package")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with small random models: Whisper as `whisper`, T5 as `flan-t5`, the voice `joe`."""
-    from click.testing import CliRunner
+    """The address of a server with small random models: Whisper as `whisper`, the voice `joe`."""
     from ctranslate2_files import write_folder
-    from tiny_text_models import save_tiny, tiny_text_model
     from tiny_whisper import SIZES, make_whisper, weights_of
     from voice_models import write_voice
-
-    from tools.export.__main__ import main
 
     folder = tmp_path_factory.mktemp("speech")
     source, models = folder / "faster-whisper", folder / "models"
     write_folder(source, weights_of(make_whisper(eos_token_id=50257)), SIZES["encoder_attention_heads"])
-    translator = save_tiny(tiny_text_model("t5"), folder / "t5")
-    for path, name in ((source, "whisper"), (translator, "flan-t5")):
-        options = ["--name", name, "--models", str(models), "--weights", "fp32", "--no-first-run"]
-        done = CliRunner().invoke(main, [str(path), *options])
-        assert done.exit_code == 0, done.output
+    _export(source, "whisper", models)
     write_voice(models / "joe")
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url
+
+
+@pytest.fixture(scope="package")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a small random T5, `flan-t5`."""
+    from tiny_text_models import save_tiny, tiny_text_model
+
+    folder = tmp_path_factory.mktemp("translator")
+    _export(save_tiny(tiny_text_model("t5"), folder / "t5"), "flan-t5", folder / "models")
+    with ServerProcess(folder / "models") as running:
+        running.all_ready()
+        yield running.url
+
+
+def _export(source: Path, name: str, models: Path) -> None:
+    from click.testing import CliRunner
+
+    from tools.export.__main__ import main
+
+    options = ["--name", name, "--models", str(models), "--weights", "fp32", "--no-first-run"]
+    done = CliRunner().invoke(main, [str(source), *options])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.fixture(scope="package")

@@ -87,9 +87,10 @@ def test_a_curl_command_is_answered(block: Block, demo: str) -> None:
     answered(block, demo)
 
 
+@pytest.mark.breadth
 @pytest.mark.parametrize("block", TRANSLATED, ids=str)
-def test_a_text_is_translated(block: Block, speech: str) -> None:
-    answered(block, speech)
+def test_a_text_is_translated(block: Block, translator: str) -> None:
+    answered(block, translator)
 
 
 def answered(block: Block, url: str) -> None:
