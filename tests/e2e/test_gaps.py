@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,10 @@ CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
 CODE = "".join(f"def f{i}(x):\n    return x + {i}\n\n" for i in range(9))
 AFTER = "\n\nprint(f0(1))\n"
 SAMPLERS = ["top_k", "top_p", "infill"]
+WRITTEN = "<|fim_prefix|>ab<|fim_suffix|>yz<|fim_middle|>"
+TIMES = [
+    f"{part}_{what}" for part in ("prompt", "predicted") for what in ("n", "ms", "per_token_ms", "per_second")
+]
 
 
 @pytest.fixture
@@ -101,10 +106,14 @@ def test_llama_vscode(server):
 
 
 def test_llama_vim_reads_chosen_members(server):
-    fields = ["content", "timings/prompt_n", "timings/predicted_ms", "truncated", "tokens_cached"]
-    reply = infill(server, samplers=SAMPLERS, response_fields=fields, prompt="").json()
+    fields = ["content", *(f"timings/{each}" for each in TIMES), "truncated", "tokens_cached"]
+    body = {"n_indent": 4, "top_k": 40, "top_p": 0.9, "t_max_prompt_ms": 500, "t_max_predict_ms": 1000}
+    body |= {"samplers": SAMPLERS, "stream": False, "cache_prompt": True, "response_fields": fields}
+    body |= {"input_extra": [{"text": CODE.upper(), "time": [1, 2], "filename": "y.py"}], "prompt": ""}
+    reply = infill(server, **body).json()
     assert [*reply] == fields
-    assert isinstance(reply["timings/prompt_n"], int)
+    assert all(isinstance(reply[f"timings/{each}"], int | float) for each in TIMES)
+    assert infill(server, **body).json()["timings/prompt_n"] <= MOST_OF_A_BLOCK + 1
 
 
 def test_tabby_streams_a_prompt_of_its_own(server):
@@ -130,26 +139,76 @@ def test_tabby_streams_a_prompt_of_its_own(server):
         ("/api/generate", {"prompt": "ab", "suffix": "yz", "raw": True, "options": {"num_predict": 4}}),
         (
             "/completion",
-            {"prompt": "<|fim_prefix|>ab<|fim_suffix|>yz<|fim_middle|>", "n_predict": 4, "stop": ["\n"]},
+            {"prompt": WRITTEN, "n_predict": 4, "stop": ["\n"], "stream": True},
         ),
         (
             "/api/generate",
             {
-                "prompt": "<|fim_prefix|>ab",
+                "prompt": WRITTEN,
                 "raw": True,
                 "stream": True,
                 "keep_alive": "5m",
                 "options": {"num_predict": 4},
             },
         ),
+        (
+            "/completion",
+            {"prompt": WRITTEN, "stream": True, "temperature": 0.2, "n_predict": 4, "top_p": 1, "top_k": 40},
+        ),
+        (
+            "/v1/completions",
+            {"prompt": WRITTEN, "stream": True, "temperature": 0.2, "stop": ["<|endoftext|>"]},
+        ),
+        ("/v1/completions", {"prompt": WRITTEN, "stream": False, "temperature": 0.1}),
+        (
+            "/v1/completions",
+            {"prompt": "ab", "suffix": "yz", "stream": True, "temperature": 0.1, "presence_penalty": 0.0},
+        ),
+        ("/v1/fim/completions", {"prompt": "ab", "suffix": "yz", "stream": True, "random_seed": 1}),
+        (
+            "/api/generate",
+            {
+                "prompt": WRITTEN,
+                "raw": True,
+                "options": {"num_predict": 4, "seed": 1, "temperature": 0.1, "repeat_penalty": 1.1},
+            },
+        ),
     ],
-    ids=["minuet", "minuet codestral", "Continue and Zed on Ollama", "Continue on llama.cpp", "Twinny"],
+    ids=[
+        "minuet",
+        "minuet codestral",
+        "Continue and Zed on Ollama",
+        "Continue on llama.cpp",
+        "Twinny",
+        "Twinny on llama.cpp",
+        "Twinny on oobabooga",
+        "llama.vscode on OpenAI's path",
+        "Tabby legacy_completion_fim",
+        "Tabby mistral fim",
+        "Tabby ollama completion",
+    ],
 )
 def test_requests_of_editors(server, path, body):
     body = {"model": "coder", "max_tokens": 4, **body}
     reply = httpx.post(server.url + path, json=body, headers={"accept": "application/json"}, timeout=60)
     assert reply.status_code == 200, reply.text
     assert '"error"' not in reply.text
+
+
+def test_minuet_asks_for_several_at_once_and_leaves_those_that_run(server):
+    """The same prompt three times; at the next key the running ones are killed."""
+    body = {"model": "coder", "prompt": CODE.lower(), "suffix": AFTER, "stream": True, "max_tokens": 1000}
+    url, headers = f"{server.url}/v1/completions", {"accept": "application/json"}
+    with ExitStack() as running:
+        for _ in range(3):
+            asked = httpx.stream("POST", url, json={**body, "ignore_eos": True}, headers=headers, timeout=60)
+            reply = running.enter_context(asked)
+            assert reply.headers["content-type"].startswith("text/event-stream")
+            assert next(line for line in reply.iter_lines() if line.startswith("data: "))
+    typed = {**body, "prompt": f"{CODE}d", "stream": False, "max_tokens": 4}
+    usage = httpx.post(url, json=typed, headers=headers, timeout=60).json()["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= len(CODE) - MOST_OF_A_BLOCK
+    server.wait_for(lambda: httpx.get(f"{server.url}/load", timeout=60).json()["server_load"] == 0)
 
 
 def test_a_suffix_is_no_use_beside_ids_or_an_echo(server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ QUICK = ("codex/mcp", "codex/websocket")
 """Recordings that are replayed in every run; the others are breadth."""
 REUSED = 0.98
 """The share of an earlier prompt that the next one of its conversation finds in the cache, but for the last block."""
+OTHER = "other"
 ENDS = ("response.completed", "response.failed", "response.incomplete", "error")
 BLOCK = 64
 CHANGED = {
@@ -38,7 +40,8 @@ CHANGED = {
 def ask(tmp_path_factory) -> Iterator[Any]:
     """`ask(requests)` → the events of each, by one connection where they came over a WebSocket."""
     folder = tmp_path_factory.mktemp("models")
-    write_scripted_model(folder / "scripted", [("", "Done.")], max_context=131072)
+    for name in ("scripted", OTHER):
+        write_scripted_model(folder / name, [("", "Done.")], max_context=131072)
     runner = asyncio.Runner()
     context = serving(folder, strict_fields=True)  # a field that is not known is a 400
     client = runner.run(context.__aenter__())
@@ -93,3 +96,24 @@ def test_a_session_is_served_and_its_prompts_are_reused(ask, name):
         if before and (name, recorded.exchange) not in CHANGED:
             assert cached >= REUSED * before - BLOCK, (recorded.exchange, cached, before)
         before = usage["input_tokens"]
+
+
+def test_a_model_switch_leaves_what_each_model_computed(ask):
+    """Codex writes a later developer message, which stays in its place: all of the prompt before is reused.
+
+    Each model has a cache of its own: the other one computes the conversation once.
+    """
+    (switched, *_, first) = [recorded for recorded in recording("codex/resumed") if recorded.method == "POST"]
+    added = (switched.body or {})["input"][len((first.body or {})["input"]) :]
+    assert "developer" in [item.get("role") for item in added]
+    body = {**(switched.body or {}), "tools": (first.body or {})["tools"]}
+    again = {**body, "input": [*body["input"], {"role": "user", "content": "Go on."}]}
+    bodies = [first.body, {**body, "model": OTHER}, body, {**again, "model": OTHER}, again]
+    usages = [checked(events) for _, events in ask([replace(first, body=each) for each in bodies])]
+    sizes = [usage["input_tokens"] for usage in usages]
+    cached = [usage["input_tokens_details"]["cached_tokens"] for usage in usages]
+    assert cached[1] == 0
+    shares = {now: round(cached[now] / sizes[before], 3) for before, now in ((0, 2), (1, 3), (2, 4))}
+    print(f"the prompt before that is reused, by request: {shares} of {sizes} tokens")
+    for before, now in ((0, 2), (1, 3), (2, 4)):
+        assert cached[now] >= REUSED * sizes[before] - BLOCK, (now, cached, sizes)
