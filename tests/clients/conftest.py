@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_scripts import CLAUDE, CODEX, PI, SCRIPTS
+from agent_scripts import CLAUDE, CODEX, PI, SCRIPTS, SEEING
 from client_programs import REAL_TENSORS, python_of
+from scripted_images import write_scripted_with_images
 from scripted_model import write_scripted_model
 from server_process import ServerProcess, free_port
 from tensor_models import SAME_TYPES, write_one, write_same, write_two
@@ -72,14 +73,9 @@ def _export(source: Path, name: str, models: Path) -> None:
 @pytest.fixture(scope="package")
 def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a small random model that sees, `llava`."""
-    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
-    from tiny_llava import write_llava
-
     from pipelines.repository.new_graph import new_graph
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch and transformers
-        models = write_llava(tmp_path_factory.mktemp("vision"))[1].parent
+    models = _llava(tmp_path_factory.mktemp("vision")).parent
     shutil.rmtree(models / "source")
     (models / "llava" / "graph.yaml").write_text(new_graph(models / "llava"))
     with ServerProcess(models) as running:
@@ -87,16 +83,28 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield running.url
 
 
+def _llava(folder: Path) -> Path:
+    """A small random vision model, as optimum exports it."""
+    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+    from tiny_llava import write_llava
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch and transformers
+        return write_llava(folder)[1]
+
+
 @pytest.fixture(scope="package")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server whose models say what the sessions of coding agents need."""
-    models = tmp_path_factory.mktemp("agents") / "models"
+    folder = tmp_path_factory.mktemp("agents")
+    models = folder / "models"
     for name in ("gpt-5.5", "agent"):
         write_scripted_model(models / name, CODEX, max_context=131072)
     for name, script in {"pi": PI, **SCRIPTS}.items():
         write_scripted_model(models / name, script, max_context=131072)
     write_scripted_model(models / "claude", CLAUDE, max_context=131072, strict=True)
     write_scripted_model(models / "claude-short", CLAUDE, max_context=72000, strict=True)
+    write_scripted_with_images(models / "seeing", _llava(folder), SEEING, max_context=131072)
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

@@ -87,6 +87,22 @@ async function edits() {
   assert.ok(reused(found.events) > 0.75, "of five prompts only the first is new");
 }
 
+/** How many images the models of the server were given so far. */
+async function imagesEncoded() {
+  const lines = (await (await fetch(`${process.argv[2]}/metrics`)).text()).split("\n");
+  const counts = lines.filter((line) => line.startsWith("vllm:mm_cache_queries_total"));
+  return counts.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+/** By a vision model: the image is in the prompt of the next turn, and of those after it. */
+async function looksAtAnImage() {
+  const before = await imagesEncoded();
+  const { events } = await session("Look at dot.png", "seeing", provider());
+  assert.equal(items(events, "agent_message").at(-1).text, "I looked at it.");
+  assert.equal(events.at(-1).type, "turn.completed");
+  assert.ok((await imagesEncoded()) > before);
+}
+
 async function editsAgainOverWebSocket() {
   const config = provider("supports_websockets = true").replace("24000", "120000");
   const found = await session("Create hello.py that prints 42", known, config);
@@ -105,4 +121,4 @@ async function compactionByTheServer() {
   checkCompaction(await session("Read the numbers", known, config, auth));
 }
 
-run([edits, editsAgainOverWebSocket, compaction, compactionByTheServer]);
+run([edits, looksAtAnImage, editsAgainOverWebSocket, compaction, compactionByTheServer]);
