@@ -28,7 +28,7 @@ from pipelines.worker.line_values import LineValues, errors_of
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
 from pipelines.worker.request_sizes import LONG_CHARS, num_chars
-from pipelines.worker.spent import NOTHING_SPENT, Spent
+from pipelines.worker.spent import Spent
 
 Batch = list[tuple[int, Any]]
 
@@ -242,9 +242,8 @@ class ComposedCall(Call):
 
     @property
     def _own_spent(self) -> Spent:
-        """What the engines of the graph's own lines read."""
-        lengths = self._plain.prompt_lengths
-        return Spent(sum(lengths)) if lengths else NOTHING_SPENT
+        """What the engines of the graph's own lines read, and wrote for other lines."""
+        return self._plain.spent
 
 
 async def _off_loop(prepare: Callable[[], Call], size: int) -> Call:

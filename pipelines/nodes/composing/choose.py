@@ -64,10 +64,10 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         return await call.ask(self.live_graph(name), request)
 
     def _by_value(self, value: Any) -> str:
-        text, number = text_in(value).casefold(), number_in(value, self.config.label)
+        text, number = text_in(value), number_in(value, self.config.label)
         for case, name in self.config.cases.items():
             if (compared := COMPARED.fullmatch(case)) is None:
-                holds = text == case.strip().casefold()
+                holds = text.casefold() == case.strip().casefold()
             elif number is None:
                 raise EngineError(f"the case `{case}` compares a number, and the value is {text[:80]!r}")
             else:

@@ -1,17 +1,15 @@
 """Composed graphs: lines that ask other models, with real pipelines and engines in one process."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
+from composed_models import chat, serving, texts
 from fake_decoder import write_fake_model
-from patience import PATIENCE_S, until
+from patience import until
 
 from pipelines.base.errors import RequestError
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from pipelines.values.tasks import GenerationInput
-from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.composed_pipeline import ComposedPipeline
 
 GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
@@ -25,22 +23,6 @@ nodes:
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: twice, from: request}\n"
 
 
-@asynccontextmanager
-async def serving(models):
-    client = InProcessClient(ModelSource(models))
-    catalogue = Catalogue(client)
-    await client.start()
-    await catalogue.start()
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not catalogue.cards() or any(card.state == "loading" for card in catalogue.cards()):
-                await asyncio.sleep(0.01)
-        yield client, catalogue
-    finally:
-        await catalogue.close()
-        await client.close()
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
@@ -51,33 +33,18 @@ def models(tmp_path_factory):
     return folder
 
 
-def chat(text, **fields):
-    return GenerationInput(messages=[{"role": "user", "content": text}], **fields)
-
-
-async def texts(pipeline, request, client):
-    """The text of each choice, and the call."""
-    call = pipeline.open(request, client)
-    said = {}
-    try:
-        async for batch in call.updates():
-            for choice, update in batch:
-                said[choice] = said.get(choice, "") + update.content
-    finally:
-        call.close()
-    return said, call
-
-
-def run(models, scene):
-    async def whole():
-        async with serving(models) as (client, catalogue):
-            return await scene(catalogue, client)
-
-    return asyncio.run(whole())
+@pytest.fixture(scope="module")
+def run(models):
+    """Runs a scene with the catalogue and the client of one engine host."""
+    with asyncio.Runner() as runner:
+        served = AsyncExitStack()
+        client, catalogue = runner.run(served.enter_async_context(serving(models)))
+        yield lambda scene: runner.run(scene(catalogue, client))
+        runner.run(served.aclose())
 
 
 @pytest.mark.parametrize("name", ["twice", "alias"])
-def test_the_reply_is_that_of_the_same_steps_done_one_by_one(models, name):
+def test_the_reply_is_that_of_the_same_steps_done_one_by_one(run, name):
     async def scene(catalogue, client):
         tiny, composed = catalogue.get("tiny"), catalogue.get(name)
         assert isinstance(composed, ComposedPipeline)
@@ -93,17 +60,17 @@ def test_the_reply_is_that_of_the_same_steps_done_one_by_one(models, name):
         assert call.others.num_prompt == sum(steps.prompt_lengths) + sum(last.prompt_lengths)
         assert call.others.num_output == 5
 
-    run(models, scene)
+    run(scene)
 
 
-def test_an_error_names_its_line(models):
+def test_an_error_names_its_line(run):
     async def scene(catalogue, client):
         with pytest.raises(RequestError, match="^line `first`: .*"):
             await texts(catalogue.get("twice"), chat("long " * 4000, sampling=GREEDY), client)
         with pytest.raises(RequestError, match="^line `reply`: line `first`: .*"):
             await texts(catalogue.get("alias"), chat("long " * 4000, sampling=GREEDY), client)
 
-    run(models, scene)
+    run(scene)
 
 
 @pytest.mark.parametrize("num_asked", [1, 2, 3])
@@ -131,7 +98,11 @@ def test_what_is_closed_at_any_line_frees_everything(tmp_path, num_asked):
         with pytest.raises(ValueError, match="closed"):
             call.start()
 
-    run(tmp_path, scene)
+    async def whole():
+        async with serving(tmp_path) as (client, catalogue):
+            await scene(catalogue, client)
+
+    asyncio.run(whole())
 
 
 def blocks_used(client, name):
