@@ -28,7 +28,7 @@ from pipelines.worker.line_values import LineValues, errors_of
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
 from pipelines.worker.request_sizes import LONG_CHARS, num_chars
-from pipelines.worker.spent import Spent
+from pipelines.worker.spent import NOTHING_SPENT, Spent
 
 Batch = list[tuple[int, Any]]
 
@@ -55,7 +55,7 @@ class ComposedCall(Call):
         self._pipeline = pipeline
         self._lines = pipeline.lines
         self._client, self._tenant, self._trace = client, tenant, trace
-        self._plain = PlainLines(pipeline.name, request, plan, client, tenant, pipeline.adapter)
+        self._own: PlainLines | None = None
         self._task: asyncio.Task[Any] | None = None
         self._tool_counts: tuple[str, bool] | None = None
 
@@ -139,7 +139,8 @@ class ComposedCall(Call):
 
     def _end(self, finish: str) -> None:
         super()._end(finish)
-        self._plain.close()
+        if self._own is not None:
+            self._own.close()
         for asked in self.asked:
             asked.close()
 
@@ -149,10 +150,11 @@ class ComposedCall(Call):
         """Run the lines; what the last one made."""
         line_tasks: dict[str, asyncio.Task[Any]] = {}
         values = LineValues(self.request, self._lines, line_tasks, self._read)
-        for line in self._lines:
+        *others, last = self._lines
+        for line in others:
             line_tasks[line.name] = asyncio.create_task(self._made(line, values), name=f"line-{line.name}")
         try:
-            return await line_tasks[self._lines[-1].name]
+            return await self._made(last, values)
         finally:
             values.close()
             for task in line_tasks.values():
@@ -237,13 +239,25 @@ class ComposedCall(Call):
     async def _result(self) -> Any:
         """What the last line made; None when the call was closed from outside."""
         assert self._task is not None, "a call is started before it is read"
-        await asyncio.wait({self._task})
-        return None if self._replies.is_closed or self._task.cancelled() else self._task.result()
+        try:
+            result = await self._task
+        except asyncio.CancelledError:
+            if not self._replies.is_closed:
+                raise
+        return None if self._replies.is_closed else result
+
+    @property
+    def _plain(self) -> PlainLines:
+        """What runs the plain lines; made where there is one."""
+        if self._own is None:
+            model, tenant, adapter = self.model, self._tenant, self._pipeline.adapter
+            self._own = PlainLines(model, self.request, self.plan, self._client, tenant, adapter)
+        return self._own
 
     @property
     def _own_spent(self) -> Spent:
         """What the engines of the graph's own lines read, and wrote for other lines."""
-        return self._plain.spent
+        return NOTHING_SPENT if self._own is None else self._own.spent
 
 
 async def _off_loop(prepare: Callable[[], Call], size: int) -> Call:

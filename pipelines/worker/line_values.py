@@ -36,16 +36,17 @@ class LineValues:
     async def inputs(self, line: Line, whole: bool) -> dict[str, Any]:
         """The inputs of a line, `whole` or as they are declared.  Raises what the lines above raised."""
         get = self._whole if whole else self._declared
-        found = await asyncio.gather(*(get(source) for source in line.sources.values()))
-        return dict(zip(line.sources, found, strict=True))
+        read = [source for source in line.sources.values() if source.root in self._lines]
+        found = iter(await asyncio.gather(*map(get, read)) if read else ())
+        return {
+            port: next(found) if source.root in self._lines else _field(self._request, source)
+            for port, source in line.sources.items()
+        }
 
     async def _whole(self, source: Source) -> Any:
-        value = await self.known(source.root) if source.root in self._lines else self._request
-        return _field(value, source)
+        return _field(await self.known(source.root), source)
 
     async def _declared(self, source: Source) -> Any:
-        if source.root not in self._lines:
-            return _field(self._request, source)
         gives = self._lines[source.root].gives
         if get_origin(gives) is Deferred:
             return Deferred(Arrived(await self.known(source.root)))
