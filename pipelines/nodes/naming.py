@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from graphs.node import Node
@@ -37,3 +37,13 @@ class NamesOne(NamesGraphs):
     def named_graph(self) -> NamedGraph:
         """The live graph.  Raises NotFound, and Unavailable while it is loading."""
         return self.live_graph(self.config.graph)
+
+
+def nodes_of(graph: NamedGraph) -> Iterator[Any]:
+    """The request nodes that make the reply of a graph, those of graphs inside it too."""
+    for line in graph.answering:
+        if isinstance(line.node, NamesGraph):
+            for inner in line.node.named_graphs():
+                yield from nodes_of(inner)
+        else:
+            yield line.node

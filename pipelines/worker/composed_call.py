@@ -8,7 +8,7 @@ from functools import reduce
 from time import monotonic
 from typing import Any, cast
 
-from pipelines.base.cancellation import TakesLong, short_work
+from pipelines.base.cancellation import TakesLong, WorkCancelled, short_work
 from pipelines.base.errors import BraidError
 from pipelines.nodes.interface import AskedReply, Composing, NamedGraph
 from pipelines.nodes.line import Line
@@ -195,7 +195,7 @@ class ComposedCall(Call):
         asked = AskedCall(line, call, pipeline.streams)
         if self._replies.is_closed:
             asked.close()
-            raise asyncio.CancelledError
+            raise WorkCancelled
         self.asked.append(asked)
         call.start()
         return asked

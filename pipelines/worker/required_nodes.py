@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.interface import NamesGraph
+from pipelines.nodes.naming import nodes_of
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -58,9 +58,4 @@ def of_type(pipeline: Pipeline, name: str) -> Iterator[Any]:
 
 def nodes(pipeline: Pipeline) -> Iterator[Any]:
     """Every request node, those of graphs inside the graph too."""
-    for line in pipeline.answering:
-        if isinstance(line.node, NamesGraph):
-            for graph in line.node.named_graphs():
-                yield from nodes(cast(Pipeline, graph))
-        else:
-            yield line.node
+    return nodes_of(pipeline)

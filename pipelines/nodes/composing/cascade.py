@@ -28,12 +28,13 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
     class Config(NodeConfig):
         graph: str = Field(description="name of the chat or completion model that answers first")
         larger: str = Field(description="name of the model of the same task that answers otherwise")
-        measure: Literal["mean_logprob", "least_logprob"] = Field(
+        measure: Literal["mean_logprob", "least_logprob", "entropy"] = Field(
             default="mean_logprob",
-            description="how sure a reply is: the mean, or the least, of the log-probabilities of its tokens",
+            description="how sure a reply is: the mean or the least log-probability of its tokens, or minus "
+            "the mean entropy of the 20 likeliest tokens at each place, in nats",
         )
         at_least: float = Field(
-            le=0, description="measure from which on each choice must be for the first reply to be taken"
+            le=0, description="the first reply is taken where each choice is at least so sure"
         )
 
     @classmethod
@@ -61,12 +62,12 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
 
     async def _small(self, call: Composer, request: GenerationInput) -> HeldReply | None:
         """The small model's reply; None where it is not taken."""
+        measure, num = MEASURES[self.config.measure]
         try:
-            asked = await call.ask(self.live_graph(self.config.graph), with_logprobs(request))
+            asked = await call.ask(self.live_graph(self.config.graph), with_logprobs(request, num))
             reply = await HeldReply.of(asked)
         except BraidError:
             return None
-        measure = MEASURES[self.config.measure]
         if min(map(measure, reply.choices)) < self.config.at_least:
             return None
-        return reply if request.sampling.get("logprobs") is not None else reply.without_logprobs()
+        return reply.shown(request.sampling.get("logprobs"))

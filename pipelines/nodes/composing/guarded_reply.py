@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.base.cancellation import WorkCancelled
 from pipelines.nodes.composing.passed_reply import Batch, PassedReply, filtered
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.reply_values import ReplyUpdate
@@ -78,6 +79,8 @@ class GuardedReply(PassedReply):
                 if len(self._refused) == self.num_choices:
                     break
             self._note("reply refused" if self._refused else "passed")
+        except WorkCancelled:
+            return  # closed from outside
         finally:
             await source.aclose()  # type: ignore[attr-defined]  # ends what still generates
 

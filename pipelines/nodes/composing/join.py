@@ -14,7 +14,7 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.merging import fused_hits, fused_scores, mean_classes
 from pipelines.nodes.composing.named_tasks import task_of
-from pipelines.nodes.composing.passed_reply import HeldReply
+from pipelines.nodes.composing.passed_reply import HeldReply, answer_of
 from pipelines.nodes.composing.readable import question
 from pipelines.nodes.composing.sureness import mean_logprob, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
@@ -96,19 +96,18 @@ class Join(NamesGraphs, Node, PortsBySettings, Composing):
         if request.n > 1 or len(request.prompts) > 1:
             raise RequestError("this model's graph gives one choice of several models", "n")
         by_logprob = self.config.how == "best" and self.config.by is None
-        asked = await self._ask(call, with_logprobs(request) if by_logprob else request)
+        asked = await self._ask(call, with_logprobs(request, 0) if by_logprob else request)
         replies = await asyncio.gather(*map(HeldReply.of, asked))
         chosen = await self._chosen(call, request, [reply.choices[0].text for reply in replies], replies)
         call.note(self.config.graphs[chosen])
-        shows = not by_logprob or request.sampling.get("logprobs") is not None
-        return replies[chosen] if shows else replies[chosen].without_logprobs()
+        return replies[chosen].shown(request.sampling.get("logprobs"))
 
     async def _ask(self, call: Composer, request: Any) -> list[AskedReply]:
         return await asyncio.gather(*(call.ask(graph, request) for graph in self.named_graphs()))
 
     async def _merged(self, call: Composer, request: Any) -> Deferred[Any]:
         asked = await self._ask(call, request)
-        replies = await asyncio.gather(*(reply.answer() for reply in asked))
+        replies = await asyncio.gather(*map(answer_of, asked))
         graph: Any = self.live_graph(self.config.graphs[0])
         weights = self.config.weights or [1.0] * len(replies)
         return Deferred(Arrived(MERGES[graph.task](request, replies, weights)))
@@ -132,7 +131,7 @@ class Join(NamesGraphs, Node, PortsBySettings, Composing):
         reply = await call.ask(
             self.live_graph(self.config.by), PoolingInput(pairs=pairs, truncate_prompt_tokens=-1)
         )
-        scores: Scores = await reply.answer()
+        scores: Scores = await answer_of(reply)
         return list(map(float, scores.values))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from graphs.errors import hint
 from graphs.graph import Binding, Graph, SettingError
+from pipelines.base.cancellation import WorkCancelled
 from pipelines.base.errors import EngineError
+from pipelines.nodes.composing.passed_reply import answer_of
 from pipelines.nodes.interface import Composer, NamedGraph, NamesGraph
+from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.pooling.label import read_labels
 from pipelines.nodes.text.parsers.guards import GUARDS, GuardFormat
 from pipelines.nodes.text.parsers.verdicts import MAX_TOKENS, NUM_ALTERNATIVES, read_verdict
@@ -38,7 +41,8 @@ class Judge:
         self, call: Composer, texts: Sequence[str], conversation: Sequence[Mapping[str, Any]]
     ) -> str | None:
         """Why texts are refused; None where they are not.  A guard model reads the conversation, whose last
-        message it judges, and a classifier each of the texts.  Raises BraidError.
+        message it judges, and a classifier each of the texts.  Raises BraidError, and WorkCancelled where the
+        call was closed meanwhile.
         """
         if self._guard is not None:
             return await self._by_verdict(call, self._guard, list(conversation))
@@ -47,7 +51,7 @@ class Judge:
     async def _by_labels(self, call: Composer, texts: Sequence[str]) -> str | None:
         prompts = [Prompt.of_text(text) for text in texts]
         asked = await call.ask(self._graph, PoolingInput(prompts=prompts, truncate_prompt_tokens=-1))
-        classes: Classes = await asked.answer()
+        classes: Classes = await answer_of(asked)
         check_labels(self._labels, classes.labels)
         shares = classes.values.max(axis=0)
         found = {label: float(shares[classes.labels.index(label)]) for label in self._labels}
@@ -80,22 +84,14 @@ class Judge:
             ),
         )
         reply = await asked.reply()
+        if reply.finish == "abort":
+            raise WorkCancelled
         verdict = read_verdict(guard, reply.text, reply.logprobs)
         if verdict is None:
             return "no verdict"
         is_refused = verdict.is_unsafe or verdict.score >= self._threshold
         harms = verdict.names if name is None else [name]
         return f"{', '.join(harms) or 'unsafe'} {verdict.score:.3f}" if is_refused else None
-
-
-def nodes_of(graph: NamedGraph) -> Iterator[Any]:
-    """The nodes that make the reply of a graph, those of graphs inside it too."""
-    for line in graph.answering:
-        if isinstance(line.node, NamesGraph):
-            for inner in line.node.named_graphs():
-                yield from nodes_of(inner)
-        else:
-            yield line.node
 
 
 def check_labels(labels: Collection[str], known: Sequence[str]) -> None:

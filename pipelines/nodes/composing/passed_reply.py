@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Self
 
+from pipelines.base.cancellation import WorkCancelled
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.composed_values import WholeReply, joined
-from pipelines.values.reply_values import ReplyUpdate, TextUpdate
+from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextUpdate
 from pipelines.values.stream_values import StreamChoice
-from pipelines.wire.token_piece import TokenPiece
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 Batch = list[tuple[int, Any]]
 FILTERED = "content_filter"
 """Why a reply ended of which something was left out."""
+
+
+async def answer_of(asked: AskedReply) -> Any:
+    """A reply that comes whole.  Raises BraidError, and WorkCancelled where the call was closed meanwhile."""
+    value = await asked.answer()
+    if value is None:
+        raise WorkCancelled
+    return value
 
 
 class PassedReply(AskedReply):
@@ -67,11 +77,13 @@ class HeldReply(PassedReply):
             for number in range(self.num_choices)
         ]
 
-    def without_logprobs(self) -> HeldReply:
-        """This reply, for a client that did not ask for them."""
+    def shown(self, num_alternatives: int | None) -> HeldReply:
+        """This reply for a client that asked for so many alternatives of each token, or for no
+        log-probabilities.
+        """
         for batch in self._batches:
             for _, update in batch:
-                update.piece.logprobs = None
+                update.piece.logprobs = _shown(update.piece.logprobs, num_alternatives)
         return self
 
     async def updates(self) -> AsyncIterator[Batch]:
@@ -109,6 +121,14 @@ class SaidReply(AskedReply):
 
     async def answer(self) -> Any:
         raise TypeError("a reply that comes in pieces has no answer")
+
+
+def _shown(found: PieceLogprobs[TextLogprob] | None, num: int | None) -> PieceLogprobs[TextLogprob] | None:
+    if found is None or num is None:
+        return None
+    if num >= 0:
+        found.tokens = [replace(token, alternatives=token.alternatives[:num]) for token in found.tokens]
+    return found
 
 
 def filtered(text: str, is_chat: bool, piece: TokenPiece[Any] | None = None) -> ReplyUpdate | TextUpdate:

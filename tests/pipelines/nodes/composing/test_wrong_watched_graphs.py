@@ -50,7 +50,7 @@ def models(tmp_path_factory):
         ("chat", f"{GUARD}, by: moods, labels: [glad], checks: [replies]", "`checks[0]` must be 'request' or 'reply', not \"replies\"; did you mean 'reply'?"),
         ("chat", f"{CASCADE}", "the setting `at_least` is missing"),
         ("chat", f"{CASCADE}, at_least: 1", "`at_least` must be less than or equal to 0, not 1"),
-        ("chat", f"{CASCADE}, at_least: -1, measure: mean", "`measure` must be 'mean_logprob' or 'least_logprob', not \"mean\""),
+        ("chat", f"{CASCADE}, at_least: -1, measure: mean", "`measure` must be 'mean_logprob', 'least_logprob' or 'entropy', not \"mean\""),
         ("chat", "type: cascade, graph: tiny, larger: moods, at_least: -1", "the task of `moods` is `classify`; this line needs one of `chat`"),
         ("chat", "type: join, graphs: [tiny, tiny], how: mean", "replies of the task `chat` are merged by `best` or `majority`, not `mean`"),
         ("chat", "type: join, graphs: [tiny, moods], how: best", "the task of `moods` is `classify`; this line needs one of `chat`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -61,12 +62,14 @@ def played(tmp_path_factory):
     """Runs scenes with a client of all models; the bounds of cascades are beside what was measured over HTTP."""
     folder = written(tmp_path_factory.mktemp("models"))
     with held_open(folder, responses_store=False) as play:
-        mean, least = play(measured)
+        mean, least, entropy = play(measured)
     for name, measure, bound in (
         ("taken", "mean_logprob", mean - 0.001),
         ("not_taken", "mean_logprob", mean + 0.001),
         ("least_taken", "least_logprob", least - 0.001),
         ("least_not_taken", "least_logprob", least + 0.001),
+        ("entropy_taken", "entropy", -entropy - 0.001),
+        ("entropy_not_taken", "entropy", -entropy + 0.001),
     ):
         write(folder / name, "chat", "cascade", f"{CASCADE}: {bound}, measure: {measure}")
     for name, (task, settings) in JOINS.items():
@@ -76,9 +79,16 @@ def played(tmp_path_factory):
 
 
 async def measured(client):
-    """The mean and the least of the log-probabilities of the small model's reply."""
+    """The mean and the least of the log-probabilities of the small model's reply, and its mean entropy."""
     found = await logprobs(client, "tiny")
-    return sum(found) / len(found), min(found)
+    answer = await client.post(CHAT, chat("tiny", logprobs=True, top_logprobs=20))
+    tokens = answer.json["choices"][0]["logprobs"]["content"]
+    places = [
+        {tuple(each["bytes"]): each["logprob"] for each in [token, *token["top_logprobs"]]}
+        for token in tokens
+    ]
+    entropies = [-sum(math.exp(found) * found for found in place.values()) for place in places]
+    return sum(found) / len(found), min(found), sum(entropies) / len(entropies)
 
 
 async def logprobs(client, model):
@@ -103,13 +113,13 @@ def test_a_cascade_gives_the_whole_reply_of_one_model(played):
         small, spent = await choice_of(client, "tiny")
         large, more = await choice_of(client, "other")
         assert small != large
-        for name in ("taken", "least_taken"):
+        for name in ("taken", "least_taken", "entropy_taken"):
             choices, used = await choice_of(client, name)
             assert choices == small
             assert used["completion_tokens"] == spent["completion_tokens"]
             assert used["prompt_tokens"] == spent["prompt_tokens"]
             assert await text_of_stream(client, name) == small[0]["message"]["content"]
-        for name in ("not_taken", "least_not_taken"):
+        for name in ("not_taken", "least_not_taken", "entropy_not_taken"):
             choices, used = await choice_of(client, name)
             assert choices == large
             assert used["completion_tokens"] == spent["completion_tokens"] + more["completion_tokens"]
@@ -123,6 +133,9 @@ def test_a_cascade_shows_log_probabilities_where_they_are_wanted(played):
     async def scene(client):
         assert (await choice_of(client, "taken"))[0][0]["logprobs"] is None
         assert await logprobs(client, "taken") == await logprobs(client, "tiny")
+        for more in ({}, {"top_logprobs": 2}):
+            own = await choice_of(client, "tiny", logprobs=True, **more)
+            assert (await choice_of(client, "entropy_taken", logprobs=True, **more))[0] == own[0]
 
     played(scene)
 
