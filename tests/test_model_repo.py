@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from graphs.check import check
+from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.adapters.read_adapter import read_adapter
 from pipelines.adapters.weights import LinearShape
 from pipelines.host.models.passed_models import folder_digest, shipped
 from pipelines.loading.inspection import inspect
-from pipelines.loading.load import graphs_of
+from pipelines.loading.load import Sources, graphs_from
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import scan
+from pipelines.retrieval.index_graph import index_graph
 from pipelines.values.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
@@ -53,9 +55,14 @@ def test_the_readme_shows_graphs():
     ("document", "text"), SHOWN, ids=[f"{name}-{i}" for i, (name, _) in enumerate(SHOWN)]
 )
 def test_a_shown_graph_passes_the_check(document, text):
-    shipped = graphs_of(scan(ROOT / "model_repo"))
+    known = Sources(scan(ROOT / "model_repo"))
+    named = {
+        "smollm2": GraphSource(known["braid-demo"].text),
+        "handbook": GraphSource(index_graph("braid-embed", "braid-rerank", {}, "docs")),
+    }
+    graphs = graphs_from({**known, **named})
     try:
-        check(text, VOCABULARY, TASKS, folder=None, graphs=shipped, source=document)
+        check(text, VOCABULARY, TASKS, folder=None, graphs=graphs, source=document)
     except GraphError as error:
         pytest.fail(str(error))
 

@@ -78,7 +78,7 @@ class HeldReply(PassedReply):
         ]
 
     def shown(self, num_alternatives: int | None) -> HeldReply:
-        """This reply for a client that asked for so many alternatives of each token, or for no
+        """This reply for a client that asked for at most this many alternatives of each token; None: for no
         log-probabilities.
         """
         for batch in self._batches:
