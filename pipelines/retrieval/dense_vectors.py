@@ -9,10 +9,11 @@ is stored, in a third of the room, and its scores are the result.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self, TypeVar
+from typing import Any, BinaryIO, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ CODES, HALVES, SCALES = "codes.bin", "halves.bin", "scales.bin"
 BLOCK = 1024
 """Rows that are scored at a time: their numbers in 32 bits stay in the processor's cache."""
 LARGEST_CODE = 127
+MAX_PARTS = 16
+"""Parts of a version at most; each costs a search some 50 microseconds."""
 
 
 def unit(vectors: Floats) -> Floats:
@@ -36,39 +39,60 @@ def unit(vectors: Floats) -> Floats:
 
 
 class VectorWriter:
-    """Appends vectors of length 1 to the files of a new version."""
+    """Writes vectors of length 1 to a part of a new version, beside the parts of an earlier one."""
 
     def __init__(self, folder: Path, precision: Precision) -> None:
-        self._codes = (folder / CODES).open("wb")
-        self._scales = (folder / SCALES).open("wb")
-        self._halves: BinaryIO | None = (folder / HALVES).open("wb") if precision == "float16" else None
+        self._folder = folder
+        self._names = (CODES, SCALES, HALVES) if precision == "float16" else (CODES, SCALES)
+        self._part = 0
+        self._open: dict[str, BinaryIO] = {}
 
     def append(self, vectors: Floats) -> None:
         """Write vectors, float32[n, size].  Raises OSError, and ValueError for NaN and infinity."""
         if not np.isfinite(vectors).all():
             raise ValueError("the model gave a vector with numbers that are not finite")
-        exact = vectors if self._halves is None else vectors.astype(np.float16).astype(np.float32)
+        exact = vectors if HALVES not in self._names else vectors.astype(np.float16).astype(np.float32)
         scales = np.abs(exact).max(axis=1) / LARGEST_CODE
         codes = np.rint(exact / np.maximum(scales, np.finfo(np.float32).tiny)[:, None]).astype(np.int8)
         errors = np.linalg.norm(exact - codes * scales[:, None], axis=1)
-        self._codes.write(codes.tobytes())
-        self._scales.write(np.stack([scales, errors], axis=1).astype(np.float32).tobytes())
-        if self._halves is not None:
-            self._halves.write(vectors.astype(np.float16).tobytes())
+        self._write(CODES, codes)
+        self._write(SCALES, np.stack([scales, errors], axis=1).astype(np.float32))
+        if HALVES in self._names:
+            self._write(HALVES, vectors.astype(np.float16))
 
     def copy(self, vectors: DenseVectors, rows: Rows) -> None:
-        """Append rows of an earlier version as they are.  Raises OSError."""
-        for start in range(0, len(rows), BLOCK):
-            block = rows[start : start + BLOCK]
-            self._codes.write(vectors.codes[block].tobytes())
-            self._scales.write(vectors.scales[block].tobytes())
-            if self._halves is not None and vectors.halves is not None:
-                self._halves.write(vectors.halves[block].tobytes())
+        """Begin with rows of an earlier version, in ascending order.  Raises OSError.
+
+        Where all of them stay, its parts are parts of this version too; but for every `MAX_PARTS`th time,
+        which makes one part of all.
+        """
+        if len(rows) == vectors.count and len(vectors.parts) < MAX_PARTS:
+            for number in range(len(vectors.parts)):
+                for name in self._names:
+                    _share(vectors.folder / _file(number, name), self._folder / _file(number, name))
+            self._part = len(vectors.parts)
+            return
+        first = 0
+        for part in vectors.parts:
+            own = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + part.count)] - first
+            for start in range(0, len(own), BLOCK):
+                self._copy(part, own[start : start + BLOCK])
+            first += part.count
+
+    def _copy(self, part: DensePart, rows: Rows) -> None:
+        self._write(CODES, part.codes[rows])
+        self._write(SCALES, part.scales[rows])
+        if HALVES in self._names and part.halves is not None:
+            self._write(HALVES, part.halves[rows])
+
+    def _write(self, name: str, values: NDArray[Any]) -> None:
+        if name not in self._open:
+            self._open[name] = (self._folder / _file(self._part, name)).open("wb")
+        self._open[name].write(values.tobytes())
 
     def close(self) -> None:
-        for file in (self._codes, self._scales, self._halves):
-            if file is not None:
-                file.close()
+        for file in self._open.values():
+            file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -80,21 +104,16 @@ class VectorWriter:
 
 
 class DenseVectors:
-    """The vectors of a version, mapped from its files: processes that search one index share its pages.
-
-    `codes`: int8[n, size]; `halves`: float16[n, size], None with `int8`; `scales`: float32[n, 2], of each row
-    the scale of its codes and the length of what they lose.
-    """
+    """The vectors of a version, in parts whose files never change: several versions may share them."""
 
     def __init__(self, folder: Path, count: int, size: int) -> None:
-        """Raises OSError, and ValueError where a file has not the length of `count` vectors."""
-        self.count, self.size = count, size
-        self.codes: NDArray[np.int8] = mapped(folder / CODES, np.int8, (count, size))
-        self.scales: Floats = mapped(folder / SCALES, np.float32, (count, 2))
-        halves = folder / HALVES
-        self.halves: NDArray[np.float16] | None = (
-            mapped(halves, np.float16, (count, size)) if halves.exists() else None
-        )
+        """Raises OSError, and ValueError where the files are not those of `count` vectors."""
+        self.folder, self.count, self.size = folder, count, size
+        num_parts = len([*folder.glob(f"*-{SCALES}")])
+        self.parts = [DensePart(folder, number, size) for number in range(num_parts)]
+        held = sum(part.count for part in self.parts)
+        if held != count:
+            raise ValueError(f"{folder} has {held} vectors, not {count}: the index is damaged")
 
     def nearest(
         self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None = None
@@ -103,6 +122,38 @@ class DenseVectors:
 
         `queries`: float32[q, size] of length 1; `allowed`: bool[n], the rows that may be chosen.
         """
+        first, ranked = 0, [[(np.empty(0, np.int64), np.empty(0, np.float32))] for _ in queries]
+        for part in self.parts:
+            own = None if allowed is None else allowed[first : first + part.count]
+            for of_query, (rows, scores) in zip(ranked, part.nearest(queries, top, own), strict=True):
+                of_query.append((rows + first, scores))
+            first += part.count
+        return [_first(of_query, top) for of_query in ranked]
+
+
+class DensePart:
+    """A part of the vectors, mapped from its files: processes that search one index share its pages.
+
+    `codes`: int8[n, size]; `halves`: float16[n, size], None with `int8`; `scales`: float32[n, 2], of each row
+    the scale of its codes and the length of what they lose.
+    """
+
+    def __init__(self, folder: Path, number: int, size: int) -> None:
+        """Raises OSError, and ValueError where a file has another length than the others."""
+        scales = folder / _file(number, SCALES)
+        count = scales.stat().st_size // 8
+        self.count, self.size = count, size
+        self.codes: NDArray[np.int8] = mapped(folder / _file(number, CODES), np.int8, (count, size))
+        self.scales: Floats = mapped(scales, np.float32, (count, 2))
+        halves = folder / _file(number, HALVES)
+        self.halves: NDArray[np.float16] | None = (
+            mapped(halves, np.float16, (count, size)) if halves.exists() else None
+        )
+
+    def nearest(
+        self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None
+    ) -> list[tuple[Rows, Floats]]:
+        """The rows of this part, as `DenseVectors.nearest`."""
         return [self._best(query, scores, top, allowed) for query, scores in self._scored(queries)]
 
     def _scored(self, queries: Floats) -> Iterator[tuple[Floats, Floats]]:
@@ -144,6 +195,25 @@ class DenseVectors:
         lowest = scores - bounds
         least = lowest[largest(lowest, top)].min()
         return np.flatnonzero(scores + bounds >= least)
+
+
+def _first(found: list[tuple[Rows, Floats]], top: int) -> tuple[Rows, Floats]:
+    """The best of several parts."""
+    rows, scores = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((rows, -scores))[:top]
+    return rows[order], scores[order]
+
+
+def _file(part: int, name: str) -> str:
+    return f"{part}-{name}"
+
+
+def _share(file: Path, own: Path) -> None:
+    """Make a file of an earlier version one of this version too; a copy where the disk has no links."""
+    try:
+        own.hardlink_to(file)
+    except OSError:
+        shutil.copyfile(file, own)
 
 
 def largest(values: Floats, count: int) -> Rows:

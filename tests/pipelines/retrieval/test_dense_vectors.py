@@ -48,7 +48,7 @@ def test_vectors_of_8_bits_are_near(tmp_path):
     vectors = unit(random.standard_normal((500, 64)).astype(np.float32))
     found = written(tmp_path, vectors, "int8")
     ((rows, scores),) = found.nearest(vectors[:1], 5)
-    assert found.halves is None
+    assert found.parts[0].halves is None
     assert rows[0] == 0
     np.testing.assert_allclose(scores, (vectors @ vectors[0])[rows], atol=0.01)
 
@@ -60,8 +60,47 @@ def test_rows_are_copied_as_they_are(tmp_path):
     with VectorWriter(tmp_path / "b", "float16") as writer:
         writer.copy(first, np.array([3, 40]))
     copied = DenseVectors(tmp_path / "b", 2, 8)
-    assert (copied.codes == first.codes[[3, 40]]).all()
-    assert (copied.halves == first.halves[[3, 40]]).all()
+    ((own,), (whole,)) = copied.parts, first.parts
+    assert (own.codes == whole.codes[[3, 40]]).all()
+    assert (own.halves == whole.halves[[3, 40]]).all()
+
+
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_several_parts_give_what_one_gives(tmp_path, precision):
+    random = np.random.default_rng(3)
+    vectors = unit(random.standard_normal((500, 16)).astype(np.float32))
+    queries, allowed = unit(random.standard_normal((3, 16)).astype(np.float32)), random.random(500) < 0.3
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    expected = written(whole, vectors, precision)
+    before, counts = None, []
+    for number, end in enumerate(range(20, 501, 20)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with VectorWriter(folder, precision) as writer:
+            if before is not None:
+                writer.copy(before, np.arange(before.count))
+            writer.append(vectors[end - 20 : end])
+        before = DenseVectors(folder, end, 16)
+        counts.append(len(before.parts))
+    assert (max(counts), counts[15:19]) == (16, [16, 1, 2, 3])
+    for given_rows in (None, allowed):
+        for top in (1, 30, 1000):
+            pairs = zip(
+                before.nearest(queries, top, given_rows),
+                expected.nearest(queries, top, given_rows),
+                strict=True,
+            )
+            for (rows, scores), (own_rows, own_scores) in pairs:
+                assert rows.tolist() == own_rows.tolist()
+                np.testing.assert_allclose(scores, own_scores, atol=1e-6)
+    left = np.flatnonzero(random.random(500) < 0.5)
+    last = tmp_path / "last"
+    last.mkdir()
+    with VectorWriter(last, precision) as writer:
+        writer.copy(before, left)
+    (part,) = DenseVectors(last, len(left), 16).parts
+    assert (part.codes == expected.parts[0].codes[left]).all()
 
 
 def test_what_is_no_number_is_refused(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +169,24 @@ def test_an_error_changes_nothing(folder):
     assert not list(folder.path.glob(".new-*"))
 
 
+@pytest.mark.parametrize("has_links", [True, False])
+def test_an_added_document_costs_its_own_vectors_alone(folder, has_links, monkeypatch):
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "no links")))
+    before = IndexReader(folder.path, clock=lambda: 0.0)
+    for name, text in (("new.txt", "Whales are mammals."), ("more.txt", "Rivers meet the sea.")):
+        old = {file.name: file.stat() for file in folder.version(folder.number()).glob("*.bin")}
+        update(folder, documents({name: text}), MAKING, keeps_others=True)
+        now = {file.name: file.stat() for file in folder.version(folder.number()).glob("*.bin")}
+        for file, stat in old.items():
+            assert (now[file].st_ino == stat.st_ino) == has_links
+            assert now[file].st_size == stat.st_size
+            assert not has_links or now[file].st_mtime_ns == stat.st_mtime_ns  # nothing is written in place
+        assert sum(now[file].st_size for file in now.keys() - old.keys()) == 128 * 3 + 8
+        assert names(before, "the moon")[0] == "moon.md"
+        assert names(IndexReader(folder.path), text)[0] == name
+
+
 def test_two_writers_do_not_write_at_once(folder):
     with folder.next_version() as new:
         shutil.copytree(folder.version(folder.number()), new, dirs_exist_ok=True)
@@ -195,7 +214,9 @@ def test_a_writer_that_is_killed_leaves_the_old_index(folder):
 
 
 def damage_vectors(version):
-    (version / "codes.bin").write_bytes(b"x")
+    codes = version / "0-codes.bin"
+    codes.unlink()  # the version before may have the same file
+    codes.write_bytes(b"x")
 
 
 def damage_passages(version):
