@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from composed_models import chat, serving
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 from patience import PATIENCE_S, until
-from test_composed_call import blocks_used, chat, run
+from test_composed_call import blocks_used
 
 from pipelines.base.errors import EngineError
 from pipelines.nodes.composing.judge import Judge
@@ -21,6 +22,16 @@ LINES = {
     "cascade": "type: cascade, graph: held, larger: tiny, at_least: -9",
     "join": "type: join, graphs: [tiny, held], how: majority",
 }
+
+
+def run(models, scene):
+    """Runs a scene with the catalogue and the client of one engine host."""
+
+    async def whole():
+        async with serving(models) as (client, catalogue):
+            await scene(catalogue, client)
+
+    asyncio.run(whole())
 
 
 @pytest.fixture
