@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 from graphs.compose import Graphs
+from graphs.graph import Graph
 from pipelines.loading.load import GraphFolder, Resources, checked_graph, live_nodes
 from pipelines.wire.address import EngineAddress
-from pipelines.worker.composed_pipeline import ComposedPipeline, is_composed
 from pipelines.worker.pipeline import Pipeline
 
 
@@ -52,5 +52,24 @@ def load_for_worker(
     graph = checked_graph(model, graphs)
     resources = Resources(EngineAddress(model.name, instance_id, ""), max_context, pipeline)
     lines = live_nodes(model, graph.bindings, resources)
-    make = ComposedPipeline if is_composed(graph, graphs) else Pipeline
+    make = _composed() if is_composed(graph, graphs) else Pipeline
     return make(model.name, model.version, graph.task, max_context, lines)
+
+
+def is_composed(graph: Graph, graphs: Graphs | None) -> bool:
+    """Whether a line of a graph, or of those that it names, asks other models while it runs."""
+    for line in graph.bindings:
+        if hasattr(line.type, "compose") and not hasattr(line.type, "run"):
+            return True
+        names = line.type.names(line.config) if hasattr(line.type, "names") else ()
+        named = [graphs(name) for name in names] if graphs is not None else []
+        if any(is_composed(other, graphs) for other in named if other is not None):
+            return True
+    return False
+
+
+def _composed() -> type[Pipeline]:
+    """Imported for the first composed graph: most servers have none."""
+    from pipelines.worker.composed_pipeline import ComposedPipeline
+
+    return ComposedPipeline

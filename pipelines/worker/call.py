@@ -40,6 +40,8 @@ class Call:
     once.
     """
 
+    is_composed = False
+
     def __init__(
         self,
         model: str,

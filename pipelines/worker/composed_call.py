@@ -40,6 +40,8 @@ class ComposedCall(Call):
     this one.  `asked` holds them in the order of their beginnings, `ways` which way a line took.
     """
 
+    is_composed = True
+
     def __init__(
         self,
         pipeline: Pipeline,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from graphs.compose import Graphs
-from graphs.graph import Graph
 from pipelines.nodes.interface import Composing, NamesGraph, Running
 from pipelines.nodes.line import Line
 from pipelines.telemetry.request_trace import NotesCalls
@@ -56,15 +54,3 @@ class ComposedPipeline(Pipeline):
 
     def run(self, call: Running, request: Any) -> NoReturn:
         raise TypeError(f"{self.name} is composed: it runs by a call of its own")
-
-
-def is_composed(graph: Graph, graphs: Graphs | None) -> bool:
-    """Whether a line of a graph, or of those that it names, asks other models while it runs."""
-    for line in graph.bindings:
-        if hasattr(line.type, "compose") and not hasattr(line.type, "run"):
-            return True
-        names = line.type.names(line.config) if hasattr(line.type, "names") else ()
-        named = [graphs(name) for name in names] if graphs is not None else []
-        if any(is_composed(other, graphs) for other in named if other is not None):
-            return True
-    return False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.telemetry.request_trace import RequestTrace
-from pipelines.worker.asked_call import AskedCall
 from pipelines.worker.call import Call
-from pipelines.worker.composed_call import ComposedCall
+
+if TYPE_CHECKING:
+    from pipelines.worker.asked_call import AskedCall
+    from pipelines.worker.composed_call import ComposedCall
 
 HEADER = "X-Braid-Trace"
 
@@ -22,10 +24,11 @@ def call_trace(call: Call, trace: RequestTrace) -> dict[str, Any]:
         {"node": span.path, "kind": span.kind, "start_ms": _ms(span.start_s), "ms": _ms(span.seconds)}
         for span in trace.spans(now_s)
     ]
-    if not isinstance(call, ComposedCall):
+    if not call.is_composed:
         return {"spans": spans}
-    calls = [_asked(asked, trace.started_s, now_s) for asked in call.asked]
-    return {"spans": spans, "calls": calls, "ways": dict(call.ways)}
+    composed = cast("ComposedCall", call)
+    calls = [_asked(asked, trace.started_s, now_s) for asked in composed.asked]
+    return {"spans": spans, "calls": calls, "ways": dict(composed.ways)}
 
 
 def _asked(asked: AskedCall, started_s: float, now_s: float) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 from pipelines.base.errors import RequestError
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.worker.call import Call
-from pipelines.worker.composed_call import ComposedCall
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import nodes
 
@@ -27,7 +26,7 @@ def prompt_echoes(pipeline: Pipeline, call: Call) -> list[PromptEcho]:
 
     Raises RequestError for a composed graph.
     """
-    if isinstance(call, ComposedCall):
+    if call.is_composed:
         raise RequestError(
             f"{pipeline.name} asks several models: its reply has no prompt to show; leave `echo`, "
             "`return_token_ids` and `return_prompt_text` out"
