@@ -135,6 +135,8 @@ class ScriptedCall:
 class ScriptedPipeline:
     """Remembers the calls it opened."""
 
+    takes_long = False
+
     def __init__(
         self,
         task: str = "chat",
