@@ -85,6 +85,8 @@ class ScriptedCall:
     """A call that gives `batches`; an exception among them is raised, an event is waited for, a number
     waits that many seconds, "forever" waits until the call is closed."""
 
+    is_composed = False
+
     def __init__(self, generation: Any, batches: list[Any], num_prompts: int) -> None:
         self.generation = self.request = generation
         self.prompt_ids = [ABC] * num_prompts
