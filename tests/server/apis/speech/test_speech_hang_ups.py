@@ -21,8 +21,8 @@ class EndlessPipeline(SpeechPipeline):
     def __init__(self):
         super().__init__(lambda request: [heard(" Guten", language="de")])
 
-    def prepare(self, generation, client, tenant="", trace=None):
-        call = super().prepare(generation, client, tenant)
+    def prepare(self, generation, client, tenant="", earlier=None, trace=None):
+        call = super().prepare(generation, client, tenant, earlier)
         call._batches = [*call._batches, "forever"]
         return call
 
@@ -32,8 +32,8 @@ class DyingPipeline(SpeechPipeline):
 
     dies = True
 
-    def prepare(self, generation, client, tenant="", trace=None):
-        call = super().prepare(generation, client, tenant)
+    def prepare(self, generation, client, tenant="", earlier=None, trace=None):
+        call = super().prepare(generation, client, tenant, earlier)
         if self.dies:
             call._batches = [*call._batches[:1], Unavailable("The engine stopped.")]
         return call

@@ -257,7 +257,8 @@ def test_truncation_preserves_special_tokens():
     )
     node = Tokenize(Tokenize.Config(tokenizer="t.json"), Path())
     node.tokenizer, node.reader = tokenizer, TextReader(tokenizer, 0)
-    pipeline = SimpleNamespace(name="t", lines=[SimpleNamespace(node=node)])
+    lines = [SimpleNamespace(node=node)]
+    pipeline = SimpleNamespace(name="t", lines=lines, answering=lines)
     assert tokenize_texts(pipeline, ["a a a a"], True, 4, "text") == [[1, 0, 0, 2]]
     assert tokenize_texts(pipeline, ["a a a a"], False, 3, "text") == [[0, 0, 0]]
     assert tokenize_texts(pipeline, ["a a a a"], True, 1, "text") == [[1]]
