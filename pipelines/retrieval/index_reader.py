@@ -20,6 +20,7 @@ from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
 from pipelines.retrieval.postings import Ids, Postings
+from pipelines.retrieval.rank_fusion import fused_ranks
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
@@ -29,8 +30,6 @@ CHECK_S = 1.0
 """How long a version is searched before it is looked whether there is a newer one, in seconds."""
 NUM_CANDIDATES = 100
 """Passages of each kind of search that are fused, where fewer hits are wanted."""
-RANK_CONSTANT = 60
-"""k of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +154,8 @@ def _fused(kinds: Mapping[str, list[tuple[int, float]]], weights: Mapping[str, f
     if len(kinds) == 1:
         (ranked,) = kinds.values()
         return dict(ranked)
-    fused: dict[int, float] = {}
-    for kind, ranked in kinds.items():
-        for rank, (row, _) in enumerate(ranked, 1):
-            fused[row] = fused.get(row, 0.0) + weights[kind] / (RANK_CONSTANT + rank)
-    return fused
+    rankings = [[row for row, _ in ranked] for ranked in kinds.values()]
+    return fused_ranks(rankings, [weights[kind] for kind in kinds])
 
 
 class IndexReader:
