@@ -209,8 +209,8 @@ class Composer(Protocol):
         call at the latest.  Raises BraidError.
         """
 
-    def note(self, way: str) -> None:
-        """Which way the line took, for those who watch."""
+    def note(self, decision: str) -> None:
+        """Record what the line decided, for metrics and traces: the model that it took, a refusal."""
 
 
 @runtime_checkable

@@ -92,7 +92,7 @@ TOOL_PARSER = "vllm:tool_call_parser_invocations"
 PROMPT_TOKENS_BY_SOURCE = "vllm:prompt_tokens_by_source"
 WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 START_TIME = "process_start_time_seconds"
-LINE_WAYS = "braid:line_ways"
+LINE_DECISIONS = "braid:line_decisions"
 IGNORED_FIELDS = "braid:ignored_request_fields"
 LOADED = "ovms_graph_loaded"
 MODEL_BYTES = "braid:model_bytes"
@@ -184,11 +184,11 @@ METRICS = {
         "Deltas of streams, and whole choices, in which tool calls were looked for.",
         ("model_name", "mode", "outcome", "request_type"),
     ),
-    LINE_WAYS: MetricSpec(
+    LINE_DECISIONS: MetricSpec(
         "counter",
-        "Ways that lines of composed graphs took: the model that a choose, cascade or join line took, and "
+        "Decisions of lines of composed graphs: the model that a choose, cascade or join line took, and "
         "what a guard line decided.",
-        ("model_name", "line", "way"),
+        ("model_name", "line", "decision"),
     ),
     PROMPT_TOKENS_BY_SOURCE: MetricSpec(
         "counter", "Prompt tokens by where their cache came from.", ("model_name", "source")

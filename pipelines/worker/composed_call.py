@@ -14,7 +14,7 @@ from pipelines.nodes.interface import AskedReply, Composing, NamedGraph
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry import deferred
-from pipelines.telemetry.metric_names import LINE_WAYS
+from pipelines.telemetry.metric_names import LINE_DECISIONS
 from pipelines.telemetry.registry import labelled
 from pipelines.telemetry.request_trace import LineTrace, NotesCalls
 from pipelines.values.stream_values import Deferred, Stream
@@ -37,7 +37,7 @@ class ComposedCall(Call):
     """Lines run as soon as what they read is there; the reply of the last one is the reply.
 
     Each call of another model is an ordinary one, for the same client, tenant and trace; all of them end with
-    this one.  `asked` holds them in the order of their beginnings, `ways` which way a line took.
+    this one.  `asked` holds them in the order of their beginnings, `decisions` what a line decided.
     """
 
     is_composed = True
@@ -53,7 +53,7 @@ class ComposedCall(Call):
     ) -> None:
         super().__init__(pipeline.name, request, plan, client, tenant, pipeline.adapter, trace)
         self.asked: list[AskedCall] = []
-        self.ways: dict[str, str] = {}
+        self.decisions: dict[str, str] = {}
         self._pipeline = pipeline
         self._lines = pipeline.lines
         self._client, self._tenant, self._trace = client, tenant, trace
@@ -180,9 +180,9 @@ class ComposedCall(Call):
         finally:
             self.clock.ran(line.name, from_s)
 
-    def _note(self, line: str, way: str) -> None:
-        self.ways[line] = way
-        deferred.gain(labelled(LINE_WAYS, self.model, line, way))
+    def _note(self, line: str, decision: str) -> None:
+        self.decisions[line] = decision
+        deferred.gain(labelled(LINE_DECISIONS, self.model, line, decision))
 
     async def _ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""

@@ -37,5 +37,5 @@ class LineCall(Composer):
     async def ask(self, graph: NamedGraph, request: Any) -> AskedReply:
         return await self._ask(self._line, graph, request)
 
-    def note(self, way: str) -> None:
-        self._note(self._line, way)
+    def note(self, decision: str) -> None:
+        self._note(self._line, decision)

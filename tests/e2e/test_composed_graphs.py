@@ -212,7 +212,7 @@ def test_the_path_of_a_request_comes_back(server):
     trace = reply.json()["trace"]
     assert [(call["line"], call["model"]) for call in trace["calls"]] == [
         ("topic", "braid-topics"),
-        ("reply", trace["ways"]["reply"]),
+        ("reply", trace["decisions"]["reply"]),
     ]
     assert (
         sum(call["completion_tokens"] for call in trace["calls"])

@@ -80,15 +80,15 @@ def test_the_first_case_that_holds_has_the_request(run):
     async def scene(catalogue, client):
         async def way(name, **fields):
             said, call = await texts(catalogue.get(name), chat("Hi", **fields), client)
-            alone, _ = await texts(catalogue.get(call.ways["reply"]), chat("Hi", **fields), client)
+            alone, _ = await texts(catalogue.get(call.decisions["reply"]), chat("Hi", **fields), client)
             assert said == alone
-            return call.ways["reply"]
+            return call.decisions["reply"]
 
         greedy = {"sampling": GREEDY}
-        ways = [
+        taken = [
             await way("by_field", n=n, sampling=GREEDY | {"temperature": 1.0, "seed": 1}) for n in (1, 2, 3)
         ]
-        assert ways == ["tiny", "other", "writer"]
+        assert taken == ["tiny", "other", "writer"]
         assert [await way("by_list", **greedy), await way("by_list", stop=["§"], **greedy)] == [
             "tiny",
             "other",
@@ -106,7 +106,7 @@ def test_a_session_has_one_model_by_its_share(run):
             _, call = await texts(
                 catalogue.get("shared"), chat(text, sampling=GREEDY | {"max_tokens": 1}), client
             )
-            return call.ways["reply"]
+            return call.decisions["reply"]
 
         first = [await way(f"question {at}") for at in range(40)]
         assert first == [await way(f"question {at}") for at in range(40)]

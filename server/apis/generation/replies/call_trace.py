@@ -17,7 +17,7 @@ HEADER = "X-Braid-Trace"
 
 def call_trace(call: Call, trace: RequestTrace) -> dict[str, Any]:
     """`spans`: where the time went, in milliseconds from the request's arrival; of a composed graph also
-    `calls`: the models that its lines asked, and `ways`: which model a line chose.
+    `calls`: the models that its lines asked, and `decisions`: which model a line chose.
     """
     now_s = monotonic()
     spans = [
@@ -28,7 +28,7 @@ def call_trace(call: Call, trace: RequestTrace) -> dict[str, Any]:
         return {"spans": spans}
     composed = cast("ComposedCall", call)
     calls = [_asked(asked, trace.started_s, now_s) for asked in composed.asked]
-    return {"spans": spans, "calls": calls, "ways": dict(composed.ways)}
+    return {"spans": spans, "calls": calls, "decisions": dict(composed.decisions)}
 
 
 def _asked(asked: AskedCall, started_s: float, now_s: float) -> dict[str, Any]:

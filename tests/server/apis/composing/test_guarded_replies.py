@@ -176,10 +176,10 @@ def test_every_api_ends_a_refused_reply_in_its_own_words(played):
 
 def test_decisions_are_counted_by_line(played):
     async def scene(client):
-        before = await ways(client)
+        before = await decisions(client)
         for model, text in (("ended", RANT), ("ended", PRAISE), ("ended", "Just do it")):
             await client.post(CHAT, body(model, text))
-        after = await ways(client)
+        after = await decisions(client)
         assert {way: after[way] - before.get(way, 0) for way in after} == {
             "request refused": 1,
             "reply refused": 1,
@@ -189,12 +189,14 @@ def test_decisions_are_counted_by_line(played):
     played(scene)
 
 
-async def ways(client):
+async def decisions(client):
     lines = (await client.get("/metrics")).body.decode().splitlines()
     found = [
-        line for line in lines if line.startswith("braid:line_ways_total") and 'model_name="ended"' in line
+        line
+        for line in lines
+        if line.startswith("braid:line_decisions_total") and 'model_name="ended"' in line
     ]
-    return {line.split('way="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1]) for line in found}
+    return {line.split('decision="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1]) for line in found}
 
 
 @every_case(("verdict", "reply"), [("safe", "Fine."), ("unsafe\nS1", ""), ("I cannot tell", "")])
