@@ -301,7 +301,8 @@ def _place_of(name: str, settings: Any) -> KeyPath | None:
     """The keys that lead to a value in the settings of a line; None where there is no such value."""
     if settings == name:
         return ()
-    entries = settings.items() if isinstance(settings, dict) else ()
-    return next(
-        (((key, *rest)) for key, value in entries if (rest := _place_of(name, value)) is not None), None
-    )
+    entries: Iterable[tuple[Any, Any]] = settings.items() if isinstance(settings, dict) else ()
+    if isinstance(settings, list):
+        entries = enumerate(settings)
+    places = ((key, _place_of(name, value)) for key, value in entries)
+    return next(((key, *rest) for key, rest in places if rest is not None), None)

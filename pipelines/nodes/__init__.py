@@ -39,7 +39,7 @@ NODE_TYPES = {
     "classify": "composing.classify:Classify",
     "cite": "composing.cite:Cite",
     "choose": "composing.choose:Choose",
-    "guard": "composing.guard:GuardNode",
+    "guard": "composing.guard:Guard",
     "cascade": "composing.cascade:Cascade",
     "join": "composing.join:Join",
     "decoder_start": "generation.decoder_start:DecoderStart",

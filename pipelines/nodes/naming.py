@@ -1,10 +1,11 @@
-"""What nodes have alike that name other models of the repository."""
+"""What nodes that name other models of the repository have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from graphs.graph import Graph, SettingError
 from graphs.node import Node
 from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph
 
@@ -47,3 +48,12 @@ def nodes_of(graph: NamedGraph) -> Iterator[Any]:
                 yield from nodes_of(inner)
         else:
             yield line.node
+
+
+def task_of(graph: Callable[[str], Graph], name: str, tasks: tuple[str, ...], *setting: str | int) -> str:
+    """The task of a named graph, one of `tasks`.  Raises SettingError for another."""
+    task = graph(name).task
+    if task not in tasks:
+        words = " or ".join(f"`{each}`" for each in tasks)
+        raise SettingError(f"the task of `{name}` is `{task}`; this line needs one of {words}", *setting)
+    return task

@@ -1,4 +1,4 @@
-"""Whether models may bring Python code of their own, which has all rights of the server; off by default."""
+"""Whether Python code of models is run, with all rights of the server, and how long one call may take."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from tokenizers import Encoding
 
 from pipelines.base.errors import RequestError
 from pipelines.nodes.images.places import place_images, write_images
+from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.text.add_prompt import AddPrompt
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
@@ -23,7 +24,7 @@ from pipelines.values.node_values import Images, Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.request_checks import refuse_media
-from pipelines.worker.required_nodes import nodes, of_type
+from pipelines.worker.required_nodes import of_type
 
 if TYPE_CHECKING:
     from pipelines.nodes.audio.sounds import ReadAudio
@@ -36,7 +37,7 @@ Kind = TypeVar("Kind")
 
 
 def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
-    return next((node for node in nodes(pipeline) if isinstance(node, kind)), None)
+    return next((node for node in nodes_of(pipeline) if isinstance(node, kind)), None)
 
 
 def tokenize_node(pipeline: Pipeline) -> TokenizerNode:

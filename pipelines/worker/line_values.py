@@ -15,7 +15,8 @@ from pipelines.values.stream_values import Arrived, Deferred, Stream
 
 
 class LineValues:
-    """`line_tasks` has the task of each line that makes its value, `read` gives what is in a later one.
+    """The values of one call.  `line_tasks` are the tasks that make them, by the names of the lines; `read`
+    waits for what a line made, such as the reply of another model.
 
     A node that composes gets values whole; a plain one gets them as its inputs are declared.
     """

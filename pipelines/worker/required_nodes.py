@@ -53,9 +53,4 @@ def gives_kind(pipeline: Pipeline, kind: str) -> bool:
 def of_type(pipeline: Pipeline, name: str) -> Iterator[Any]:
     """The request nodes of the type that graphs call `name`, those of graphs inside the graph too."""
     node_type = VOCABULARY[name]
-    return (node for node in nodes(pipeline) if isinstance(node, node_type))
-
-
-def nodes(pipeline: Pipeline) -> Iterator[Any]:
-    """Every request node, those of graphs inside the graph too."""
-    return nodes_of(pipeline)
+    return (node for node in nodes_of(pipeline) if isinstance(node, node_type))

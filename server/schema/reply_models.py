@@ -230,7 +230,6 @@ class ChatChunk(Reply):
     system_fingerprint: str = FINGERPRINT
     prompt_token_ids: list[int] | None = None
     prompt_text: str | None = None
-    citations: list[CitedPassage] | None = None
     trace: dict[str, Any] | None = None
 
 

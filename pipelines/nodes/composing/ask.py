@@ -10,12 +10,11 @@ from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import NodeConfig, Port
-from pipelines.nodes.composing.asked_request import for_client, of_line
+from pipelines.nodes.composing.asked_request import for_client, of_line, with_question
 from pipelines.nodes.composing.line_template import LineTemplate
-from pipelines.nodes.composing.named_tasks import task_of
-from pipelines.nodes.composing.readable import READABLE, REQUEST, last_question, view
+from pipelines.nodes.composing.readable import READABLE, REQUEST, view
 from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
-from pipelines.nodes.naming import NamesOne
+from pipelines.nodes.naming import NamesOne, task_of
 from pipelines.values.tasks import TASKS, Constraint, GenerationInput
 
 
@@ -78,10 +77,7 @@ class Ask(NamesOne, PortsBySettings, Composing):
 
     def _messages(self, text: str, request: Any) -> list[dict[str, Any]]:
         """The conversation that the model gets."""
-        asked = {"role": "user", "content": text}
-        before = list(request.messages or []) if self.config.conversation else []
-        place = last_question(before)
-        around = [*before, asked] if place is None else [*before[:place], asked, *before[place + 1 :]]
+        around = with_question(request.messages or [] if self.config.conversation else [], text)
         if self.config.system is None:
             return around
         return [{"role": "system", "content": self.config.system}, *around]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.composing.readable import last_question
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput, MediaInput
+
+
+def with_question(messages: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The messages with `text` in place of their last question, or at their end where they have none."""
+    asked = {"role": "user", "content": text}
+    place = last_question(messages)
+    before, after = (messages, []) if place is None else (messages[:place], messages[place + 1 :])
+    return [*map(dict, before), asked, *map(dict, after)]
 
 
 def for_client(
@@ -35,6 +45,6 @@ def for_client(
 
 
 def of_line(messages: list[dict[str, Any]] | None, prompt: str, **fields: Any) -> GenerationInput:
-    """A request of the line's own."""
+    """A request that the line makes by its own settings."""
     prompts = [] if messages is not None else [Prompt(text=prompt, add_special_tokens=True)]
     return GenerationInput(messages=messages, prompts=prompts, **fields)

@@ -10,11 +10,10 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import BraidError
-from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.passed_reply import HeldReply
 from pipelines.nodes.composing.sureness import MEASURES, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
-from pipelines.nodes.naming import NamesGraphs
+from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, GenerationInput
 
 

@@ -13,10 +13,9 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import NodeConfig, Port
 from pipelines.base.errors import EngineError
-from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.readable import READABLE, number_in, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
-from pipelines.nodes.naming import NamesGraphs
+from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, PromptInput
 
 COMPARED = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
@@ -27,8 +26,8 @@ COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator
 class Choose(NamesGraphs, PortsBySettings, Composing):
     """Hands a request to one of several models of the same task.
 
-    The first of the `cases` that the `value` fulfils has the request, else `otherwise`. A case is a text that
-    the value is (a class's label, a reply, a field of the request), without regard to its case, or a
+    The first of the `cases` that the `value` fulfils gets the request, else `otherwise`. A case is a text
+    that the value is (a class's label, a reply, a field of the request), without regard to its case, or a
     comparison of its number, as `">= 0.8"` (a score, the probability of a class, the length of a list).
     With `shares` no value is read: each session has one model, by its share of all sessions.
     """

@@ -11,9 +11,9 @@ from pydantic import Field
 from graphs.errors import hint
 from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import Node, NodeConfig, Port
-from pipelines.nodes.composing.asked_request import for_client
+from pipelines.nodes.composing.asked_request import for_client, with_question
 from pipelines.nodes.composing.line_template import LineTemplate
-from pipelines.nodes.composing.readable import READABLE, PassageList, last_question, view
+from pipelines.nodes.composing.readable import READABLE, PassageView, view
 from pipelines.nodes.interface import Composer, Composing, Loading
 from pipelines.values.search_values import Hit, Hits
 from pipelines.values.stream_values import Deferred
@@ -73,7 +73,7 @@ class Cite(Node, PortsBySettings, Composing):
     ) -> GenerationInput:
         shown = self._shown(passages)
         asked = view(request if question is None else question)
-        text = self.template.render({"passages": PassageList(shown), "question": str(asked)})
+        text = self.template.render({"passages": PassageView(shown), "question": str(asked)})
         changed = for_client(request, _asking(request, text, self.config.system), text)
         given = {each.name: getattr(changed, each.name) for each in fields(GenerationInput)}
         return CitedInput(**given, passages=shown)
@@ -92,9 +92,6 @@ class Cite(Node, PortsBySettings, Composing):
 
 def _asking(request: GenerationInput, text: str, system: str | None) -> list[dict[str, Any]]:
     """The conversation of a request with another last question."""
-    messages = list(request.messages or [])
-    place = last_question(messages)
-    asked = {"role": "user", "content": text}
-    around = [*messages, asked] if place is None else [*messages[:place], asked, *messages[place + 1 :]]
+    around = with_question(request.messages or [], text)
     has_system = bool(around) and around[0].get("role") in ("system", "developer")
     return around if system is None or has_system else [{"role": "system", "content": system}, *around]

@@ -10,10 +10,9 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import NodeConfig, Port
 from pipelines.base.errors import RequestError
-from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.readable import READABLE, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
-from pipelines.nodes.naming import NamesOne
+from pipelines.nodes.naming import NamesOne, task_of
 from pipelines.values.node_values import Classes, Prompt
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput

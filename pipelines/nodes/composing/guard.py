@@ -12,10 +12,9 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.guarded_reply import GuardedReply, LookSettings
 from pipelines.nodes.composing.judge import Judge, check_judge
-from pipelines.nodes.composing.named_tasks import task_of
-from pipelines.nodes.composing.passed_reply import SaidReply
+from pipelines.nodes.composing.passed_reply import FixedReply
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
-from pipelines.nodes.naming import NamesGraphs
+from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.nodes.text.templates.message_content import text_of
 from pipelines.values.tasks import TASKS, GenerationInput
 
@@ -23,12 +22,12 @@ REFUSED = "content_policy_violation"
 """OpenAI's word for a request that a filter refuses."""
 
 
-class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
-    """Has a model answer the request under the eyes of a judge: a classifier, or a guard model.
+class Guard(NamesGraphs, Node, PortsBySettings, Composing):
+    """Has a model answer a request; a judge, which is a classifier or a guard model, can refuse both texts.
 
-    The judge reads what the user wrote before anything else runs, and the reply as it grows: its text goes to
-    the client only when it was judged.  What is refused is a 400, or the end of the reply by
-    `content_filter`; with a `refusal` the client gets this text instead.
+    What the user wrote is judged before anything else runs, and the reply as it grows: its text goes to the
+    client only when it was judged.  What is refused is a 400, or the end of the reply by `content_filter`;
+    with a `refusal` the client gets this text instead.
     """
 
     class Config(NodeConfig):
@@ -103,7 +102,7 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
         if self.config.refusal is None:
             raise RequestError(f"the request was refused: {fault}", word=REFUSED)
         graph: Any = self.live_graph(self.config.graph)
-        return SaidReply(self.config.refusal, max(1, len(request.prompts)) * request.n, graph.task == "chat")
+        return FixedReply(self.config.refusal, max(1, len(request.prompts)) * request.n, graph.task == "chat")
 
 
 def asked_texts(request: GenerationInput) -> list[str]:

@@ -13,12 +13,11 @@ from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.merging import fused_hits, fused_scores, mean_classes
-from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.composing.passed_reply import HeldReply, answer_of
 from pipelines.nodes.composing.readable import question
 from pipelines.nodes.composing.sureness import mean_logprob, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
-from pipelines.nodes.naming import NamesGraphs
+from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.node_values import Prompt, Scores
 from pipelines.values.stream_values import Arrived, Deferred
 from pipelines.values.tasks import TASKS, GenerationInput, PoolingInput

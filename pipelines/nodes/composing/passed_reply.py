@@ -70,7 +70,7 @@ class HeldReply(PassedReply):
 
     @property
     def choices(self) -> list[WholeReply]:
-        """Each choice."""
+        """The choices of the reply, each whole."""
         pairs = [pair for batch in self._batches for pair in batch]
         return [
             joined([update for choice, update in pairs if choice == number])
@@ -91,7 +91,7 @@ class HeldReply(PassedReply):
             yield batch
 
 
-class SaidReply(AskedReply):
+class FixedReply(AskedReply):
     """A text that no model wrote, as each choice of a reply, which ends by the filter."""
 
     def __init__(self, text: str, num_choices: int, is_chat: bool) -> None:

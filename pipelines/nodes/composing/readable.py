@@ -22,7 +22,7 @@ READABLE = OneOf("a value with a text", (PromptInput, SpeakInput, *STREAMS, *WHO
 """The type of an input that takes any value that a template can show."""
 
 
-class Asking:
+class RequestView:
     """A request as a template sees it: as a text its last question, and its `messages`."""
 
     def __init__(self, request: PromptInput) -> None:
@@ -33,14 +33,14 @@ class Asking:
         return question(self._request)
 
 
-class PassageList(list[Hit]):
-    """PassageList as a template sees them: a list, as a text numbered from 1."""
+class PassageView(list[Hit]):
+    """Passages as a template sees them: a list, as a text numbered from 1."""
 
     def __str__(self) -> str:
         return "\n\n".join(f"[{number}] {titled(hit)}" for number, hit in enumerate(self, 1))
 
 
-class Likeliest:
+class ClassView:
     """Classes of a text as a template sees them: `label` with its `score`, and all `scores` by label."""
 
     def __init__(self, scores: Mapping[str, float]) -> None:
@@ -55,13 +55,13 @@ class Likeliest:
 def view(value: Any) -> Any:
     """A value as templates see it: with fields to read, and as a text."""
     if isinstance(value, PromptInput):
-        return Asking(value)
+        return RequestView(value)
     if isinstance(value, SpeakInput):
         return value.text
     if isinstance(value, Hits):
-        return PassageList(value.found[0] if value.found else [])
+        return PassageView(value.found[0] if value.found else [])
     if isinstance(value, Classes):
-        return Likeliest(dict(zip(value.labels, value.values[0].tolist(), strict=True)))
+        return ClassView(dict(zip(value.labels, value.values[0].tolist(), strict=True)))
     if isinstance(value, Scores):
         return value.values.tolist()
     if isinstance(value, list) and value and isinstance(value[0], Prompt):
@@ -91,7 +91,7 @@ def text_in(value: Any) -> str:
 def number_in(value: Any, label: str | None = None) -> float | None:
     """The number that a value is, or the probability of a class; of a list its length.  None of another."""
     if isinstance(value, Classes):
-        likeliest: Likeliest = view(value)
+        likeliest: ClassView = view(value)
         return likeliest.scores.get(likeliest.label if label is None else label)
     if isinstance(value, Scores):
         return float(value.values.max(initial=0.0))

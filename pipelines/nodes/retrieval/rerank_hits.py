@@ -12,9 +12,8 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import EngineError
-from pipelines.nodes.composing.named_tasks import task_of
 from pipelines.nodes.interface import Composer, Composing, Running
-from pipelines.nodes.naming import NamesOne
+from pipelines.nodes.naming import NamesOne, task_of
 from pipelines.values.node_values import Scores
 from pipelines.values.search_values import Hit, Hits, pairs_to_rank
 from pipelines.values.stream_values import Deferred

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def prompt_echoes(pipeline: Pipeline, call: Call) -> list[PromptEcho]:
             f"{pipeline.name} asks several models: its reply has no prompt to show; leave `echo`, "
             "`return_token_ids` and `return_prompt_text` out"
         )
-    tokenizer = next((node.tokenizer for node in nodes(pipeline) if hasattr(node, "tokenizer")), None)
+    tokenizer = next((node.tokenizer for node in nodes_of(pipeline) if hasattr(node, "tokenizer")), None)
     if tokenizer is None:
         raise TypeError(f"the graph of {pipeline.name} generates text without a tokenizer")
     decoder = IncrementalDecoder(tokenizer, skip_special_tokens=False)
