@@ -39,7 +39,7 @@ NODE_TYPES = {
     "classify": "composing.classify:Classify",
     "cite": "composing.cite:Cite",
     "choose": "composing.choose:Choose",
-    "guard": "composing.guard:Guard",
+    "guard": "composing.guard:GuardNode",
     "cascade": "composing.cascade:Cascade",
     "join": "composing.join:Join",
     "decoder_start": "generation.decoder_start:DecoderStart",

@@ -22,7 +22,7 @@ REFUSED = "content_policy_violation"
 """OpenAI's word for a request that a filter refuses."""
 
 
-class Guard(NamesGraphs, Node, PortsBySettings, Composing):
+class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
     """Has a model answer a request; a judge, which is a classifier or a guard model, can refuse both texts.
 
     What the user wrote is judged before anything else runs, and the reply as it grows: its text goes to the
