@@ -13,6 +13,7 @@ from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
+from pipelines.loading.stream_readers import read_twice
 from pipelines.nodes import NODES_FILE, VOCABULARY
 from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
@@ -150,6 +151,10 @@ def checked_graph(model: GraphFolder, graphs: Graphs | None) -> Graph:
         raise BuildError([f"{model.name}: a file is nested too deeply: {error}"]) from error
     if graph is None:
         raise BuildError([f"{model.path}: the folder is gone"])
+    if (twice := read_twice(graph)) is not None:
+        line, other = twice
+        problem = f"it reads the same stream as `{other}`, which comes once; read one of them"
+        raise BuildError([problem_of(line, ValueError(problem))])
     return graph
 
 

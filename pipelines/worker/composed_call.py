@@ -17,11 +17,13 @@ from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import LINE_DECISIONS
 from pipelines.telemetry.registry import labelled
 from pipelines.telemetry.request_trace import LineTrace, NotesCalls
-from pipelines.values.stream_values import Deferred, Stream
+from pipelines.values.composed_values import joined
+from pipelines.values.stream_values import Deferred, Stream, StreamChoice
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.asked_call import AskedCall
 from pipelines.worker.call import Call
+from pipelines.worker.carried import carried
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.line_call import LineCall
 from pipelines.worker.line_values import LineValues, errors_of
@@ -60,6 +62,7 @@ class ComposedCall(Call):
         self._own: PlainLines | None = None
         self._task: asyncio.Task[Any] | None = None
         self._tool_counts: tuple[str, bool] | None = None
+        self._choice_of: Callable[[int], StreamChoice] = super().choice
 
     # --- for endpoints
 
@@ -80,6 +83,9 @@ class ComposedCall(Call):
     @property
     def sampling_params(self) -> SamplingParams:
         return SamplingParams(**self.request.sampling)
+
+    def choice(self, index: int) -> StreamChoice:
+        return self._choice_of(index)
 
     def count_tool_calls(self, request_type: str, streams: bool) -> None:
         self._tool_counts = (request_type, streams)
@@ -186,7 +192,7 @@ class ComposedCall(Call):
 
     async def _ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""
-        pipeline = cast(Pipeline, graph)
+        pipeline, request = cast(Pipeline, graph), carried(request, self.request)
         trace = None if self._trace is None else LineTrace(self._trace, line)
 
         def prepare() -> Call:
@@ -206,6 +212,9 @@ class ComposedCall(Call):
         """What is in a value that comes later."""
         if isinstance(value, AskedReply):
             value = await (value.reply() if value.streams else value.answer())
+        elif isinstance(value, Stream) and isinstance(value.source, AskedReply):
+            batches = [batch async for batch in self._staged(value)]
+            value = joined([update for batch in batches for choice, update in batch if choice == 0])
         elif isinstance(value, Stream):
             value = await self._plain.joined(value)
         elif isinstance(value, Deferred):
@@ -219,7 +228,9 @@ class ComposedCall(Call):
         if isinstance(result, AskedReply):
             result = Stream(result)
         if not isinstance(result.source, AskedReply):
+            self._choice_of = self._plain.choice
             return self._plain.stream(result)
+        self._choice_of = result.source.choice
         result.source.hand_on()
         if self._tool_counts is not None:
             for asked in self.asked:

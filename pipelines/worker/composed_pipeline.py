@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from pipelines.base.errors import RequestError
 from pipelines.nodes.interface import Composing, NamesGraph, Running
 from pipelines.nodes.line import Line
 from pipelines.telemetry.request_trace import NotesCalls
+from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.composed_call import ComposedCall
 from pipelines.worker.engines.faces import RequestClient
@@ -50,6 +52,12 @@ class ComposedPipeline(Pipeline):
     ) -> Call:
         plan = self.plan(request)
         self.check(request, plan)
+        if isinstance(request, GenerationInput) and request.sampling.get("prompt_logprobs") is not None:
+            raise RequestError(
+                f"{self.name} asks several models: its reply has no prompt to score; leave `prompt_logprobs` "
+                "out",
+                "prompt_logprobs",
+            )
         return ComposedCall(self, request, plan, client, tenant, trace)
 
     def run(self, call: Running, request: Any) -> NoReturn:

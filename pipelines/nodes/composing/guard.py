@@ -10,12 +10,18 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
+from pipelines.nodes.composing.client_texts import (
+    asked_texts,
+    begun_reply,
+    check_texts,
+    conversation,
+    with_reply,
+)
 from pipelines.nodes.composing.guarded_reply import GuardedReply, LookSettings
 from pipelines.nodes.composing.judge import Judge, check_judge
 from pipelines.nodes.composing.passed_reply import FixedReply
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
 from pipelines.nodes.naming import NamesGraphs, task_of
-from pipelines.nodes.text.templates.message_content import text_of
 from pipelines.values.tasks import TASKS, GenerationInput
 
 REFUSED = "content_policy_violation"
@@ -44,6 +50,12 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
         )
         checks: list[Literal["request", "reply"]] = Field(
             default=["request", "reply"], min_length=1, description="what is judged"
+        )
+        roles: list[Literal["user", "tool", "system", "assistant"]] = Field(
+            default=["user", "tool"],
+            min_length=1,
+            description="whose messages of a request are judged; system: tools and arguments of the "
+            "template too",
         )
         every: int = Field(default=16, ge=1, description="tokens of a reply between two looks at its text")
         window: int = Field(
@@ -77,8 +89,11 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
 
     async def compose(self, call: Composer, request: GenerationInput) -> AskedReply:
         judge, graph = self._judge(), self.live_graph(self.config.graph)
+        roles = frozenset(self.config.roles)
         if "request" in self.config.checks:
-            fault = await judge.fault(call, asked_texts(request), conversation(request))
+            check_texts(request)
+            texts = await judge.parts(asked_texts(request, roles))
+            fault = await judge.fault(call, texts, conversation(request, roles))
             if fault is not None:
                 return self._refused(call, request, fault)
         asked = await call.ask(graph, request)
@@ -86,10 +101,13 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
             call.note("passed")
             return asked
         looks = LookSettings(self.config.every, self.config.window, self.config.refusal)
+        begun, said = begun_reply(request), conversation(request, roles)
 
-        async def fault_of(text: str) -> str | None:
-            answer = {"role": "assistant", "content": text}
-            return await judge.fault(call, [text], [*conversation(request), answer])
+        async def fault_of(text: str, num_judged: int) -> str | None:
+            whole = begun + text
+            new = await judge.parts([text[num_judged:]])
+            texts = [whole] if len(new) == 1 else [*new, whole]
+            return await judge.fault(call, texts, with_reply(said, whole, continues=bool(begun)))
 
         return GuardedReply(asked, looks, fault_of, call.note)
 
@@ -103,18 +121,3 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
             raise RequestError(f"the request was refused: {fault}", word=REFUSED)
         graph: Any = self.live_graph(self.config.graph)
         return FixedReply(self.config.refusal, max(1, len(request.prompts)) * request.n, graph.task == "chat")
-
-
-def asked_texts(request: GenerationInput) -> list[str]:
-    """What the user wrote: each of the messages, or the prompts."""
-    if request.messages is None:
-        return [prompt.text for prompt in request.prompts if prompt.text]
-    return [str(message["content"]) for message in conversation(request) if message["role"] == "user"]
-
-
-def conversation(request: GenerationInput) -> list[dict[str, Any]]:
-    """The texts of users and models in a request, as a guard model reads them."""
-    if request.messages is None:
-        return [{"role": "user", "content": prompt.text} for prompt in request.prompts if prompt.text]
-    texts = [(message.get("role"), text_of(message.get("content"))) for message in request.messages]
-    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]

@@ -9,11 +9,11 @@ from typing import Any
 from pipelines.base.cancellation import WorkCancelled
 from pipelines.nodes.composing.passed_reply import Batch, PassedReply, filtered
 from pipelines.nodes.interface import AskedReply
-from pipelines.values.reply_values import ReplyUpdate
+from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from pipelines.wire.token_piece import TokenPiece
 
-FaultOf = Callable[[str], Awaitable[str | None]]
-"""A text of a reply so far → why it is refused, or None."""
+FaultOf = Callable[[str, int], Awaitable[str | None]]
+"""A text of a reply so far, and how many of its characters were judged → why it is refused, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class _Choice:
     text: str = ""
     num_tokens: int = 0
     num_judged: int = 0
+    chars_judged: int = 0
     waiting: list[tuple[int, Any]] = field(default_factory=list)
 
     def add(self, update: Any) -> None:
@@ -94,7 +95,9 @@ class GuardedReply(PassedReply):
         if not is_last and choice.num_tokens - choice.num_judged < looks.every:
             return []
         choice.num_judged = choice.num_tokens
-        if choice.text and await self._fault_of(choice.text) is not None:
+        fault = await self._fault_of(choice.text, choice.chars_judged) if choice.text else None
+        choice.chars_judged = len(choice.text)
+        if fault is not None:
             self._refused.add(number)
             is_chat = isinstance(update, ReplyUpdate)
             return [filtered(looks.refusal or "", is_chat, choice.withheld())]
@@ -102,7 +105,11 @@ class GuardedReply(PassedReply):
 
 
 def _shown(update: Any) -> str:
-    """The text of an update that a client reads, reasoning and arguments of calls too."""
+    """The text of an update that a client reads, reasoning, names and arguments of calls too."""
     if not isinstance(update, ReplyUpdate):
         return str(update.text)
-    return update.reasoning + update.content + "".join(call.arguments for call in update.tool_calls)
+    return update.reasoning + update.content + "".join(map(_called, update.tool_calls))
+
+
+def _called(call: ToolCallPiece) -> str:
+    return f" {call.name} {call.arguments}" if call.name else call.arguments

@@ -9,8 +9,9 @@ from typing import Any
 from graphs.errors import hint
 from graphs.graph import Binding, Graph, SettingError
 from pipelines.base.cancellation import WorkCancelled
-from pipelines.base.errors import EngineError
+from pipelines.base.errors import EngineError, RequestError
 from pipelines.nodes.composing.passed_reply import answer_of
+from pipelines.nodes.composing.text_parts import MAX_PARTS, SHORT_CHARS, parts_of
 from pipelines.nodes.interface import Composer, NamedGraph, NamesGraph
 from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.pooling.label import read_labels
@@ -36,6 +37,21 @@ class Judge:
         self._has_grammar = any(getattr(node, "write", None) is not None for node in nodes)
         harmful = (getattr(node.config, "moderation", None) for node in nodes)
         self._labels = next((list(named) for named in harmful if named), []) if labels is None else labels
+        self._tokenizers = [node.tokenizer for node in nodes if hasattr(node, "tokenizer")]
+
+    async def parts(self, texts: Sequence[str]) -> list[str]:
+        """Texts as a classifier reads each of them whole: a long one in parts.  Raises RequestError."""
+        parts, most = list(texts), self._graph.max_context
+        if self._guard is not None or not most:
+            return parts
+        for tokenizer in self._tokenizers:
+            if sum(map(len, parts)) <= SHORT_CHARS:
+                parts = parts_of(parts, tokenizer, most)
+            else:
+                parts = await asyncio.to_thread(parts_of, parts, tokenizer, most)
+        if len(parts) > MAX_PARTS:
+            raise RequestError("the text is too long to be judged", "messages")
+        return parts
 
     async def fault(
         self, call: Composer, texts: Sequence[str], conversation: Sequence[Mapping[str, Any]]

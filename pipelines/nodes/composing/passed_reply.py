@@ -9,8 +9,10 @@ from typing import Any, Self
 from pipelines.base.cancellation import WorkCancelled
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.composed_values import WholeReply, joined
+from pipelines.values.node_values import Tokens
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, TextUpdate
 from pipelines.values.stream_values import StreamChoice
+from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 Batch = list[tuple[int, Any]]
@@ -108,7 +110,8 @@ class FixedReply(AskedReply):
         return self._num_choices
 
     def choice(self, index: int) -> StreamChoice:
-        raise TypeError("no model wrote this reply")
+        """A choice with an empty prompt, since no model wrote it."""
+        return StreamChoice(index, Tokens([]), 0, SamplingParams())
 
     def hand_on(self) -> None:
         """No model wrote it: nothing is counted."""

@@ -9,6 +9,7 @@ from fake_decoder import FAKE_GRAPH, write_fake_model
 from scripted_model import write_scripted_model
 
 from pipelines.base.errors import EngineError, RequestError
+from pipelines.loading.inspection import inspect
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import Constraint, GenerationInput
 
@@ -45,6 +46,20 @@ GRAPHS = {
 """,
     "own_engine": FAKE_GRAPH.split("nodes:\n")[1].split("  reply:")[0]
     + "  reply: {type: ask, graph: tiny, from: {text: text}, template: 'After {{ text }}'}\n",
+    "parsed_between": """\
+  said: {type: ask, graph: raw, template: "Go on: {{ request }}", temperature: 0, max_tokens: 8}
+  parsed: {type: parse_reply, from: said, reasoning: qwen3}
+  reply: {type: ask, graph: tiny, from: {said: parsed}, template: "After {{ said }}"}
+""",
+    "parsed_inner": """\
+  said: {type: graph, graph: asks_raw, from: request}
+  reply: {type: parse_reply, from: said, reasoning: qwen3}
+""",
+    "read_twice": """\
+  said: {type: ask, graph: raw, template: "Go on: {{ request }}", temperature: 0, max_tokens: 8}
+  parsed: {type: parse_reply, from: said, reasoning: qwen3}
+  reply: {type: ask, graph: tiny, from: {one: parsed, two: said}, template: "{{ one }} {{ two }}"}
+""",
     "parsed": """\
   said: {type: ask, graph: raw, template: "Go on: {{ request }}", temperature: 0, max_tokens: 8}
   reply: {type: parse_reply, from: said, reasoning: qwen3}
@@ -61,6 +76,10 @@ def models(tmp_path_factory):
     raw = raw.replace("  prompt: {type: chat_template, template: chat_template.jinja}\n", "")
     write_fake_model(folder / "raw", raw.replace("from: prompt", "from: request.prompts"))
     write_scripted_model(folder / "writer", [("Which?", "Left"), ("Plan", '{"steps": 4}'), ("Hi", "Well")])
+    asks_raw = "version: 1\ntask: completion\nnodes:\n" + GRAPHS["parsed"].splitlines()[0].replace(
+        "said", "text"
+    )
+    write_fake_model(folder / "asks_raw", asks_raw)
     for name, lines in GRAPHS.items():
         write_fake_model(folder / name, f"version: 1\ntask: chat\nnodes:\n{lines}")
     return folder
@@ -165,5 +184,35 @@ def test_the_clients_own_form_of_a_reply_takes_precedence(run):
         constraint = Constraint("choice", ["Well", "Bad"], "choice")
         said, _ = await texts(catalogue.get("by_field"), chat("Hi", n=3, constraint=constraint), client)
         assert set(said.values()) == {"Well"}
+
+    run(scene)
+
+
+def test_stages_follow_the_stream_of_another_composed_graph(run):
+    async def scene(catalogue, client):
+        request = chat("Hi", sampling=GREEDY)
+        alone, _ = await texts(catalogue.get("parsed"), request, client)
+        assert (await texts(catalogue.get("parsed_inner"), request, client))[0] == alone
+        after, _ = await texts(catalogue.get("tiny"), chat(f"After {alone[0]}", sampling=GREEDY), client)
+        assert (await texts(catalogue.get("parsed_between"), request, client))[0] == after
+
+    run(scene)
+
+
+def test_a_stream_that_would_be_read_twice_is_refused(models):
+    (problem,) = next(found for found in inspect(models) if found.name == "read_twice").problems
+    assert problem.endswith(
+        "reply (ask): it reads the same stream as `parsed`, which comes once; read one of them"
+    )
+
+
+def test_requests_of_lines_have_the_salt_and_the_priority_of_the_clients(run):
+    async def scene(catalogue, client):
+        request = chat("Hi", sampling=GREEDY | {"priority": 7}, cache_salt="mine")
+        _, call = await texts(catalogue.get("by_reply"), request, client)
+        asked = [each._call.request for each in call.asked]
+        assert [(each.cache_salt, each.sampling["priority"]) for each in asked] == [("mine", 7)] * 2
+        with pytest.raises(RequestError, match="no prompt to score"):
+            await texts(catalogue.get("talk"), chat("Hi", sampling={"prompt_logprobs": 1}), client)
 
     run(scene)

@@ -22,6 +22,7 @@ GUARDS = {
     "unseen": "labels: [negative], checks: [request]",
     "late": "labels: [negative], checks: [reply], window: 200",
     "lenient": "labels: [negative], threshold: 1",
+    "strict": "labels: [negative], checks: [request], roles: [user, tool, system, assistant]",
 }
 GRAPH = "version: 1\ntask: chat\nnodes:\n  reply: {type: guard, graph: talk, by: %s, from: request, every: 8, %s}\n"
 LLAMA = "<BEGIN UNSAFE CONTENT CATEGORIES>{% for m in messages %}\n{{ m.role }}: {{ m.content }}{% endfor %}"
@@ -83,6 +84,40 @@ def test_a_request_that_the_classifier_refuses_reaches_no_model(played):
         )
         two = await client.post(CHAT, body("said", RANT, n=2))
         assert [choice["message"]["content"] for choice in two.json["choices"]] == [SORRY, SORRY]
+
+    played(scene)
+
+
+def test_no_form_of_a_request_hides_its_text(played):
+    asked = {"role": "user", "content": "Go on"}
+    call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    found = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": RANT},
+    ]
+    begun = {"role": "assistant", "content": RANT}
+    chats = [
+        ("ended", {"messages": [asked, *found]}),
+        ("ended", {"messages": [{"role": "user", "content": f"{RANT}. " * 40 + "It was lovely. " * 400}]}),
+        ("ended", {"messages": [{"role": "user", "content": [{"type": "text", "text": RANT}]}, asked]}),
+        (
+            "ended",
+            {"messages": [asked, begun], "continue_final_message": True, "add_generation_prompt": False},
+        ),
+        ("strict", {"messages": [{"role": "developer", "content": RANT}, asked]}),
+        ("strict", {"messages": [asked], "chat_template_kwargs": {"documents": [{"text": RANT}]}}),
+    ]
+
+    async def scene(client):
+        for model, fields in chats:
+            refused = await client.post(CHAT, {"model": model, "max_tokens": 4, **fields})
+            assert refused.status == 400, (fields, refused.body)
+            assert "the request was refused: negative" in refused.error["message"], fields
+        tokens = await client.post(
+            "/v1/completions", {"model": "ended", "prompt": [72, 105], "max_tokens": 4}
+        )
+        assert tokens.status == 400
+        assert "token ids are refused" in tokens.error["message"]
 
     played(scene)
 
