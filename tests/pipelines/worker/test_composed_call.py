@@ -1,10 +1,9 @@
 """Composed graphs: lines that ask other models, with real pipelines and engines in one process."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import pytest
-from composed_models import chat, serving, texts
+from composed_models import chat, scenes, serving, texts
 from fake_decoder import write_fake_model
 from patience import until
 
@@ -35,12 +34,8 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(models):
-    """Runs a scene with the catalogue and the client of one engine host."""
-    with asyncio.Runner() as runner:
-        served = AsyncExitStack()
-        client, catalogue = runner.run(served.enter_async_context(serving(models)))
-        yield lambda scene: runner.run(scene(catalogue, client))
-        runner.run(served.aclose())
+    with scenes(models) as run_scene:
+        yield run_scene
 
 
 @pytest.mark.parametrize("name", ["twice", "alias"])

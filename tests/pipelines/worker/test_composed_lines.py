@@ -1,10 +1,7 @@
 """Lines of composed graphs beside each other: choices by a value or by shares, forms of replies, plain lines."""
 
-import asyncio
-from contextlib import AsyncExitStack
-
 import pytest
-from composed_models import chat, serving, texts
+from composed_models import chat, scenes, texts
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from scripted_model import write_scripted_model
 
@@ -87,12 +84,8 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(models):
-    """Runs a scene with the catalogue and the client of one engine host."""
-    with asyncio.Runner() as runner:
-        served = AsyncExitStack()
-        client, catalogue = runner.run(served.enter_async_context(serving(models)))
-        yield lambda scene: runner.run(scene(catalogue, client))
-        runner.run(served.aclose())
+    with scenes(models) as run_scene:
+        yield run_scene
 
 
 def test_the_first_case_that_holds_has_the_request(run):

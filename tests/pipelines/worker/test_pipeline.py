@@ -1,20 +1,18 @@
 """One request through a real pipeline and a real engine, both ends of the wire in one process."""
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 
 import pytest
+from composed_models import serving
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from patience import PATIENCE_S
 
 from pipelines.base.errors import ContextTooLong, NotFound, RequestError, Unavailable
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import BACKGROUND, RepetitionDetection
-from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelTable
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -31,22 +29,6 @@ GRAPHS = {
     "broken": FAKE_GRAPH.replace("type: sampler", "type: samplr"),
     "old": FAKE_GRAPH.replace(MODEL_LINE, OLD_LOOKUP),
 }
-
-
-@asynccontextmanager
-async def serving(models):
-    client = InProcessClient(ModelSource(models))
-    catalogue = Catalogue(client)
-    await client.start()
-    await catalogue.start()
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while not catalogue.cards() or any(card.state == "loading" for card in catalogue.cards()):
-                await asyncio.sleep(0.01)
-        yield client, catalogue
-    finally:
-        await catalogue.close()
-        await client.close()
 
 
 async def read(call):
