@@ -163,7 +163,7 @@ class NamesGraph(Protocol):
 
 @runtime_checkable
 class AskedReply(Protocol):
-    """The reply of another model that a line of a composed graph has asked: whole, or piece by piece."""
+    """The reply of another model to the request of a line: whole, or piece by piece."""
 
     @property
     def streams(self) -> bool:
@@ -201,8 +201,8 @@ class Composer(Protocol):
         """Whether the node's line is the last one, whose reply goes to the client."""
 
     @property
-    def session(self) -> str:
-        """What the requests of one client, or of one of its sessions, have alike; "" where none is known."""
+    def tenant(self) -> str:
+        """A digest of the client's API key, or of its session; "" where it has neither."""
 
     async def ask(self, graph: NamedGraph, request: Any) -> AskedReply:
         """Start a call of another model, for the same client and in the same trace.  It ends with the outer

@@ -14,10 +14,10 @@ Note = Callable[[str, str], None]
 class LineCall(Composer):
     """The line `line` of a composed call, whose functions `ask` and `note` take its name first."""
 
-    def __init__(self, line: str, request: Any, session: str, is_result: bool, ask: Ask, note: Note) -> None:
+    def __init__(self, line: str, request: Any, tenant: str, is_result: bool, ask: Ask, note: Note) -> None:
         self._line = line
         self._request = request
-        self._session = session
+        self._tenant = tenant
         self._is_result = is_result
         self._ask = ask
         self._note = note
@@ -31,8 +31,8 @@ class LineCall(Composer):
         return self._is_result
 
     @property
-    def session(self) -> str:
-        return self._session
+    def tenant(self) -> str:
+        return self._tenant
 
     async def ask(self, graph: NamedGraph, request: Any) -> AskedReply:
         return await self._ask(self._line, graph, request)

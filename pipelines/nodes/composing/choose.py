@@ -114,4 +114,4 @@ def _session(call: Composer, request: Any) -> str:
     """What a session's requests have alike: the client's, and how the conversation begins."""
     messages = request.messages or [] if isinstance(request, PromptInput) else []
     first = next((str(each.get("content")) for each in messages if each.get("role") == "user"), "")
-    return f"{call.session}\n{first}"
+    return f"{call.tenant}\n{first}"
