@@ -14,6 +14,7 @@ from graphs import node
 from graphs.flow import show
 from graphs.node import Node
 from pipelines.nodes import ALIASES, NODE_TYPES, VOCABULARY
+from pipelines.nodes.interface import AskedReply
 from pipelines.values.tasks import TASKS
 from tools.lab.reference.setting_rows import setting_rows, table
 
@@ -88,8 +89,8 @@ def page() -> str:
 
 
 def code(kind: Any) -> str:
-    """A type as code."""
-    return f"`{show(kind)}`"
+    """A type as code; what a line gives that asks another model, in words."""
+    return "the reply of a model" if kind is AskedReply else f"`{show(kind)}`"
 
 
 def _group(name: str) -> tuple[str, str]:
@@ -154,7 +155,7 @@ def _classes(kind: Any) -> Iterator[type]:
     arguments = typing.get_args(kind)
     if arguments:
         yield from (part for each in arguments for part in _classes(each))
-    elif isinstance(kind, type) and kind.__module__.startswith("pipelines."):
+    elif isinstance(kind, type) and kind is not AskedReply and kind.__module__.startswith("pipelines."):
         yield kind
 
 
