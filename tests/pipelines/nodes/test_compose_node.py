@@ -5,16 +5,13 @@ import json
 
 import numpy as np
 import pytest
-from patience import PATIENCE_S
+from composed_models import serving
 from prompt_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
 from pipelines.base.errors import ContextTooLong, RequestError
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput
-from pipelines.worker.catalogue import Catalogue
 
 ENCODER = """encoder (int64[n, w] input_ids, int64[n, w] attention_mask) => (float[n, w, 2] hidden) {
   axes = Constant <value_ints = [2]> ()
@@ -77,18 +74,8 @@ def ask(models, name, *requests):
     """What the model answers each request."""
 
     async def run():
-        client = InProcessClient(ModelSource(models))
-        catalogue = Catalogue(client)
-        await client.start()
-        await catalogue.start()
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while [card.state for card in catalogue.cards()] != ["ready", "ready"]:
-                    await asyncio.sleep(0.01)
-                return [await answer(catalogue.get(name), request, client) for request in requests]
-        finally:
-            await catalogue.close()
-            await client.close()
+        async with serving(models) as (client, catalogue):
+            return [await answer(catalogue.get(name), request, client) for request in requests]
 
     return asyncio.run(run())
 
