@@ -25,7 +25,7 @@ from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
-ABOUT, FORMAT = "about.json", 1
+ABOUT, FORMAT = "about.json", 2
 CHECK_S = 1.0
 """How long a version is searched before it is looked whether there is a newer one, in seconds."""
 NUM_CANDIDATES = 100
@@ -46,7 +46,7 @@ class About:
     precision: str
     passage_size: int
     overlap: int
-    kinds: tuple[str, ...] = ("dense",)
+    kinds: tuple[str, ...]
     format: int = FORMAT
 
     @classmethod
@@ -56,7 +56,7 @@ class About:
             found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             if found["format"] != FORMAT:
                 raise ValueError(f"its format is {found['format']}, and this Braid reads {FORMAT}")
-            return cls(**{**found, "kinds": tuple(found.get("kinds", ("dense",)))})
+            return cls(**{**found, "kinds": tuple(found["kinds"])})
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{folder / ABOUT}: {error}; write the index again") from None
 
