@@ -76,8 +76,7 @@ class Judge:
 
     async def _by_verdict(self, call: Composer, guard: GuardFormat, messages: list[Any]) -> str | None:
         """The model is asked once for each of its rules; a reply without a verdict refuses."""
-        runs: list[tuple[str | None, Mapping[str, Any]]] = [*guard.runs.items()] or [(None, {})]
-        asks = (self._verdict(call, guard, messages, name, kwargs) for name, kwargs in runs)
+        asks = (self._verdict(call, guard, messages, name, kwargs) for name, kwargs in guard.rules)
         return next((fault for fault in await asyncio.gather(*asks) if fault), None)
 
     async def _verdict(

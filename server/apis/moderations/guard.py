@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -37,20 +37,15 @@ async def moderate_by_guard(
     guard = guard_of(pipeline)
     assert guard is not None, "the model is a guard"
     ask = partial(_reply, services, pipeline, exchange, num_bytes)
-    runs = [(content, name, kwargs) for content in contents for name, kwargs in _runs(guard)]
+    runs = [(content, name, kwargs) for content in contents for name, kwargs in guard.rules]
     replies = iter(await asyncio.gather(*(ask(_chat(pipeline, guard, *run)) for run in runs)))
     judgements = []
     for content in contents:
         kinds = ("text",) if isinstance(content, str) else ("image", "text")
         judgements.append(Judgement(kinds=kinds))
-        for name, _ in _runs(guard):
+        for name, _ in guard.rules:
             _judge(judgements[-1], guard, name, next(replies))
     return judgements
-
-
-def _runs(guard: GuardFormat) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-    """The rules by which the model judges one after the other; None where it judges by all at once."""
-    yield from guard.runs.items() or [(None, {})]
 
 
 def _chat(

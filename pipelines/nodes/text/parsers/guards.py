@@ -32,6 +32,11 @@ class GuardFormat:
     categories: Mapping[str, tuple[str, ...]]
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def rules(self) -> list[tuple[str | None, Mapping[str, Any]]]:
+        """The `runs`, or one of no name for a model that judges by all rules at once."""
+        return [*self.runs.items()] or [(None, {})]
+
     def names(self, text: str) -> list[str]:
         """The categories that a reply names, as the model writes them."""
         found = self.verdict.match(text)
