@@ -52,7 +52,8 @@ class InProcessClient(EngineClient):
         await super().close()
         self.host.drain()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), DRAIN_S)
+            async with asyncio.timeout(DRAIN_S):
+                await self._ended.wait()
             wait_for_threads(DRAIN_S)  # not in a thread: none is started while the program ends
 
     def _run(self) -> None:

@@ -158,7 +158,8 @@ class HostQuestions(HostConnection):
         self._replies[request.request_id] = reply
         link.send(request)
         try:
-            return await asyncio.wait_for(reply, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await reply
         except TimeoutError:
             raise Unavailable("the engine is in a long step; try again") from None
         finally:

@@ -59,10 +59,12 @@ class Catalogue:
     async def caught_up(self, timeout_s: float) -> None:
         """Wait until all that the host has ready is live or failed here, or it goes; at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._first_status.wait(), min(FIRST_STATUS_S, timeout_s))
+            async with asyncio.timeout(min(FIRST_STATUS_S, timeout_s)):
+                await self._first_status.wait()
         if self._first_status.is_set() or self._client.connected:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._caught_up.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await self._caught_up.wait()
 
     async def close(self) -> None:
         if self._work is not None:
@@ -167,7 +169,8 @@ class Catalogue:
     async def _follow(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), RETRY_S if self._table.problems else None)
+                async with asyncio.timeout(RETRY_S if self._table.problems else None):
+                    await self._changed.wait()
             self._changed.clear()
             if (status := self._client.status) is not None:
                 await self._catch_up(status)

@@ -87,6 +87,7 @@ class Watcher:
             last_s = made_s
             wait_s = made_s + PERIOD_S - time.monotonic()
             try:
-                await asyncio.wait_for(self._left.wait(), max(0.01, wait_s))
+                async with asyncio.timeout(max(0.01, wait_s)):
+                    await self._left.wait()
             except TimeoutError:
                 continue

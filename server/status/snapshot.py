@@ -83,7 +83,8 @@ class StatusSnapshots:
         cards = self._catalogue.cards() or [replace(card, state="down") for card in self._cards]
         name = model or default_model(self._settings, cards)
         try:
-            inspected = await asyncio.wait_for(self._client.inspect(name or ""), INSPECT_S)
+            async with asyncio.timeout(INSPECT_S):
+                inspected = await self._client.inspect(name or "")
         except (BraidError, TimeoutError):
             inspected = []
         try:

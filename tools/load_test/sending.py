@@ -50,7 +50,8 @@ class Sender:
         connection = self._connection()
         self.in_flight += 1
         try:
-            await asyncio.wait_for(self._reply(connection, request, outcome), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                await self._reply(connection, request, outcome)
             self._idle.append(connection)
         except (OSError, ConnectionBroken, TimeoutError) as error:
             connection.close()

@@ -83,7 +83,8 @@ class BatchWorker:
                 log.exception("batches wait")
             self._store.changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._store.changed.wait(), LOOK_S)
+                async with asyncio.timeout(LOOK_S):
+                    await self._store.changed.wait()
 
     async def _follow_clients(self) -> None:
         """Renew the leases; end what was cancelled, and what another worker has taken."""

@@ -40,7 +40,8 @@ async def _send_on(
         kind, request = soak_request(seed, number)
         begin = time.perf_counter()
         try:
-            error = await asyncio.wait_for(carry_out(connection, request), REQUEST_TIMEOUT_S)
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                error = await carry_out(connection, request)
         except (OSError, ConnectionBroken, TimeoutError) as broken:
             connection.close()
             error = f"{type(broken).__name__}: {broken}"

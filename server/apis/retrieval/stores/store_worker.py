@@ -76,7 +76,8 @@ class StoreWorker:
                 log.exception("vector stores wait")
             if not has_worked and not self._is_ending:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stores.changed.wait(), LOOK_S)
+                    async with asyncio.timeout(LOOK_S):
+                        await self._stores.changed.wait()
 
     async def _work(self) -> bool:
         """Do some work of one store; False where none has any."""

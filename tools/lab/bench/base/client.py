@@ -25,7 +25,12 @@ def request_over_http(port: int, model: str, load: Load, timeout_s: float = 600.
 
     Raises RequestFailed, OSError or TimeoutError.
     """
-    return asyncio.run(asyncio.wait_for(_run(port, model, load), timeout_s))
+
+    async def bounded() -> Timings:
+        async with asyncio.timeout(timeout_s):
+            return await _run(port, model, load)
+
+    return asyncio.run(bounded())
 
 
 async def _run(port: int, model: str, load: Load) -> Timings:
