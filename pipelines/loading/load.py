@@ -13,7 +13,6 @@ from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
 from pipelines.base.prepared_models import PreparedModels
-from pipelines.loading.stream_readers import read_twice
 from pipelines.nodes import NODES_FILE, VOCABULARY
 from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
@@ -151,11 +150,18 @@ def checked_graph(model: GraphFolder, graphs: Graphs | None) -> Graph:
         raise BuildError([f"{model.name}: a file is nested too deeply: {error}"]) from error
     if graph is None:
         raise BuildError([f"{model.path}: the folder is gone"])
+    _check_streams(graph)
+    return graph
+
+
+def _check_streams(graph: Graph) -> None:
+    """Raise BuildError where two lines read one stream."""
+    from pipelines.loading.stream_readers import read_twice
+
     if (twice := read_twice(graph)) is not None:
         line, other = twice
         problem = f"it reads the same stream as `{other}`, which comes once; read one of them"
         raise BuildError([problem_of(line, ValueError(problem))])
-    return graph
 
 
 def live_nodes(model: GraphFolder, bindings: tuple[Binding, ...], resources: Resources) -> list[Line]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Protocol, Self
 
 from graphs.compose import Graphs
@@ -12,6 +13,8 @@ from graphs.graph import Graph
 from pipelines.loading.load import GraphFolder, Resources, checked_graph, live_nodes
 from pipelines.wire.address import EngineAddress
 from pipelines.worker.pipeline import Pipeline
+
+NOTHING_KNOWN: Mapping[str, bool] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +47,31 @@ def load_for_worker(
     max_context: int,
     graphs: Graphs | None = None,
     pipeline: Callable[[str], Pipeline] | None = None,
+    known: Mapping[str, bool] = NOTHING_KNOWN,
 ) -> Pipeline:
     """The request nodes of a model, live.  Raises BuildError.
 
-    `instance_id` names the engine host's instance that calls use; `pipeline` finds other models' pipelines.
+    `instance_id` names the engine host's instance that calls use; `pipeline` finds other models' pipelines,
+    of which `known` says which are composed.
     """
     graph = checked_graph(model, graphs)
     resources = Resources(EngineAddress(model.name, instance_id, ""), max_context, pipeline)
     lines = live_nodes(model, graph.bindings, resources)
-    make = _composed() if is_composed(graph, graphs) else Pipeline
+    make = _composed() if is_composed(graph, graphs, known) else Pipeline
     return make(model.name, model.version, graph.task, max_context, lines)
 
 
-def is_composed(graph: Graph, graphs: Graphs | None) -> bool:
-    """Whether a line of a graph, or of those that it names, asks other models while it runs."""
+def is_composed(graph: Graph, graphs: Graphs | None, known: Mapping[str, bool] = NOTHING_KNOWN) -> bool:
+    """Whether a line of a graph, or of those that it names, asks other models while it runs; of some models
+    that is `known`, whatever their graphs say.
+    """
     for line in graph.bindings:
         if hasattr(line.type, "compose") and not hasattr(line.type, "run"):
             return True
-        names = line.type.names(line.config) if hasattr(line.type, "names") else ()
-        named = [graphs(name) for name in names] if graphs is not None else []
-        if any(is_composed(other, graphs) for other in named if other is not None):
-            return True
+        for name in line.type.names(line.config) if hasattr(line.type, "names") else ():
+            other = graphs(name) if graphs is not None and name not in known else None
+            if known.get(name) or (other is not None and is_composed(other, graphs, known)):
+                return True
     return False
 
 

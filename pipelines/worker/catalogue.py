@@ -184,6 +184,9 @@ class Catalogue:
             built = self._table.built.get(model.name)
             if built is None or built.instance_id != model.instance_id:
                 await self._build_one(model)
+        waiting = {model.name: model for model in ready}
+        while (name := next(filter(self._table.is_of_other_kind, waiting), None)) is not None:
+            await self._build_one(waiting.pop(name))
         newest = self._client.status
         if newest is not None and newest.engine_pid == status.engine_pid:
             self._followed = status.number
@@ -217,7 +220,8 @@ class Catalogue:
         graph = model.graphs[model.name].graph
         loaded = LoadedModel(model.name, model.version, path, graph)
         graphs = graphs_from({name: source_of(text) for name, text in model.graphs.items()})
-        pipeline = load_for_worker(loaded, model.instance_id, model.max_context or 0, graphs, self.get)
+        max_context, known = model.max_context or 0, self._table.composed
+        pipeline = load_for_worker(loaded, model.instance_id, max_context, graphs, self.get, known)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)
         named = tuple(

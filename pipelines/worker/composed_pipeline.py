@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import RequestError, Unavailable
 from pipelines.nodes.interface import Composing, NamesGraph, Running
 from pipelines.nodes.line import Line
 from pipelines.telemetry.request_trace import NotesCalls
@@ -18,6 +18,8 @@ from pipelines.worker.pipeline import Pipeline
 
 class ComposedPipeline(Pipeline):
     """The pipeline plans and checks its plain lines at once, the graphs of others when they are asked."""
+
+    is_composed = True
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         super().__init__(name, version, task, max_context, lines)
@@ -61,4 +63,5 @@ class ComposedPipeline(Pipeline):
         return ComposedCall(self, request, plan, client, tenant, trace)
 
     def run(self, call: Running, request: Any) -> NoReturn:
-        raise TypeError(f"{self.name} is composed: it runs by a call of its own")
+        """Raise Unavailable: a plain graph ran it, which is built anew as a composed one."""
+        raise Unavailable(f"{self.name} was loaded a moment ago; try again")

@@ -14,6 +14,7 @@ from graphs.graph import Graph
 from pipelines.base.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
 from pipelines.repository.files.model_versions import is_other_version, model_of
 from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
+from pipelines.worker.build import is_composed
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.used_adapter import UsedAdapter
 
@@ -222,6 +223,18 @@ class ModelTable:
         named = built.named if built else ()
         own = [built.instance_id] if built else []
         return own + [each for other in named for each in self.instance_ids(other)]
+
+    @property
+    def composed(self) -> dict[str, bool]:
+        """Which of the models that were built are composed."""
+        return {name: built.pipeline.is_composed for name, built in self.built.items()}
+
+    def is_of_other_kind(self, name: str) -> bool:
+        """Whether a model was built as a plain graph and what it names is composed now, or vice versa."""
+        built, known = self.built.get(name), self.composed
+        if built is None or not all(other in known for other in built.named):
+            return False
+        return built.pipeline.is_composed != is_composed(built.graph, None, known)
 
     def _card(self, model: ModelStatus) -> ModelCard:
         built, adapters = (

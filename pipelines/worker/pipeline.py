@@ -27,6 +27,8 @@ class Pipeline:
     `model` is whose graph it is, `name` what clients call it: the model's name, or that of an adapter.
     """
 
+    is_composed = False
+
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         self.name = self.model = name
         self.adapter: UsedAdapter | None = None

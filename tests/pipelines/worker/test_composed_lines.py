@@ -3,6 +3,7 @@
 import pytest
 from composed_models import chat, scenes, texts
 from fake_decoder import FAKE_GRAPH, write_fake_model
+from patience import until
 from scripted_model import write_scripted_model
 
 from pipelines.base.errors import EngineError, RequestError
@@ -52,6 +53,8 @@ GRAPHS = {
   said: {type: graph, graph: asks_raw, from: request}
   reply: {type: parse_reply, from: said, reasoning: qwen3}
 """,
+    "first_name": "  reply: {type: graph, graph: named, from: request}\n",
+    "named": "  reply: {type: graph, graph: tiny, from: request}\n",
     "read_twice": """\
   said: {type: ask, graph: raw, template: "Go on: {{ request }}", temperature: 0, max_tokens: 8}
   parsed: {type: parse_reply, from: said, reasoning: qwen3}
@@ -207,5 +210,30 @@ def test_requests_of_lines_have_the_salt_and_the_priority_of_the_clients(run):
         assert [(each.cache_salt, each.sampling["priority"]) for each in asked] == [("mine", 7)] * 2
         with pytest.raises(RequestError, match="no prompt to score"):
             await texts(catalogue.get("talk"), chat("Hi", sampling={"prompt_logprobs": 1}), client)
+
+    run(scene)
+
+
+def test_a_graph_that_becomes_composed_is_composed_for_those_that_name_it(run, models):
+    """`first_name` names `named`, and is not loaded anew when that is."""
+
+    async def scene(catalogue, client):
+        async def reloaded(text):
+            (models / "named" / "graph.yaml").write_text(text)
+            client.host.rescan()
+            await until(lambda: catalogue.built("named").text == text)
+            await until(lambda: catalogue._followed == client.status.number)
+
+        plain = (models / "named" / "graph.yaml").read_text()
+        request = chat("Hi", sampling=GREEDY)
+        alone, _ = await texts(catalogue.get("first_name"), request, client)
+        asks = "  reply: {type: ask, graph: tiny, template: '<{{ request }}>'}\n"
+        await reloaded(f"version: 1\ntask: chat\nnodes:\n{asks}")
+        composed, call = await texts(catalogue.get("first_name"), request, client)
+        assert composed == (await texts(catalogue.get("tiny"), chat("<Hi>", sampling=GREEDY), client))[0]
+        assert call.is_composed
+        await reloaded(plain)
+        said, call = await texts(catalogue.get("first_name"), request, client)
+        assert (said, call.is_composed) == (alone, False)
 
     run(scene)
