@@ -179,6 +179,9 @@ class AskedReply(Protocol):
     def choice(self, index: int) -> StreamChoice:
         """A choice of the stream, once its first update has come."""
 
+    def end_choice(self, index: int) -> None:
+        """End one choice of the stream, whose updates nobody reads any more; the others run on."""
+
     async def reply(self) -> WholeReply:
         """The first choice of a stream, joined; reads `updates` to their end."""
 

@@ -56,6 +56,9 @@ class AskedCall(AskedReply):
     def choice(self, index: int) -> StreamChoice:
         return self._call.choice(index)
 
+    def end_choice(self, index: int) -> None:
+        self._call.end_choice(index)
+
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         try:
             async for batch in self._call.updates():

@@ -172,6 +172,10 @@ class Call:
         """A choice of the stream, once its prompts were sent."""
         return self._submitted.choice(index)
 
+    def end_choice(self, index: int) -> None:
+        """End one choice of the stream, whose updates nobody reads any more; the others run on."""
+        self._choices.stop(index, self._submitted.generating)
+
     def count_tool_calls(self, request_type: str, streams: bool) -> None:
         """Count deltas, or without `streams` choices, with and without tool calls, if any are looked for."""
         if self.plan.tool_calls is not None:

@@ -67,6 +67,12 @@ class Choices:
         if finish is not None and choice in self.open:
             self._ended(choice, finish)
 
+    def stop(self, choice: int, submission: TokenSubmission) -> None:
+        """Nothing more is wanted of a choice."""
+        if choice in self.open and submission.request_id is not None:
+            self._ended(choice, "abort")
+            self._client.abort(submission.request_id, choice)
+
     def end(self, finish: str) -> None:
         """Nothing more comes for the choices that have not ended."""
         if not self.open:

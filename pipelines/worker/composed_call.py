@@ -62,7 +62,7 @@ class ComposedCall(Call):
         self._own: PlainLines | None = None
         self._task: asyncio.Task[Any] | None = None
         self._tool_counts: tuple[str, bool] | None = None
-        self._choice_of: Callable[[int], StreamChoice] = super().choice
+        self._handed: AskedReply | PlainLines | None = None  # whose updates are the reply
 
     # --- for endpoints
 
@@ -85,7 +85,12 @@ class ComposedCall(Call):
         return SamplingParams(**self.request.sampling)
 
     def choice(self, index: int) -> StreamChoice:
-        return self._choice_of(index)
+        return super().choice(index) if self._handed is None else self._handed.choice(index)
+
+    def end_choice(self, index: int) -> None:
+        self._choices.passed(index, "abort")
+        if self._handed is not None:
+            self._handed.end_choice(index)
 
     def count_tool_calls(self, request_type: str, streams: bool) -> None:
         self._tool_counts = (request_type, streams)
@@ -228,9 +233,9 @@ class ComposedCall(Call):
         if isinstance(result, AskedReply):
             result = Stream(result)
         if not isinstance(result.source, AskedReply):
-            self._choice_of = self._plain.choice
+            self._handed = self._plain
             return self._plain.stream(result)
-        self._choice_of = result.source.choice
+        self._handed = result.source
         result.source.hand_on()
         if self._tool_counts is not None:
             for asked in self.asked:

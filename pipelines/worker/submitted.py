@@ -80,8 +80,12 @@ class Submitted:
 
     def choice(self, index: int) -> StreamChoice:
         """A choice of the last submission to a generative engine."""
-        sent = [each for each in self._all if isinstance(each, TokenSubmission)]
-        return sent[-1].choice(index)
+        return self.generating.choice(index)
+
+    @property
+    def generating(self) -> TokenSubmission:
+        """The last submission to a generative engine."""
+        return [each for each in self._all if isinstance(each, TokenSubmission)][-1]
 
     @property
     def prompts(self) -> list[Tokens]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import BraidError
-from pipelines.nodes.composing.passed_reply import HeldReply
+from pipelines.nodes.composing.passed_reply import FILTERED, REFUSED, HeldReply
 from pipelines.nodes.composing.sureness import MEASURES, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
 from pipelines.nodes.naming import NamesGraphs, task_of
@@ -65,8 +65,12 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
         try:
             asked = await call.ask(self.live_graph(self.config.graph), with_logprobs(request, num))
             reply = await HeldReply.of(asked)
-        except BraidError:
+        except BraidError as error:
+            if error.word == REFUSED:
+                raise
             return None
+        if any(choice.finish == FILTERED for choice in reply.choices):
+            return reply.shown(request.sampling.get("logprobs"))
         if min(map(measure, reply.choices)) < self.config.at_least:
             return None
         return reply.shown(request.sampling.get("logprobs"))

@@ -19,13 +19,10 @@ from pipelines.nodes.composing.client_texts import (
 )
 from pipelines.nodes.composing.guarded_reply import GuardedReply, LookSettings
 from pipelines.nodes.composing.judge import Judge, check_judge
-from pipelines.nodes.composing.passed_reply import FixedReply
+from pipelines.nodes.composing.passed_reply import REFUSED, FixedReply
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
 from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, GenerationInput
-
-REFUSED = "content_policy_violation"
-"""OpenAI's word for a request that a filter refuses."""
 
 
 class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):

@@ -99,6 +99,7 @@ class GuardedReply(PassedReply):
         choice.chars_judged = len(choice.text)
         if fault is not None:
             self._refused.add(number)
+            self.end_choice(number)
             is_chat = isinstance(update, ReplyUpdate)
             return [filtered(looks.refusal or "", is_chat, choice.withheld())]
         return choice.released(choice.num_tokens if is_last else choice.num_tokens - looks.held)

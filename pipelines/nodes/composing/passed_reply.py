@@ -18,6 +18,8 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 Batch = list[tuple[int, Any]]
 FILTERED = "content_filter"
 """Why a reply ended of which something was left out."""
+REFUSED = "content_policy_violation"
+"""OpenAI's word for a request that a filter refuses."""
 
 
 async def answer_of(asked: AskedReply) -> Any:
@@ -44,6 +46,9 @@ class PassedReply(AskedReply):
 
     def choice(self, index: int) -> StreamChoice:
         return self._asked.choice(index)
+
+    def end_choice(self, index: int) -> None:
+        self._asked.end_choice(index)
 
     def hand_on(self) -> None:
         self._asked.hand_on()
@@ -112,6 +117,9 @@ class FixedReply(AskedReply):
     def choice(self, index: int) -> StreamChoice:
         """A choice with an empty prompt, since no model wrote it."""
         return StreamChoice(index, Tokens([]), 0, SamplingParams())
+
+    def end_choice(self, index: int) -> None:
+        """The text is whole: nothing is generated."""
 
     def hand_on(self) -> None:
         """No model wrote it: nothing is counted."""

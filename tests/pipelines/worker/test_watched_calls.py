@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from composed_models import chat, serving
+from composed_models import chat, serving, texts
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 from patience import PATIENCE_S, until
 from test_composed_call import blocks_used
 
-from pipelines.base.errors import EngineError
+from pipelines.base.errors import EngineError, RequestError
 from pipelines.nodes.composing.judge import Judge
 
 JUDGE = FAKE_BATCHER.replace("task: embed", "task: classify") + (
@@ -83,6 +83,55 @@ def test_what_was_not_judged_is_not_sent(models, monkeypatch):
         assert "".join(read) == ""
         call.close()
         await until(lambda: blocks_used(client, "held") == 0)
+
+    run(models, scene)
+
+
+def test_a_refused_choice_is_stopped_while_the_others_run_on(models, monkeypatch):
+    judged = []
+
+    async def refuses_the_first(self, call, texts, conversation):
+        judged.append(texts[-1])
+        return "glad" if len(judged) == 1 else None
+
+    monkeypatch.setattr(Judge, "fault", refuses_the_first)
+
+    async def scene(catalogue, client):
+        call = catalogue.get("guard").open(chat("Hi", n=2, sampling={"ignore_eos": True}), client)
+        ended, going = set(), 0
+        async for batch in call.updates():
+            ended |= {choice for choice, update in batch if update.piece.finish == "content_filter"}
+            going += len([choice for choice, _ in batch if choice not in ended])
+            if going > 3 and running(client, "held") == 1:
+                break
+        assert len(ended) == 1
+        call.close()
+        await until(lambda: blocks_used(client, "held") == 0)
+
+    run(models, lambda *of: asyncio.wait_for(scene(*of), PATIENCE_S))
+
+
+def running(client, name):
+    """Sequences of a model that run."""
+    held = [each for each in client.host._instances if each.folder.name == name]
+    return sum(engine.counts().running for each in held for engine in each.model.engines.values())
+
+
+def test_a_cascade_does_not_go_around_a_guard(models):
+    lines = {"guarded": "guard, graph: tiny, by: moods, labels: [glad], threshold: 0.000001"}
+    lines["said"] = lines["guarded"] + ", refusal: No"
+    for name in ("guarded", "said"):
+        lines[f"over_{name}"] = f"cascade, graph: {name}, larger: tiny, at_least: -9"
+    for name, line in lines.items():
+        (models / name).mkdir()
+        (models / name / "graph.yaml").write_text(
+            f"version: 1\ntask: chat\nnodes:\n  reply: {{type: {line}, from: request}}\n"
+        )
+
+    async def scene(catalogue, client):
+        with pytest.raises(RequestError, match="the request was refused: glad"):
+            await texts(catalogue.get("over_guarded"), chat("Hi"), client)
+        assert (await texts(catalogue.get("over_said"), chat("Hi"), client))[0] == {0: "No"}
 
     run(models, scene)
 
