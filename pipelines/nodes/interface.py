@@ -180,7 +180,7 @@ class AskedReply(Protocol):
         """A choice of the stream, once its first update has come."""
 
     def end_choice(self, index: int) -> None:
-        """End one choice of the stream, whose updates nobody reads any more; the others run on."""
+        """End one choice of the stream, whose updates are not read any more; the others run on."""
 
     async def reply(self) -> WholeReply:
         """The first choice of a stream, joined; reads `updates` to their end."""

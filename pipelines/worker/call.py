@@ -173,7 +173,7 @@ class Call:
         return self._submitted.choice(index)
 
     def end_choice(self, index: int) -> None:
-        """End one choice of the stream, whose updates nobody reads any more; the others run on."""
+        """End one choice of the stream, whose updates are not read any more; the others run on."""
         self._choices.stop(index, self._submitted.generating)
 
     def count_tool_calls(self, request_type: str, streams: bool) -> None:

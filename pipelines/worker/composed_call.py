@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from functools import reduce
 from time import monotonic
 from typing import Any, cast
 
@@ -30,7 +29,7 @@ from pipelines.worker.line_values import LineValues, errors_of
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
 from pipelines.worker.request_sizes import LONG_CHARS, num_chars
-from pipelines.worker.spent import NOTHING_SPENT, Spent
+from pipelines.worker.spent import NOTHING_SPENT, Spent, spent_by_all
 
 Batch = list[tuple[int, Any]]
 
@@ -78,7 +77,7 @@ class ComposedCall(Call):
 
     @property
     def others(self) -> Spent:
-        return reduce(Spent.plus, (asked.counted_here for asked in self.asked), self._own_spent)
+        return spent_by_all((self._own_spent, *(asked.counted_here for asked in self.asked)))
 
     @property
     def sampling_params(self) -> SamplingParams:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 
@@ -17,3 +19,8 @@ class Spent(NamedTuple):
 
 
 NOTHING_SPENT = Spent()
+
+
+def spent_by_all(each: Iterable[Spent]) -> Spent:
+    """The sum."""
+    return reduce(Spent.plus, each, NOTHING_SPENT)

@@ -14,6 +14,7 @@ from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT
+from pipelines.worker.spent import spent_by_all
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.generation_endpoint import ReplyInProgress
@@ -49,7 +50,8 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
             calls.append(call)
         exchange.when_gone(lambda: _close(calls))
         context = self.context(conversation, self._reply_id(request, exchange), pipeline.name)
-        counter = TokenCounter([length for call in calls for length in call.prompt_lengths], 1)
+        lengths = [length for call in calls for length in call.prompt_lengths]
+        counter = TokenCounter(lengths, 1, lambda: spent_by_all(call.others for call in calls))
         replies = [ReplyInProgress(call, exchange, context, counter) for call in calls]
         choices = await asyncio.gather(*[_one(i, running) for i, running in enumerate(replies)])
         if not counter.complete:

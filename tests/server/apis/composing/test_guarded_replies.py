@@ -164,6 +164,18 @@ def test_what_is_not_refused_is_the_models_own_reply(played):
     played(scene)
 
 
+def test_a_batch_of_conversations_counts_what_lines_read(played):
+    async def scene(client):
+        one = (await client.post(CHAT, body("lenient", "Just do it"))).json["usage"]
+        conversation = [{"role": "user", "content": "Just do it"}]
+        fields = {"model": "lenient", "messages": [conversation] * 2, "max_tokens": 200}
+        both = (await client.post(f"{CHAT}/batch", fields)).json["usage"]
+        assert both["prompt_tokens"] == 2 * one["prompt_tokens"] > 0
+        assert both["completion_tokens"] == 2 * one["completion_tokens"]
+
+    played(scene)
+
+
 def test_the_window_holds_back_what_what_follows_may_explain(played):
     async def scene(client):
         assert stream_of(await client.post(CHAT, body("late", PRAISE, stream=True))) == (
