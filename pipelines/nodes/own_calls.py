@@ -81,7 +81,10 @@ def _run(work: Callable[[], Any], name: str, source: str) -> Any:
     except TookTooLong as error:
         place = f"{source}:{line_in(source, error.stack)}"
         raise EngineError(f"`{name}` did not end within {limit_s():g} s; it was at {place}") from None
-    except (Exception, SystemExit) as error:
-        place = f"{source}:{line_in(source, traceback.extract_tb(error.__traceback__))}"
+    except BaseException as error:  # one that the node raised: even KeyboardInterrupt must not end a worker
+        stack = traceback.extract_tb(error.__traceback__)
+        if not isinstance(error, Exception) and all(frame.filename != source for frame in stack):
+            raise
+        place = f"{source}:{line_in(source, stack)}"
         log.exception("`%s` failed at %s", name, place)
         raise EngineError(f"`{name}` failed at {place}; see the server's log") from error

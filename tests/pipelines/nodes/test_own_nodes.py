@@ -154,8 +154,9 @@ def test_without_leave_a_graph_that_needs_none_of_it_is_served(tmp_path, monkeyp
     assert "unknown node type `trim`" in inspect(folder)[0].problems[0]
 
 
-def test_a_run_that_fails_names_its_place(tmp_path):
-    node = hide_numbers(tmp_path, "return 1 // 0")
+@pytest.mark.parametrize("fault", ["return 1 // 0", "raise KeyboardInterrupt", "raise SystemExit(0)"])
+def test_a_run_that_fails_names_its_place(tmp_path, fault):
+    node = hide_numbers(tmp_path, fault)
     with pytest.raises(EngineError, match=r"`HideNumbers` failed at m/nodes.py:6; see the server's log"):
         node.run(None, prompts=[])
 
