@@ -15,7 +15,7 @@ from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.nodes.composing.readable import READABLE, REQUEST, view
 from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
 from pipelines.nodes.naming import NamesOne, task_of
-from pipelines.values.tasks import TASKS, Constraint, GenerationInput
+from pipelines.values.tasks import TASKS, Constraint, GenerationInput, PromptInput
 
 
 class Ask(NamesOne, PortsBySettings, Composing):
@@ -77,7 +77,9 @@ class Ask(NamesOne, PortsBySettings, Composing):
 
     def _messages(self, text: str, request: Any) -> list[dict[str, Any]]:
         """The conversation that the model gets."""
-        around = with_question(request.messages or [] if self.config.conversation else [], text)
+        shown = self.config.conversation and isinstance(request, PromptInput)
+        before = (request.messages or []) if shown else []
+        around = with_question(before, text)
         if self.config.system is None:
             return around
         return [{"role": "system", "content": self.config.system}, *around]

@@ -38,6 +38,11 @@ def for_client(
         raise RequestError(
             "this model's graph writes the last message itself: none can be continued", "messages"
         )
+    if any(prompt.ids is not None or prompt.gap is not None for prompt in request.prompts):
+        raise RequestError(
+            "this model's graph writes its prompt by a template: it takes no token ids and no `suffix`",
+            "prompt",
+        )
     if len(request.prompts) > 1:
         raise RequestError("this model's graph answers one prompt at a time", "prompt")
     prompts = [] if messages is not None else [Prompt(text=prompt, add_special_tokens=True)]

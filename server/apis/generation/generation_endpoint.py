@@ -174,7 +174,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         exchange.when_gone(call.close)
         self.check_call(request, pipeline, call)
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)
-        if context.needs_prompts:
+        if context.needs_prompts and not (call.is_composed and context.shows_prompt_if_known):
             context = replace(context, prompts=prompt_echoes(pipeline, call))
         if req.get_header(HEADER) == "1":
             context = replace(context, trace=lambda: call_trace(call, exchange.trace))

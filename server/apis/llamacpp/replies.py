@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ encode = msgspec.json.Encoder().encode
 @dataclass(frozen=True, slots=True)
 class LlamaContext(TextReplyContext):
     """`settings` are reported as those of the generation; `started_s` is by a monotonic clock."""
+
+    shows_prompt_if_known: ClassVar[bool] = True
 
     source: SamplingBody = field(default_factory=SamplingBody)
     limits: IndentLimits = field(default_factory=IndentLimits)

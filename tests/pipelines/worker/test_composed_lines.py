@@ -208,6 +208,9 @@ def test_requests_of_lines_have_the_salt_and_the_priority_of_the_clients(run):
         _, call = await texts(catalogue.get("by_reply"), request, client)
         asked = [each._call.request for each in call.asked]
         assert [(each.cache_salt, each.sampling["priority"]) for each in asked] == [("mine", 7)] * 2
+        ids = GenerationInput(prompts=[Prompt(ids=[1, 2])], sampling=GREEDY)
+        with pytest.raises(RequestError, match="line `reply`: .* no token ids"):
+            await texts(catalogue.get("talk"), ids, client)
         with pytest.raises(RequestError, match="no prompt to score"):
             await texts(catalogue.get("talk"), chat("Hi", sampling={"prompt_logprobs": 1}), client)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from server.apis.generation.replies.logprobs import AS_TEXT, TokenFormat
@@ -22,6 +22,9 @@ class TextReplyContext:
     `num_drawn` choices are computed for each prompt, the best `num_returned` of them are returned.  `prompts`
     is filled where `needs_prompts`.
     """
+
+    shows_prompt_if_known: ClassVar[bool] = False
+    """Whether a reply has its prompt where there is one, and is given without one too."""
 
     id: str
     model: str

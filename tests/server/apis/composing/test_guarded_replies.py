@@ -176,6 +176,24 @@ def test_a_batch_of_conversations_counts_what_lines_read(played):
     played(scene)
 
 
+def test_what_counts_and_completes_a_prompt_takes_guarded_models_too(played):
+    async def scene(client):
+        asked = {"input": "Just do it"}
+        counts = [
+            (await client.post("/v1/responses/input_tokens", {"model": model, **asked})).json["input_tokens"]
+            for model in ("talk", "lenient")
+        ]
+        assert counts[0] == counts[1] > 0
+        fields = {"prompt": "<|im_start|>user\nJust<|im_end|>\n<|im_start|>assistant\n", "n_predict": 9}
+        own, guarded = [
+            (await client.post("/completion", {"model": model, **fields})).json
+            for model in ("talk", "lenient")
+        ]
+        assert guarded["content"] == own["content"] != ""
+
+    played(scene)
+
+
 def test_the_window_holds_back_what_what_follows_may_explain(played):
     async def scene(client):
         assert stream_of(await client.post(CHAT, body("late", PRAISE, stream=True))) == (
