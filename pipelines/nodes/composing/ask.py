@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -70,7 +71,7 @@ class Ask(NamesOne, PortsBySettings, Composing):
 
     async def compose(self, call: Composer, request: Any = None, **values: Any) -> AskedReply:
         shown = {name: view(value) for name, value in {"request": request, **values}.items()}
-        text = self.template.render(shown)
+        text = await asyncio.to_thread(self.template.render, shown)
         graph: Any = self.named_graph()
         messages = None if graph.task == "completion" else self._messages(text, request)
         return await call.ask(graph, self._request(call, messages, text))

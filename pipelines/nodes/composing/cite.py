@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -73,7 +74,8 @@ class Cite(Node, PortsBySettings, Composing):
     ) -> GenerationInput:
         shown = self._shown(passages)
         asked = view(request if question is None else question)
-        text = self.template.render({"passages": PassageView(shown), "question": str(asked)})
+        named = {"passages": PassageView(shown), "question": str(asked)}
+        text = await asyncio.to_thread(self.template.render, named)
         changed = for_client(request, _asking(request, text, self.config.system), text)
         given = {each.name: getattr(changed, each.name) for each in fields(GenerationInput)}
         return CitedInput(**given, passages=shown)

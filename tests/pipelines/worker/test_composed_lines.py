@@ -1,5 +1,7 @@
 """Lines of composed graphs beside each other: choices by a value or by shares, forms of replies, plain lines."""
 
+import threading
+
 import pytest
 from composed_models import chat, scenes, texts
 from fake_decoder import FAKE_GRAPH, write_fake_model
@@ -8,6 +10,7 @@ from scripted_model import write_scripted_model
 
 from pipelines.base.errors import EngineError, RequestError
 from pipelines.loading.inspection import inspect
+from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import Constraint, GenerationInput
 
@@ -113,6 +116,24 @@ def test_the_first_case_that_holds_has_the_request(run):
             await way("by_no_number")
 
     run(scene)
+
+
+def test_templates_of_lines_are_written_beside_the_event_loop(run, monkeypatch):
+    """One of an operator may take seconds over a long text."""
+    threads, render = [], LineTemplate.render
+
+    def noted(self, values):
+        threads.append(threading.current_thread())
+        return render(self, values)
+
+    monkeypatch.setattr(LineTemplate, "render", noted)
+
+    async def scene(catalogue, client):
+        await texts(catalogue.get("talk"), chat("it", sampling=GREEDY), client)
+
+    run(scene)
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_a_session_has_one_model_by_its_share(run):
