@@ -234,7 +234,7 @@ class ModelTable:
         built, known = self.built.get(name), self.composed
         if built is None or not all(other in known for other in built.named):
             return False
-        return built.pipeline.is_composed != is_composed(built.graph, None, known)
+        return built.pipeline.is_composed != is_composed(built.graph, graphs=None, known=known)
 
     def _card(self, model: ModelStatus) -> ModelCard:
         built, adapters = (
