@@ -79,11 +79,12 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         """The model of a session: a number from 0 to 1 that it always has falls into one of the shares."""
         digest = hashlib.sha256(_session(call, request).encode()).digest()
         place = int.from_bytes(digest[:8], "big") / 2**64 * sum(self.config.shares.values())
-        for name, share in self.config.shares.items():
+        shares = [(name, share) for name, share in self.config.shares.items() if share]
+        for name, share in shares:
             place -= share
             if place < 0:
                 return str(name)
-        return str(name)
+        return str(shares[-1][0])  # what sums round
 
 
 def _check_table(config: Any) -> None:
