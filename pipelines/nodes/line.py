@@ -20,11 +20,11 @@ class Line:
     gives: Any = None  # the type of its value
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {port: _read(values, source) for port, source in self.sources.items()}
+        return {port: field_of(values[source.root], source) for port, source in self.sources.items()}
 
 
-def _read(values: Mapping[str, Any], source: Source) -> Any:
-    value = values[source.root]
+def field_of(value: Any, source: Source) -> Any:
+    """What a source reads of the value of its root: that, or a field in it."""
     for name in source.fields:
         value = getattr(value, name)
     return value

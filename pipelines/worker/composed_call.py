@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, cast
 
@@ -105,7 +106,7 @@ class ComposedCall(Call):
         self._task.add_done_callback(_retrieve)
 
     async def updates(self) -> AsyncIterator[Batch]:
-        try:
+        with self._ending_in_errors():
             result = await self._result()
             if result is None:
                 return  # closed from outside
@@ -114,40 +115,40 @@ class ComposedCall(Call):
                     yield batch
                     for choice, update in batch:
                         self._choices.passed(choice, update.piece.finish)
-        except BraidError:
-            self._end("error")
-            raise
 
     async def answer(self) -> Any:
-        try:
+        with self._ending_in_errors():
             result = await self._result()
             if result is None:
                 return None
             with errors_of(self._lines[-1].name):
                 value = await self._read(result)
-        except BraidError:
-            self._end("error")
-            raise
         self._choices.end("stop")
         return value
 
     async def parts(self) -> AsyncIterator[Any]:
-        try:
+        with self._ending_in_errors():
             result = await self._result()
             if result is None:
                 return
             with errors_of(self._lines[-1].name):
                 async for part in result.parts():
                     yield part
-        except BraidError:
-            self._end("error")
-            raise
         self._choices.end("stop")
 
     def close(self) -> None:
         super().close()
         if self._task is not None:
             self._task.cancel()
+
+    @contextmanager
+    def _ending_in_errors(self) -> Iterator[None]:
+        """An error inside ends the call."""
+        try:
+            yield
+        except BraidError:
+            self._end("error")
+            raise
 
     def _end(self, finish: str) -> None:
         super()._end(finish)

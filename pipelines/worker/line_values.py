@@ -10,7 +10,7 @@ from typing import Any, get_origin
 from graphs.graph import Source
 from pipelines.base.errors import BraidError
 from pipelines.nodes.interface import AskedReply
-from pipelines.nodes.line import Line
+from pipelines.nodes.line import Line, field_of
 from pipelines.values.stream_values import Arrived, Deferred, Stream
 
 
@@ -40,19 +40,19 @@ class LineValues:
         read = [source for source in line.sources.values() if source.root in self._lines]
         found = iter(await asyncio.gather(*map(get, read)) if read else ())
         return {
-            port: next(found) if source.root in self._lines else _field(self._request, source)
+            port: next(found) if source.root in self._lines else field_of(self._request, source)
             for port, source in line.sources.items()
         }
 
     async def _whole(self, source: Source) -> Any:
-        return _field(await self.known(source.root), source)
+        return field_of(await self.known(source.root), source)
 
     async def _declared(self, source: Source) -> Any:
         gives = self._lines[source.root].gives
         if get_origin(gives) is Deferred:
             return Deferred(Arrived(await self.known(source.root)))
         value = await self._line_tasks[source.root]
-        return Stream(value) if isinstance(value, AskedReply) else _field(value, source)
+        return Stream(value) if isinstance(value, AskedReply) else field_of(value, source)
 
     async def known(self, name: str) -> Any:
         """The value of a line, once it is there."""
@@ -68,12 +68,6 @@ class LineValues:
     def close(self) -> None:
         for task in self._known.values():
             task.cancel()
-
-
-def _field(value: Any, source: Source) -> Any:
-    for name in source.fields:
-        value = getattr(value, name)
-    return value
 
 
 @contextmanager

@@ -196,7 +196,7 @@ def test_requests_of_editors(server, path, body):
 
 
 def test_minuet_asks_for_several_at_once_and_leaves_those_that_run(server):
-    """The same prompt three times; at the next key the running ones are killed."""
+    """minuet sends one prompt three times, and kills the requests that run at the next key."""
     body = {"model": "coder", "prompt": CODE.lower(), "suffix": AFTER, "stream": True, "max_tokens": 1000}
     url, headers = f"{server.url}/v1/completions", {"accept": "application/json"}
     with ExitStack() as running:

@@ -61,7 +61,7 @@ def test_a_model_is_added_and_the_fetch_of_another_one_cancelled(chromium, tmp_p
 
 
 def ask_to_fetch(server, name, more=None):
-    """As another client that leaves at once; returns the first event."""
+    """The first event of a fetch that another client begins, which leaves at once."""
     with httpx.stream("POST", f"{server.url}/models/pull", json={"model": name, **(more or {})}) as reply:
         data = next(line for line in reply.iter_lines() if line.startswith("data: "))
         return json.loads(data.removeprefix("data: "))

@@ -69,8 +69,7 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
             if error.word == REFUSED:
                 raise
             return None
-        if any(choice.finish == FILTERED for choice in reply.choices):
-            return reply.shown(request.sampling.get("logprobs"))
-        if min(map(measure, reply.choices)) < self.config.at_least:
+        is_filtered = any(choice.finish == FILTERED for choice in reply.choices)
+        if not is_filtered and min(map(measure, reply.choices)) < self.config.at_least:
             return None
         return reply.shown(request.sampling.get("logprobs"))

@@ -30,15 +30,25 @@ async def answer_of(asked: AskedReply) -> Any:
     return value
 
 
-class PassedReply(AskedReply):
-    """A stream that is another one's; a subclass says which of its updates come, and when."""
-
-    def __init__(self, asked: AskedReply) -> None:
-        self._asked = asked
+class StreamedReply(AskedReply):
+    """A reply that comes in pieces."""
 
     @property
     def streams(self) -> bool:
         return True
+
+    async def reply(self) -> WholeReply:
+        return joined([update async for batch in self.updates() for choice, update in batch if choice == 0])
+
+    async def answer(self) -> Any:
+        raise TypeError("a reply that comes in pieces has no answer")
+
+
+class PassedReply(StreamedReply):
+    """A stream that is another one's; a subclass says which of its updates come, and when."""
+
+    def __init__(self, asked: AskedReply) -> None:
+        self._asked = asked
 
     @property
     def num_choices(self) -> int:
@@ -55,12 +65,6 @@ class PassedReply(AskedReply):
 
     def updates(self) -> AsyncIterator[Batch]:
         return self._asked.updates()
-
-    async def reply(self) -> WholeReply:
-        return joined([update async for batch in self.updates() for choice, update in batch if choice == 0])
-
-    async def answer(self) -> Any:
-        raise TypeError("a reply that comes in pieces has no answer")
 
 
 class HeldReply(PassedReply):
@@ -98,17 +102,13 @@ class HeldReply(PassedReply):
             yield batch
 
 
-class FixedReply(AskedReply):
+class FixedReply(StreamedReply):
     """A text that no model wrote, as each choice of a reply, which ends by the filter."""
 
     def __init__(self, text: str, num_choices: int, is_chat: bool) -> None:
         self._text = text
         self._num_choices = num_choices
         self._is_chat = is_chat
-
-    @property
-    def streams(self) -> bool:
-        return True
 
     @property
     def num_choices(self) -> int:
@@ -126,12 +126,6 @@ class FixedReply(AskedReply):
 
     async def updates(self) -> AsyncIterator[Batch]:
         yield [(choice, filtered(self._text, self._is_chat)) for choice in range(self._num_choices)]
-
-    async def reply(self) -> WholeReply:
-        return WholeReply(self._text, finish=FILTERED)
-
-    async def answer(self) -> Any:
-        raise TypeError("a reply that comes in pieces has no answer")
 
 
 def _shown(found: PieceLogprobs[TextLogprob] | None, num: int | None) -> PieceLogprobs[TextLogprob] | None:

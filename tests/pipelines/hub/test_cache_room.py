@@ -57,7 +57,7 @@ def test_an_older_version_counts_until_it_is_removed(bounded):
 
 
 def test_a_part_counts_whole_and_only_once(bounded):
-    """It is as long as its file from the start."""
+    """A part of a file is as long as the file from the start."""
     blobs = bounded.environment.hub_cache / "models--acme--tiny" / "blobs"
     blobs.mkdir(parents=True)
     with PartFile(blobs / hashlib.sha256(content(1000)).hexdigest(), 1000):

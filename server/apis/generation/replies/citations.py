@@ -10,7 +10,7 @@ from server.schema.reply_models import Annotation, CitedPassage, FileCitation, U
 
 
 def url_of(passage: Hit) -> str | None:
-    """Where a document is: its attribute `url`, or its name where that is an address."""
+    """The address of a document: its attribute `url`, or its name where that is one; None without any."""
     named = passage.attributes.get("url") or passage.document
     return named if isinstance(named, str) and named.startswith(("http://", "https://")) else None
 

@@ -156,7 +156,7 @@ WEIRD = [0, -1, 1e400, -0.0, 2**70, 0.5, True, False, "", "x", [], [[]], [None],
 
 
 def statuses(rig, path, body, name, every):
-    """Of requests of `body`, each with a weird value of the field `name`: all of them, or half, by the field."""
+    """The statuses of requests of `body` with weird values of the field `name`: all values, or half, by the field."""
 
     async def scenario(client):
         return [
