@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 TICK_S = 0.05
 """Between two looks at whether the result is still wanted."""
+AGAIN_S = 1.0
+"""Between two tries to end a thread that took too long."""
 MAX_LATE = 16
 """Threads that took too long and may still run at a time: one that waits inside a library cannot be ended."""
 
@@ -30,8 +32,8 @@ class TookTooLong(Exception):
         self.stack = stack
 
 
-class _Stop(BaseException):
-    """Ends Python code whose result is not wanted any more."""
+class _Stop(SystemExit):
+    """Ends Python code whose result is not wanted any more; a thread that it ends prints nothing."""
 
 
 _late: set[threading.Thread] = set()
@@ -81,16 +83,21 @@ def _stack(thread: threading.Thread) -> traceback.StackSummary:
 
 
 def _check_late() -> None:
-    for thread in list(_late):
-        _stop(thread)
-    if len(_late) >= MAX_LATE:
+    if sum(thread.is_alive() for thread in list(_late)) >= MAX_LATE:
         raise Unavailable(f"{MAX_LATE} runs of code of models took too long and have not ended")
 
 
 def _stop(thread: threading.Thread) -> None:
-    """Python code ends at its next line; what waits inside a library ends when it returns."""
-    if thread.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop))
-        _late.add(thread)
-    else:
+    """Python code ends at its next line; what waits inside a library ends when it returns.
+
+    A `__del__` or a callback of the garbage collector that happens to run swallows the exception, so it is
+    raised again until the thread has ended.
+    """
+    if not thread.is_alive():
         _late.discard(thread)
+        return
+    _late.add(thread)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stop))
+    again = threading.Timer(AGAIN_S, _stop, [thread])
+    again.daemon = True
+    again.start()

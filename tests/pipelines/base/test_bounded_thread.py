@@ -34,6 +34,26 @@ def test_a_loop_without_end_is_ended_and_its_place_is_known():
     assert not threads[0].is_alive()
 
 
+def test_a_loop_that_swallows_its_end_once_is_ended_again(monkeypatch):
+    monkeypatch.setattr(bounded_thread, "AGAIN_S", 0.01)
+    monkeypatch.setattr(bounded_thread, "_late", late := set())
+    ends = []
+
+    def loop():
+        while len(ends) < 3:
+            try:
+                while True:
+                    pass
+            except BaseException as error:
+                ends.append(error)
+
+    with pytest.raises(TookTooLong):
+        run_within(0.1, loop)
+    (thread,) = late
+    thread.join(PATIENCE_S)
+    assert len(ends) == 3
+
+
 def test_a_client_that_leaves_ends_the_wait():
     gone = threading.Event()
     gone.set()
