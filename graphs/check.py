@@ -189,7 +189,14 @@ class _Checker:
         line = self.document.line(path)
         file, number = self.document.place(line)
         place = f"{file.rpartition('/')[2]}:{number}"
-        return Binding(name, type_name, node_type or Node, config, sources, gives, line, body, place)
+        graphs = self._graphs(node_type, config) if ports is not None else {}
+        return Binding(name, type_name, node_type or Node, config, sources, gives, line, body, place, graphs)
+
+    def _graphs(self, node_type: type[Node] | None, config: Any) -> dict[str, Graph]:
+        """The graphs of the other models that the settings of a line name, which `ports_for` has found."""
+        names = getattr(node_type, "names", None)
+        found = {name: self.graphs(name) for name in names(config)} if names and self.graphs else {}
+        return {name: graph for name, graph in found.items() if graph is not None}
 
     def _node_type(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> type[Node] | None:
         written = raw.get("type")

@@ -30,7 +30,8 @@ class _Columns:
 def text(graph: Graph) -> str:
     """The graph from top to bottom: a line per binding, its settings below it, bodies in boxes.
 
-    Every line has at most WIDTH columns; a row that is longer is cut, a long setting is broken.
+    Every line has at most WIDTH columns; a row that is longer is cut, a long setting is broken.  The graph
+    of another model is folded: a row with the types of its lines.
     """
     columns = _columns(graph)
     head = f"{graph.task}: {show(graph.request)} → {show(graph.reply)}"
@@ -67,8 +68,21 @@ def _rows(
         subsequent_indent=indent,
         break_on_hyphens=False,
     )
+    for name, graph in binding.graphs.items():
+        yield from textwrap.wrap(
+            _folded(name, graph),
+            width,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+            break_on_hyphens=False,
+        )
     if binding.body:
         yield from (rail + row for row in _box(binding, columns, width - 1))
+
+
+def _folded(name: str, graph: Graph) -> str:
+    """Another model's graph in a row: its name, its task, and the types of its lines."""
+    return f"▸ {name}, {graph.task}: {' → '.join(line.type_name for line in graph.bindings)}"
 
 
 def _root_row(name: str, kind: Any, columns: _Columns, where: str, width: int) -> str:
@@ -128,7 +142,7 @@ def mermaid(graph: Graph) -> str:
 
 
 def _mermaid_node(binding: Binding) -> Iterator[str]:
-    label = _quoted(binding.name, binding.type_name)
+    label = _quoted(binding.name, binding.type_name, *(f"→ {name}" for name in binding.graphs))
     if not binding.body:
         yield f"{_id(binding, '')}[{label}]"
         return

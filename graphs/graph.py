@@ -48,7 +48,7 @@ class Binding:
 
     `sources` is in the order of the node's inputs; an input that is missing there is optional and was left
     out. `gives` is the type of the value; `body` holds the lines of an engine node's body.  `place` is the
-    file and the line that messages name.
+    file and the line that messages name; `graphs` are those of the other models that its settings name.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Binding:
     line: int
     body: tuple[Binding, ...] = ()
     place: str = ""
+    graphs: Mapping[str, Graph] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def results(self) -> tuple[Binding, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from graphs.flow import show
-from graphs.graph import Binding, Graph, PortsBySettings
+from graphs.graph import Binding, Graph
 from graphs.placement import PROCESSES, process
 from graphs.settings import given_settings
 
@@ -16,9 +16,9 @@ from graphs.settings import given_settings
 class NodeOutline(BaseModel):
     """One line of a graph.  Lines of a body are called PARENT.NAME in `path`.
 
-    `settings` are those that the file gives, nested ones by their dotted path.  `graph` is the other model
-    whose graph the node runs.  `root` is the name by which the lines of `body` read the engine's value, of
-    type `root_type`.
+    `settings` are those that the file gives, nested ones by their dotted path.  `graphs` are the names of
+    the other models that the node asks.  `root` is the name by which the lines of `body` read the engine's
+    value, of type `root_type`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
@@ -31,7 +31,7 @@ class NodeOutline(BaseModel):
     settings: dict[str, Any]
     process: str
     line: int
-    graph: str | None = None
+    graphs: list[str] = []
     root: str | None = None
     root_type: str | None = None
     body: list[NodeOutline] = []
@@ -76,7 +76,7 @@ def _node(binding: Binding, parent: str) -> NodeOutline:
         settings=given_settings(binding.config),
         process=PROCESSES[process(binding)],
         line=binding.line,
-        graph=getattr(binding.config, "graph", None) if issubclass(binding.type, PortsBySettings) else None,
+        graphs=list(binding.graphs),
         root=contract.root if contract else None,
         root_type=show(contract.gives) if contract else None,
         body=[_node(inner, f"{path}.") for inner in binding.body],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -116,8 +116,11 @@ class RequestTrace:
         if len(self.failures) < MAX_ERRORS:
             self.failures.append(Failure(time.time(), status, message))
 
-    def spans(self, now_s: float) -> list[NodeSpan]:
-        """The spans of all calls in the order of their beginnings; of more than MAX_SPANS the longest."""
-        found = [span for call in self.calls for span in call.spans(self.started_s, now_s)]
+    def spans(self, now_s: float, shows: Callable[[CallTrace], bool] = lambda call: True) -> list[NodeSpan]:
+        """The spans of the calls that it `shows`, in the order of their beginnings; of more than MAX_SPANS
+        the longest.
+        """
+        shown = filter(shows, self.calls)
+        found = [span for call in shown for span in call.spans(self.started_s, now_s)]
         longest = sorted(found, key=lambda span: -span.seconds)[:MAX_SPANS]
         return sorted(longest, key=lambda span: span.start_s)

@@ -201,7 +201,8 @@ class Settings(BaseModel):
     status: bool = Field(
         default=True,
         description="1: `/status` is a page that shows what the server does, fed by `/v1/status`; 0: neither "
-        "is there, nor the graphs of models, nor the path that cancels requests",
+        "is there, nor the graphs of models, nor the paths of requests (`X-Braid-Trace`), nor what cancels "
+        "requests",
     )
     access_log: bool = Field(default=False, description="1: one line on stdout for each request")
     max_body_mb: int = Field(

@@ -11,7 +11,7 @@ from server.apis.decisions.replies import DecisionReply, SystemOneReply
 from server.apis.messages.reply_models import MessageReply, TokenCount
 from server.apis.moderations.replies import Moderation
 from server.apis.operations.cancel import CancelledRequest
-from server.apis.operations.graph import ModelGraph
+from server.apis.operations.graph import UnfoldedGraph
 from server.apis.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
 from server.apis.responses.reply_models import (
@@ -270,7 +270,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         )
     },
     "/models/{name:path}/graph": {
-        "GET": Operation("The graph of a model, node by node", "models", reply=(ModelGraph,), errors=GETS)
+        "GET": Operation("The graph of a model, node by node", "models", reply=(UnfoldedGraph,), errors=GETS)
     },
     "/status": {
         "GET": Operation(

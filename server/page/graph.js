@@ -83,12 +83,13 @@ export class GraphDrawing {
       },
     }, label, ...shape(box), name, line, time, share, bar);
     this.nodes.set(node.path, { group, time, share, bar, label, node, width: box.w - 12 });
-    return node.graph ? [group, this.link(box)] : [group];
+    return node.graphs.length ? [group, this.links(box)] : [group];
   }
 
-  link(box) {
-    const text = svg("text", { class: "link", x: box.x + box.w - 12, y: box.y - 6 }, `→ graph of ${box.node.graph}`);
-    return svg("a", { href: this.hrefOf(box.node.graph) }, text);
+  /** Where the graphs of the models that a node asks are shown. */
+  links({ node, x, y, w }) {
+    const links = node.graphs.map((name) => svg("a", { href: this.hrefOf(name) }, svg("tspan", {}, ` ${name}`)));
+    return svg("text", { class: "link", x: x + w - 12, y: y - 6 }, svg("tspan", {}, "→"), ...links);
   }
 
   queue(box) {

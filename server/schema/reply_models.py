@@ -6,9 +6,9 @@ are not sent.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import BraidError
@@ -22,6 +22,12 @@ class Reply(DeferredModel):
 
     def to_json(self) -> bytes:
         return self.model_dump_json(exclude_unset=True).encode()
+
+
+class TracedReply(Reply):
+    """A reply that has the path of its request where the client asks for that (X-Braid-Trace)."""
+
+    trace: Annotated[dict[str, Any] | None, Field(exclude_if=lambda trace: trace is None)] = None
 
 
 class Success(Reply):
@@ -177,7 +183,7 @@ class ChatChoice(Reply):
     draft_logprobs: ChatLogprobs | None = None
 
 
-class ChatCompletion(Reply):
+class ChatCompletion(TracedReply):
     """The fields after `usage` are vLLM's; those about several machines are always null."""
 
     id: str
@@ -195,7 +201,6 @@ class ChatCompletion(Reply):
     ec_transfer_params: None
     metrics: None
     citations: list[CitedPassage] | None = None
-    trace: dict[str, Any] | None = None
 
 
 class Delta(Reply):
@@ -220,7 +225,7 @@ class ChatChunkChoice(Reply):
     draft_logprobs: ChatLogprobs | None = None
 
 
-class ChatChunk(Reply):
+class ChatChunk(TracedReply):
     id: str
     object: Literal["chat.completion.chunk"]
     created: int
@@ -230,7 +235,6 @@ class ChatChunk(Reply):
     system_fingerprint: str = FINGERPRINT
     prompt_token_ids: list[int] | None = None
     prompt_text: str | None = None
-    trace: dict[str, Any] | None = None
 
 
 class CompletionChoice(Reply):
@@ -246,7 +250,7 @@ class CompletionChoice(Reply):
     draft_logprobs: CompletionLogprobs | None = None
 
 
-class Completion(Reply):
+class Completion(TracedReply):
     id: str
     object: Literal["text_completion"]
     created: int
@@ -258,7 +262,6 @@ class Completion(Reply):
     kv_transfer_params: None = None
     ec_transfer_params: None = None
     metrics: None = None
-    trace: dict[str, Any] | None = None
 
 
 class Permission(Reply):

@@ -70,4 +70,4 @@ def test_a_node_that_is_another_graph_names_it():
     graph = Graphs(sources, VOCABULARY, TASKS)("outer")
     assert graph is not None
     (node,) = outline(graph).nodes
-    assert (node.graph, node.process, node.body) == ("inner", "worker", [])
+    assert (node.graphs, node.process, node.body) == (["inner"], "worker", [])

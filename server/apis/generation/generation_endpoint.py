@@ -22,7 +22,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.generation_call import Fit, open_call
-from server.apis.generation.replies.call_trace import HEADER, call_trace
+from server.apis.generation.replies.call_trace import trace_of, wants_trace
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
@@ -33,7 +33,7 @@ from server.http.errors import public_error
 from server.http.exchange import KEEP_ALIVE, Exchange
 from server.http.request_body import parse
 from server.http.streaming import EVENT_STREAM, as_stream, first_piece
-from server.schema.reply_models import ChatCompletion, Completion, Reply
+from server.schema.reply_models import Reply, TracedReply
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
@@ -176,8 +176,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)
         if context.needs_prompts and not (call.is_composed and context.shows_prompt_if_known):
             context = replace(context, prompts=prompt_echoes(pipeline, call))
-        if req.get_header(HEADER) == "1":
-            context = replace(context, trace=lambda: call_trace(call, exchange.trace))
+        if wants_trace(req, services.settings):
+            context = replace(context, trace=trace_of(call, exchange))
         counter = TokenCounter(call.prompt_lengths, request.num_choices, lambda: call.others)
         running = ReplyInProgress(call, exchange, context, counter)
         if request.stream:
@@ -200,7 +200,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         if not counter.complete:
             raise ClientGone
         reply = self.full_reply(running.context, choices, counter)
-        if running.context.trace is not None and isinstance(reply, ChatCompletion | Completion):
+        if running.context.trace is not None and isinstance(reply, TracedReply):
             reply.trace = running.context.trace()
         return reply.to_json()
 

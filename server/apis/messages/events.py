@@ -80,7 +80,8 @@ class MessageEvents:
         used = usage(self.counter)
         stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
         stop = StopDelta(stop_reason=stop_reason, stop_sequence=stop_sequence)
-        return event(MessageDelta(delta=stop, usage=used)) + event(MessageStop())
+        trace = self.context.trace and self.context.trace()
+        return event(MessageDelta(delta=stop, usage=used, trace=trace)) + event(MessageStop())
 
     def failure(self, error: BraidError) -> bytes:
         return event(anthropic_error(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from server.schema.anthropic_errors import AllFieldsReply, AnthropicErrorReply
+from server.schema.reply_models import TracedReply
 
 
 class PassageCitation(AllFieldsReply):
@@ -65,7 +66,7 @@ StopReason = Literal[
 ]
 
 
-class MessageReply(AllFieldsReply):
+class MessageReply(AllFieldsReply, TracedReply):
     id: str
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
@@ -146,7 +147,7 @@ class StopDelta(AllFieldsReply):
     stop_sequence: str | None
 
 
-class MessageDelta(AllFieldsReply):
+class MessageDelta(AllFieldsReply, TracedReply):
     type: Literal["message_delta"] = "message_delta"
     delta: StopDelta
     usage: MessageUsage

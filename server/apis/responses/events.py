@@ -62,6 +62,8 @@ class ResponseEvents:
         self.response = response
         self._tools = tools or ToolTable()
         self._shows = shows
+        self.trace: Callable[[], dict[str, Any]] | None = None
+        """Gives the path of the request, where the client asks for it."""
         self.ended = False
         self._counts = ResponseTokenCounter(num_input, others)
         self._shows_reasoning = shows_reasoning
@@ -207,6 +209,8 @@ class ResponseEvents:
         self.ended = True
         self.response.status = status
         self.response.usage = self._counts.usage()
+        if self.trace is not None:
+            self.response.trace = self.trace()
         if status == "completed":
             self.response.completed_at = int(time.time())
         return self._snapshot(status)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from server.schema.reply_models import Reply
+from server.schema.reply_models import Reply, TracedReply
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
@@ -46,7 +46,7 @@ class ResponseError(Reply):
     message: str
 
 
-class Response(Reply):
+class Response(TracedReply):
     """A response in its current state."""
 
     id: str

@@ -14,6 +14,7 @@ from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import check_chat, of_type
 from server.apis.generation.generation_endpoint import requested_priority
+from server.apis.generation.replies.call_trace import trace_of, wants_trace
 from server.apis.responses.events import ALL, COMPACTION, NOTHING, ResponseEvents
 from server.apis.responses.prepared_request import PreparedRequest, RecentItems, prepare_request
 from server.apis.responses.reply import initial_response
@@ -32,6 +33,7 @@ class AskedResponse:
     request: ResponseRequest
     pipeline: Pipeline
     prepared: PreparedRequest
+    wants_trace: bool = False
 
 
 class Responder:
@@ -62,7 +64,7 @@ class Responder:
         chat = prepared.translation.chat
         chat.priority = requested_priority(req, chat.priority)
         check_chat(pipeline, chat.calls_tools)
-        return AskedResponse(request, pipeline, prepared)
+        return AskedResponse(request, pipeline, prepared, wants_trace(req, services.settings))
 
     async def call(self, exchange: Exchange, asked: AskedResponse) -> Call:
         """The model's call, with the defaults and the error texts of the exchange's dialect."""
@@ -87,7 +89,7 @@ class Responder:
         params = call.sampling_params
         response = initial_response(request, translation, asked.pipeline.name, params, stores, new_id)
         chat = translation.chat
-        return ResponseEvents(
+        events = ResponseEvents(
             response,
             sum(call.prompt_lengths),
             shows_reasoning=chat.include_reasoning is not False,
@@ -96,3 +98,6 @@ class Responder:
             others=lambda: call.others,
             shows=COMPACTION if translation.compacts else NOTHING if discards else ALL,
         )
+        if asked.wants_trace:
+            events.trace = trace_of(call, exchange)
+        return events
