@@ -73,6 +73,7 @@ def test_killed_engine_fails_its_requests_at_once_and_comes_back(server):
     assert "SIGKILL" in server.log()
 
 
+@pytest.mark.breadth
 def test_crashed_engine_is_restarted(server):
     pid = server.host().pid
     os.kill(pid, signal.SIGSEGV)
@@ -170,9 +171,15 @@ def at_the_end(server, max_tokens, count=8):
     return replies
 
 
-def test_hung_engine_is_restarted_and_sigterm_lets_short_streams_finish(models_dir):
-    with ServerProcess(models_dir, ENGINE_TIMEOUT_S="2", **CHATS) as server:
+def test_a_new_model_may_end_its_process_a_hung_engine_is_restarted_and_short_streams_finish(models_dir):
+    write_engine_model(models_dir / "fatal", deadly=7)
+    settings = {"FIRST_RUN": "1", "CACHE": str(models_dir.parent / "cache"), "ENGINE_TIMEOUT_S": "2"}
+    with ServerProcess(models_dir, **settings, **CHATS) as server:
         server.ready()
+        server.wait_for(lambda: "SIGABRT" in httpx.get(f"{server.url}/v1/models/fatal").text)
+        assert asyncio.run(ask(server.url, 1)).status == 200
+        assert "Current thread" in server.log(), "the stack of the process"
+        assert "died after" not in server.log(), "the engine lives on"
         host = server.host()
         host.suspend()
         server.wait_for(lambda: "ENGINE TIMEOUT" in server.log())
@@ -201,13 +208,29 @@ def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir
         assert server.process.wait(PATIENCE_S) == 0
 
 
-def test_in_process_server_serves_and_drains(models_dir):
-    with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1", **CHATS) as server:
+def test_in_process_server_serves_and_ends_long_streams_with_an_error(models_dir):
+    with ServerProcess(models_dir, IN_PROCESS="1", GRACE_S="4", **CHATS) as server:
         server.ready()
         assert server.children()[0] is None
         assert "Braid is ready at" in server.log()
+        replies = at_the_end(server, 4000)
+        assert all("shutting down" in reply.error for reply in replies), replies
+
+
+@pytest.mark.breadth
+def test_in_process_server_drains(models_dir):
+    with ServerProcess(models_dir, IN_PROCESS="1", **CHATS) as server:
+        server.ready()
         replies = at_the_end(server, 100, 4)
         assert all(reply.done and not reply.error for reply in replies), replies
+
+
+@pytest.mark.breadth
+def test_sigterm_ends_long_streams_of_an_engine_with_an_error(models_dir):
+    with ServerProcess(models_dir, GRACE_S="4", **CHATS) as server:
+        server.ready()
+        replies = at_the_end(server, 4000)
+        assert all("shutting down" in reply.error for reply in replies), replies
 
 
 @pytest.mark.breadth
@@ -219,20 +242,6 @@ def test_unready_server_answers_503(models_dir):
         body = {"model": "broken", "messages": [{"role": "user", "content": "hi"}]}
         reply = httpx.post(f"{server.url}/v1/chat/completions", json=body)
         assert reply.status_code in (404, 503)
-
-
-def test_a_new_model_may_end_its_process_and_sigterm_ends_long_streams_with_an_error(models_dir):
-    write_engine_model(models_dir / "fatal", deadly=7)
-    cache = str(models_dir.parent / "cache")
-    with ServerProcess(models_dir, FIRST_RUN="1", CACHE=cache, GRACE_S="4", **CHATS) as server:
-        server.ready()
-        pid = server.host().pid
-        server.wait_for(lambda: "SIGABRT" in httpx.get(f"{server.url}/v1/models/fatal").text)
-        assert asyncio.run(ask(server.url, 1)).status == 200
-        assert server.host().pid == pid
-        assert "Current thread" in server.log(), "the stack of the process"
-        replies = at_the_end(server, 4000)
-        assert all("shutting down" in reply.error for reply in replies), replies
 
 
 def test_killed_master_takes_everything_along(server, temporary, monkeypatch):

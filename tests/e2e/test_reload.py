@@ -16,12 +16,12 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from paced_model import GRAPH, write_model
+from paced_model import write_model
 from patience import PATIENCE_S
 from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat, start_streams
 
 BROKEN = "version: 1\ntask: chat\nnodes: ["
-ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, from: request}\n"
+ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {{type: graph, graph: {}, from: request}}\n"
 CHANGED = ("edited", "half", "emptied")
 PAUSE_S = 0.5
 STARTED = "Application startup complete"
@@ -30,15 +30,21 @@ LEAVING = "Shutting down"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A server with `fake`, three models whose folders the tests change, and `alias`, whose graph names one."""
-    models = tmp_path_factory.mktemp("reload") / "models"
+    """A server of a copy of the code, with `fake`, models whose folders the tests change, and two whose graphs name
+    one of those.
+    """
+    folder = tmp_path_factory.mktemp("reload")
+    root, models = folder / "checkout", folder / "models"
+    for package in ("graphs", "ops", "pipelines", "server"):
+        shutil.copytree(ROOT / package, root / package)  # with what Python compiled
     write_model(models / "fake")
-    for name in ("edited", "half", "emptied"):
+    for name in (*CHANGED, "gone"):
         write_model(models / name, step_s=0.0)
-    (models / "alias").mkdir()
-    (models / "alias" / "graph.yaml").write_text(ALIAS)
-    with ServerProcess(models, WORKERS="2", APIS="openai") as server:
-        server.models = models
+    for name, named in (("alias", "edited"), ("orphan", "gone")):
+        (models / name).mkdir()
+        (models / name / "graph.yaml").write_text(ALIAS.format(named))
+    with ServerProcess(models, root, WORKERS="2", APIS="openai") as server:
+        server.models, server.root = models, root
         server.all_ready()
         yield server
 
@@ -141,7 +147,10 @@ def half_write_a_version(folder):
 
 
 def test_folders_that_are_no_model_any_more_change_nothing_that_is_served(served):
-    """Changed and broken, half-written or emptied, while a worker dies and the server is reloaded."""
+    """Changed and broken, half-written, emptied or removed, while a worker dies and the server is reloaded.
+
+    The reload removes the model whose folder is gone, and finds the new one, which is broken.
+    """
     names = (*CHANGED, "alias")
     expected = contents(served, *names)
     assert len(expected) == len(names)
@@ -154,39 +163,22 @@ def test_folders_that_are_no_model_any_more_change_nothing_that_is_served(served
         half_write_a_version(served.models / "half")
         for file in (served.models / "emptied").iterdir():
             file.unlink()
+        shutil.rmtree(served.models / "gone")
+        write_model(served.models / "never", graph=BROKEN)
         kill_worker(served)
+        assert agreed(served, "gone", "orphan") == {(True, 200, 200, 200)}
         served.reload()
         served.wait_for(lambda: "holds no model any more" in served.log())
+        served.wait_for(lambda: agreed(served, "gone") == {(False, 404, 404, 200)})
     answers = {reply for reply in clients.replies if isinstance(reply[1], int)}
     assert answers == expected
     num_broken = sum(isinstance(reply[1], str) for reply in clients.replies)
     assert num_broken <= 2 * 4  # those that a killed worker had
     assert agreed(served, *names) == {(True, 200, 200, 200)}
+    assert agreed(served, "never", "orphan") == {(False, 503, 503, 200)}  # its graph names what is gone
     served.models.rename(served.models.parent / "away")
     saved.rename(served.models)  # as it was, to the last date
-    served.reload()
-    assert contents(served, *names) == expected
-    assert "changed while" not in served.log()
-
-
-def test_only_a_load_changes_answers_and_only_a_reload_removes_models(served):
-    (before,) = contents(served, "edited")
-    with Clients(served, ["edited", "alias"]) as clients:
-        change_template(served.models / "edited")
-        write_model(served.models / "never", graph=BROKEN)
-        served.reload()
-        served.wait_for(lambda: before not in contents(served, "edited"))
-    assert {reply[1] for reply in clients.replies} == {200}
-    assert len({(status, text) for _, status, text in contents(served, "edited", "alias")}) == 1
-    served.wait_for(lambda: agreed(served, "never") == {(False, 503, 503, 200)})
-
-    shutil.rmtree(served.models / "edited")
-    shutil.rmtree(served.models / "never")
-    kill_worker(served)
-    assert agreed(served, "edited") == {(True, 200, 200, 200)}
-    served.reload()
-    served.wait_for(lambda: agreed(served, "edited", "never") == {(False, 404, 404, 200)})
-    assert agreed(served, "alias") == {(False, 503, 503, 200)}  # failed: its graph names what is gone
+    served.expected = expected
 
 
 async def ping(url, stopped):
@@ -197,14 +189,18 @@ async def ping(url, stopped):
             await asyncio.sleep(0.02)
 
 
-def test_a_reload_under_streams_has_no_gap(served):
-    """Every request is answered, and no worker leaves before the ones that follow it have started."""
-    before = len(served.log())
+def test_a_reload_under_streams_has_no_gap_and_only_it_changes_answers(served):
+    """The folders are those of the start again, but for one template.
+
+    Every request is answered, and no worker leaves before the ones that follow it have started.
+    """
+    begin = len(served.log())
+    (before,) = contents(served, "edited")
 
     async def scene():
         stopped = asyncio.Event()
-        pingers = [asyncio.create_task(ping(served.url, stopped)) for _ in range(3)]
-        streams = await start_streams(served.url, 600, 32)
+        pingers = [asyncio.create_task(ping(served.url, stopped)) for _ in range(2)]
+        streams = await start_streams(served.url, 600, 8)
         await asyncio.to_thread(served.reload)
         later = [await ask(served.url, 3) for _ in range(8)]
         replies = await asyncio.gather(*streams)
@@ -212,10 +208,22 @@ def test_a_reload_under_streams_has_no_gap(served):
         await asyncio.gather(*pingers)
         return replies + later
 
-    replies = asyncio.run(scene())
+    with Clients(served, ["edited", "alias"]) as clients:
+        change_template(served.models / "edited")
+        assert contents(served, "edited") == {before}
+        replies = asyncio.run(scene())
+        served.wait_for(lambda: before not in contents(served, "edited"))
+    assert {reply[1] for reply in clients.replies} == {200}
+    assert len({(status, text) for _, status, text in contents(served, "edited", "alias")}) == 1
     assert all(reply.done and not reply.error for reply in replies), replies
-    served.wait_for(lambda: LEAVING in served.log()[before:])
-    assert served.log()[before:].partition(LEAVING)[0].count(STARTED) == served.num_workers
+    served.wait_for(lambda: LEAVING in served.log()[begin:])
+    assert served.log()[begin:].partition(LEAVING)[0].count(STARTED) == served.num_workers
+
+    served.wait_for(lambda: agreed(served, "never") == {(False, 404, 404, 200)})
+    served.wait_for(lambda: agreed(served, "gone", "orphan") == {(True, 200, 200, 200)})
+    unchanged = ("half", "emptied")
+    assert contents(served, *unchanged) == {reply for reply in served.expected if reply[0] in unchanged}
+    assert "changed while" not in served.log()
 
 
 @pytest.mark.breadth
@@ -258,30 +266,25 @@ def test_reloads_in_a_row_lose_nothing_and_end(served):
     assert most <= 4 * served.num_workers
 
 
-def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(tmp_path):
+def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(served):
     """The wire gets another message under a running server."""
-    root = tmp_path / "checkout"
-    for package in ("graphs", "ops", "pipelines", "server"):
-        shutil.copytree(ROOT / package, root / package)  # with what Python compiled
-    write_model(tmp_path / "models" / "fake", graph=GRAPH)
-    app, messages = root / "server" / "app.py", root / "pipelines" / "wire" / "messages.py"
-    with ServerProcess(tmp_path / "models", root=root) as server:
-        server.ready()
-        host, good = server.host().pid, app.read_text()
-        app.write_text("this is no Python\n")
-        with Clients(server, ["fake"]) as clients:
-            server.process.send_signal(signal.SIGHUP)
-            server.wait_for(lambda: "The reload failed" in server.log())
-            time.sleep(0.5)
-        assert {reply[1] for reply in clients.replies} == {200}
-        app.write_text(good)
-        add_message_field(messages)
-        server.reload()
-        server.wait_for(lambda: server.children()[0] is not None and server.host().pid != host)
-        server.ready()
-        assert "runs another version of Braid" in server.log()
-        assert {status for _, status, _ in contents(server, "fake")} == {200}
-        assert len(server.children()[1]) == 1
+    app, messages = served.root / "server" / "app.py", served.root / "pipelines" / "wire" / "messages.py"
+    host, good = served.host().pid, app.read_text()
+    app.write_text("this is no Python\n")
+    with Clients(served, ["fake"]) as clients:
+        served.process.send_signal(signal.SIGHUP)
+        served.wait_for(lambda: "The reload failed" in served.log())
+        num_replies = len(clients.replies)
+        served.wait_for(lambda: len(clients.replies) > num_replies)
+    assert {reply[1] for reply in clients.replies} == {200}
+    app.write_text(good)
+    add_message_field(messages)
+    served.reload()
+    served.wait_for(lambda: served.children()[0] is not None and served.host().pid != host)
+    served.ready()
+    assert "runs another version of Braid" in served.log()
+    assert {status for _, status, _ in contents(served, "fake")} == {200}
+    assert len(served.children()[1]) == served.num_workers
 
 
 def add_message_field(messages: Path) -> None:
