@@ -337,7 +337,7 @@ def expect_drawn(row, token, temperature, min_p, top_k, top_p, uniform):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("vocab", after(4, [7, 255, 5000, 151_936, 33_333]))
+@pytest.mark.parametrize("vocab", after(3, [7, 255, 5000, 151_936, 33_333]))
 def test_every_mix_of_parameters_on_every_shape_of_row(shape, vocab):
     row = shaped(shape, vocab)
     limits = itertools.product([0, 0.001, 0.2], [vocab, vocab // 2 + 1, 40, 1], [1, 0.95, 0.3])

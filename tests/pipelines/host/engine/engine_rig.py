@@ -254,10 +254,10 @@ def alone(
     ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
     rows = SamplingSlots(1, VOCAB_SIZE)
     rows.set(0, params, prompt, [], choice, sorted(ends))
-    ids, text = list(prompt), Text(prompt_logprobs=scores)
+    step, ids, text = lone_step(rows), list(prompt), Text(prompt_logprobs=scores)
     while text.finish is None:
         values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE, frames)
-        token_id = int(values.argmax() if plain else sample(Logits(values, lone_step(rows))).token_ids[0])
+        token_id = int(values.argmax() if plain else sample(Logits(values, step)).token_ids[0])
         text.token_ids.append(token_id)
         if token_id in ends:
             text.finish = "stop"
@@ -279,16 +279,12 @@ def scores_alone(
     if k is None:
         return None
     contexts = [np.array(prompt[:end], np.int64) for end in range(1, len(prompt))]
-    values = [fake_logits([context], VOCAB_SIZE, frames) for context in contexts]
-    rows, targets = np.zeros(1, np.int64), np.array(prompt[1:], np.int64)
-    found = [
-        numpy_ops.gather_logprobs(row, rows, targets[place : place + 1], k)
-        for place, row in enumerate(values)
-    ]
-    return [
-        TokenLogprobs(float(one.chosen[0]), int(one.ranks[0]), one.top_ids[0].tolist(), one.top[0].tolist())
-        for one in found
-    ]
+    if not contexts:
+        return []
+    rows, targets = np.arange(len(contexts)), np.array(prompt[1:], np.int64)
+    found = numpy_ops.gather_logprobs(fake_logits(contexts, VOCAB_SIZE, frames), rows, targets, k)
+    columns = (found.chosen, found.ranks, found.top_ids, found.top)
+    return [TokenLogprobs(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def lone_step(rows: SamplingSlots) -> StepContext:

@@ -33,7 +33,7 @@ DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 STOP = [11, 12, 13, 14]
 SEEDS = [*range(4, 60), *range(4)]
 NUM_SEEDS = 8
-"""These schedules meet everything; `make test` has the first half of them."""
+"""These schedules meet everything; `make test` has the first quarter of them."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Schedule(Life):
         self.chances = Chances(draw.choice([0.2, 0.9]), 0.03, 0.2, 0.05 if failing else 0.0)
         self.root = self.ids(draw.randint(1, self.max_context - 8))
         self.wanted: dict[int, Guided] = {}
-        self.foreseen: dict[tuple[int, int], list[int]] = {}
+        self.texts_alone: dict[tuple[int, int], list[Text]] = {}
 
     def begin(self, context: StepContext) -> None:
         self.grammar.prepare(context)
@@ -133,7 +133,7 @@ class Schedule(Life):
 
     def check(self) -> None:
         for (key, choice), text in self.rig.texts.items():
-            want = self.alone(self.wanted[key], choice)
+            want = self.alone(key, choice)
             lost = (key, choice) in self.gone or (self.failing and text.finish == "error")
             if lost and not self.wanted[key].params.beams:
                 assert text.token_ids == want.token_ids[: len(text.token_ids)], (key, choice)
@@ -144,16 +144,21 @@ class Schedule(Life):
 
     def foresight(self, key: Hashable, choice: int) -> list[int]:
         assert isinstance(key, int)
-        if (key, choice) not in self.foreseen:
-            self.foreseen[key, choice] = self.alone(self.wanted[key], choice).token_ids
-        return self.foreseen[key, choice]
+        return self.alone(key, choice).token_ids
 
-    def alone(self, wanted: Guided, choice: int) -> Text:
-        place, rank = divmod(choice, wanted.n)
-        prompt, params = wanted.prompts[place], wanted.params
-        if params.beams is not None:
-            return best(prompt, params, self.max_context)[rank]
-        return sampled(prompt, params, choice, wanted.guide, self.max_context)
+    def alone(self, key: int, choice: int) -> Text:
+        """What a choice gets alone: once for each, or once for all of a prompt that draw nothing."""
+        asked = self.wanted[key]
+        place, rank = divmod(choice, asked.n)
+        prompt, params, draws = asked.prompts[place], asked.params, asked.params.temperature > 0
+        name = (key, choice if draws else choice - rank)
+        if name not in self.texts_alone:
+            self.texts_alone[name] = (
+                [sampled(prompt, params, choice, asked.guide, self.max_context)]
+                if params.beams is None
+                else best(prompt, params, self.max_context)
+            )
+        return self.texts_alone[name][0 if params.beams is None else rank]
 
 
 def said(text: Text) -> tuple[list[int], str | None, int | None]:
@@ -181,6 +186,7 @@ def sampled(
     eos = frozenset() if params.ignore_eos else EOS
     rows = SamplingSlots(1, VOCAB_SIZE)
     rows.set(0, replace(params, logprobs=None), prompt, [], choice, sorted(eos | set(params.stop_token_ids)))
+    step = lone_step(rows)
     if params.max_tokens == 0:
         text.finish = "length"
     while text.finish is None:
@@ -190,7 +196,7 @@ def sampled(
             bits = np.empty((1, -(-VOCAB_SIZE // 32)), np.int32)
             guide.fill(bits[0])
             masks = Masks(np.zeros(1, np.int64), bits.view(np.uint32))
-        token_id = int(sample(Logits(values, lone_step(rows), masks=masks)).token_ids[0])
+        token_id = int(sample(Logits(values, step, masks=masks)).token_ids[0])
         try:
             token_ids = [token_id, *(guide.append(token_id) if guide else [])]
         except (GuideError, RuntimeError):
@@ -259,14 +265,14 @@ def ran(grammar):
 
 @pytest.mark.parametrize("speculation", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(NUM_SEEDS // 2, SEEDS))
+@pytest.mark.parametrize("seed", after(NUM_SEEDS // 4, SEEDS))
 def test_everything_at_once_gives_each_choice_what_it_gets_alone(ran, seed, failing, speculation):
     ran(seed, failing, speculation).check()
 
 
 @pytest.mark.parametrize("speculation", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(2, range(100, 140)))
+@pytest.mark.parametrize("seed", after(1, range(100, 140)))
 def test_everything_over_a_model_with_states_gives_each_choice_what_it_gets_alone(
     grammar, seed, failing, speculation
 ):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from breadth import after
 from engine_life import Chances, Life, Wanted
-from engine_rig import Rig, alone
+from engine_rig import Rig, Text, alone
 
 from pipelines.host.contracts.step import NO_STATE, ONLY_LAST
 from pipelines.wire.sampling_params import BACKGROUND, SamplingParams
@@ -104,13 +104,17 @@ class Schedule(Life):
         self.submit(key, self.wanted[key], salt)
 
     def check(self) -> None:
+        texts_alone: dict[tuple[int, int], Text] = {}
         for (key, choice), text in self.rig.texts.items():
             request = self.wanted[key]
-            prompt = choice // request.n
+            prompt, draws = choice // request.n, request.params.temperature > 0
             frames = request.frames[prompt] if request.frames else None
-            want = alone(
-                request.prompts[prompt], request.params, choice, EOS, self.max_context, frames=frames
-            )
+            name = (key, choice if draws else prompt * request.n)
+            if name not in texts_alone:
+                texts_alone[name] = alone(
+                    request.prompts[prompt], request.params, choice, EOS, self.max_context, frames=frames
+                )
+            want = texts_alone[name]
             if (self.failing and text.finish == "error") or (key, choice) in self.gone:
                 assert text.token_ids == want.token_ids[: len(text.token_ids)]
                 assert text.prompt_logprobs in (None, want.prompt_logprobs)
@@ -127,7 +131,7 @@ def ran(seed: int, **kind: bool) -> Schedule:
     return schedule
 
 
-@pytest.mark.parametrize("seed", after(4, range(NUM_SCHEDULES)))
+@pytest.mark.parametrize("seed", after(3, range(NUM_SCHEDULES)))
 def test_text_in_any_schedule_equals_text_alone(seed):
     ran(seed).check()
 
@@ -138,13 +142,13 @@ def test_text_around_failing_steps_equals_text_alone(seed):
 
 
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(2, range(2000, 2050)))
+@pytest.mark.parametrize("seed", after(1, range(2000, 2050)))
 def test_text_with_swapping_equals_text_alone(seed, failing):
     ran(seed, failing=failing, swapping=True).check()
 
 
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(2, range(3000, 3060)))
+@pytest.mark.parametrize("seed", after(1, range(3000, 3060)))
 def test_text_of_a_model_with_states_equals_text_alone(seed, failing):
     ran(seed, failing=failing, keeps_states=True).check()
 

@@ -129,7 +129,7 @@ def test_the_first_in_turn_is_never_preempted():
     assert rig.engine.counts().preemptions == 0
 
 
-@pytest.mark.parametrize("seed", after(2, range(4)))
+@pytest.mark.parametrize("seed", after(1, range(4)))
 def test_random_loads_of_several_tenants_give_the_text_of_each_alone(seed: int):
     draw = random.Random(seed)
     rig = Rig(

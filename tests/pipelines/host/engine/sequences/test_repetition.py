@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from engine_rig import Rig
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.host.engine.sequences.repetition import RepetitionWatch
@@ -23,7 +23,6 @@ def repeats(output: list[int], wanted: RepetitionDetection) -> bool:
     )
 
 
-@settings(max_examples=300)
 @given(
     output=st.lists(st.integers(0, 1), max_size=40),
     prompt=st.lists(st.integers(0, 1), max_size=4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -74,8 +75,10 @@ def put_lookup(rig: Rig, adaptive: bool = False) -> None:
     rig.draft_token = node.run
 
 
-@pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("seed", after(2, range(12)))
+@pytest.mark.parametrize(
+    ("seed", "adaptive"),
+    after(2, [(0, False), (1, True), (0, True), (1, False), *product(range(2, 12), (False, True))]),
+)
 def test_lookup_changes_no_text(grammar, seed, adaptive):
     play(seed, grammar, lambda rig: put_lookup(rig, adaptive), failing=seed % 4 == 0)
 
@@ -86,7 +89,7 @@ def test_a_draft_changes_no_text(grammar, seed, dissent):
     play(seed, grammar, lambda rig: WatchedDraft(rig, dissent), failing=seed % 4 == 0)
 
 
-@pytest.mark.parametrize("seed", after(2, range(12)))
+@pytest.mark.parametrize("seed", after(1, range(12)))
 def test_a_draft_that_works_now_and_then_changes_no_text(grammar, seed):
     play(seed, grammar, lambda rig: WatchedDraft(rig, 0.3, adaptive=True), failing=seed % 4 == 0)
 
@@ -97,7 +100,7 @@ def put_both(rig: Rig) -> None:
     rig.draft_token = lambda step: draft.draft_token(lookup.run(step))
 
 
-@pytest.mark.parametrize("seed", after(2, range(12)))
+@pytest.mark.parametrize("seed", after(1, range(12)))
 def test_a_draft_below_a_lookup_changes_no_text(grammar, seed):
     play(seed, grammar, put_both, failing=seed % 4 == 0)
 
