@@ -79,6 +79,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with small random models: Whisper as `whisper`, the voice `joe`."""
+    from server_process import ServerProcess
+    from tiny_whisper import export_whisper
+    from voice_models import write_voice
+
+    folder = tmp_path_factory.mktemp("speech")
+    export_whisper(folder / "models", folder / "faster-whisper", "whisper")
+    write_voice(folder / "models" / "joe")
+    with ServerProcess(folder / "models") as running:
+        running.all_ready()
+        yield running
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The environment of each process of the run, and of those that it starts.
 

@@ -32,20 +32,9 @@ def demo(demo: ServerProcess) -> str:
 
 
 @pytest.fixture(scope="package")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with small random models: Whisper as `whisper`, the voice `joe`."""
-    from ctranslate2_files import write_folder
-    from tiny_whisper import SIZES, make_whisper, weights_of
-    from voice_models import write_voice
-
-    folder = tmp_path_factory.mktemp("speech")
-    source, models = folder / "faster-whisper", folder / "models"
-    write_folder(source, weights_of(make_whisper(eos_token_id=50257)), SIZES["encoder_attention_heads"])
-    _export(source, "whisper", models)
-    write_voice(models / "joe")
-    with ServerProcess(models) as running:
-        running.all_ready()
-        yield running.url
+def speech(speech: ServerProcess) -> str:
+    """The address of the server with small random models that hear and speak."""
+    return speech.url
 
 
 @pytest.fixture(scope="package")

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from openai import OpenAI
 from patience import PATIENCE_S
-from server_process import ServerProcess
 from sound_files import sound_file, tone
-from tiny_whisper import export_whisper
 
 pytest.importorskip("websockets")  # of the extra `audio`
 
@@ -25,13 +23,9 @@ COMPLETED = "conversation.item.input_audio_transcription.completed"
 DELTA = "conversation.item.input_audio_transcription.delta"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder, models = tmp_path_factory.mktemp("whisper"), tmp_path_factory.mktemp("models")
-    export_whisper(models, folder)
-    with ServerProcess(models, WORKERS="1", FIRST_RUN="0") as running:
-        running.all_ready()
-        yield running
+@pytest.fixture
+def server(speech):
+    return speech
 
 
 def pcm(seconds, rate):
@@ -48,7 +42,7 @@ def encoded(data):
 def test_openais_client(server):
     client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
     with client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
-        sound = {"transcription": {"model": "heard", "language": "en"}, "turn_detection": None}
+        sound = {"transcription": {"model": "whisper", "language": "en"}, "turn_detection": None}
         connection.session.update(session={"type": "transcription", "audio": {"input": sound}})
         for _ in range(5):
             connection.input_audio_buffer.append(audio=encoded(pcm(0.5, 24_000)))
@@ -72,7 +66,7 @@ def opened(server):
 
 def say(socket, sound):
     """What the client of vLLM's documentation sends for an utterance."""
-    socket.send(json.dumps({"type": "session.update", "model": "heard"}))
+    socket.send(json.dumps({"type": "session.update", "model": "whisper"}))
     socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
     for at in range(0, len(sound), 4096):
         audio = encoded(sound[at : at + 4096])
@@ -113,7 +107,7 @@ def test_a_client_that_hangs_up_leaves_nothing(server):
         socket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
         socket.socket.close()
     server.wait_for(lambda: "braid:open_sockets 0.0" in httpx.get(f"{server.url}/metrics").text)
-    server.wait_for(lambda: server.metric(running, "heard") == 0)
+    server.wait_for(lambda: server.metric(running, "whisper") == 0)
     assert sample_of_vllm(server, pcm(1, 16_000))["usage"]["total_tokens"] > 0
 
 
@@ -142,7 +136,7 @@ def test_a_killed_engine_fails_what_it_reads_and_comes_back(server):
         say(socket, pcm(2, 16_000))
         event, deltas = after_deltas(socket)
         assert (event["type"], event["text"]) == ("transcription.done", deltas)
-    server.wait_for(lambda: server.metric("vllm:num_requests_running", "heard") == 0)
+    server.wait_for(lambda: server.metric("vllm:num_requests_running", "whisper") == 0)
 
 
 def test_a_worker_that_is_replaced_closes_its_sockets(server):
