@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import open_chromium
+from browser import Tab, open_chromium
 from paced_model import write_model
 from server_process import ServerProcess
 
@@ -47,6 +47,14 @@ def chromium() -> Iterator[Any]:
     """A browser, shared by the tests of a file."""
     with open_chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Any) -> Iterator[Tab]:
+    """A page of it, which each test loads anew."""
+    tab = Tab(chromium)
+    yield tab
+    tab.close()
 
 
 @pytest.fixture(scope="session")

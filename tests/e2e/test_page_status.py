@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from breadth import after
-from browser import axe_violations, open_page
+from browser import Tab, axe_violations, open_page
 from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess, chat
 
@@ -25,9 +25,9 @@ NUMBER = re.compile(r"\d")
 
 
 @pytest.fixture
-def page(chromium: Any, demo: ServerProcess) -> Iterator[Any]:
+def page(tab: Tab, demo: ServerProcess) -> Iterator[Any]:
     """The status of the demo model, which is connected and drawn."""
-    with open_page(chromium, f"{demo.url}/") as page:
+    with tab.opened(f"{demo.url}/") as page:
         page.set_default_timeout(MS)
         drawn(page, "braid-demo")
         yield page
@@ -134,8 +134,8 @@ def test_an_error_is_listed_with_its_words(page, demo):
 
 
 @pytest.mark.parametrize("scheme", after(1, ["dark", "light"]))
-def test_axe_finds_nothing(chromium, demo, scheme):
-    with open_page(chromium, f"{demo.url}/status", color_scheme=scheme) as page:
+def test_axe_finds_nothing(tab, demo, scheme):
+    with tab.opened(f"{demo.url}/status", color_scheme=scheme) as page:
         drawn(page, "braid-demo")
         page.get_by_role("button", name="generated, scheduler").click()
         assert axe_violations(page) == []

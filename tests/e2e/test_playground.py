@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from browser import axe_violations, open_page
+from browser import Tab, axe_violations, open_page
 from patience import PATIENCE_S
 from recording_server import recording_server
 from server_process import ServerProcess
@@ -35,9 +35,9 @@ WEATHER = [
 
 
 @pytest.fixture
-def page(chromium: Any, demo: ServerProcess) -> Iterator[Any]:
+def page(tab: Tab, demo: ServerProcess) -> Iterator[Any]:
     """The playground, just opened."""
-    with open_page(chromium, f"{demo.url}/status#/playground") as page:
+    with tab.opened(f"{demo.url}/status#/playground") as page:
         page.set_default_timeout(MS)
         page.get_by_label("Message", exact=True).wait_for()
         yield page

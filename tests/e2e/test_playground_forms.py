@@ -15,8 +15,8 @@ TEXTS = ["How far away is the moon?", "Why does bread dough rise?", "The moon is
 
 
 @pytest.fixture
-def page(chromium, demo) -> Iterator[Any]:
-    with open_page(chromium, f"{demo.url}/status#/playground") as page:
+def page(tab, demo) -> Iterator[Any]:
+    with tab.opened(f"{demo.url}/status#/playground") as page:
         page.set_default_timeout(PATIENCE_S * 1000)
         page.get_by_label("Message", exact=True).wait_for()
         yield page
