@@ -80,16 +80,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="session")
-def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with small random models: Whisper as `whisper`, the voice `joe`."""
-    from server_process import ServerProcess
-    from tiny_whisper import export_whisper
-    from voice_models import write_voice
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server with the models of `small_models`, gRPC at `grpc`; models lie in `models`."""
+    from server_process import ServerProcess, free_port
+    from small_models import write_small_models
 
-    folder = tmp_path_factory.mktemp("speech")
-    export_whisper(folder / "models", folder / "faster-whisper", "whisper")
-    write_voice(folder / "models" / "joe")
-    with ServerProcess(folder / "models") as running:
+    folder, port = tmp_path_factory.mktemp("small"), free_port()
+    settings = write_small_models(folder)
+    with ServerProcess(folder / "models", GRPC_PORT=str(port), **settings) as running:
+        running.models, running.grpc = folder / "models", f"127.0.0.1:{port}"  # type: ignore[attr-defined]
         running.all_ready()
         yield running
 

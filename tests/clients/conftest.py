@@ -3,7 +3,6 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ from client_programs import REAL_TENSORS, python_of
 from scripted_images import write_scripted_with_images
 from scripted_model import write_scripted_model
 from server_process import ServerProcess, free_port
-from tensor_models import SAME_TYPES, write_one, write_same, write_two
 
-JOINED = "from: request\n    max_batch: 16\n    max_wait_ms: 2"
 REAL_MODELS = {
     "silero_vad": "silero_vad/data/silero_vad.onnx",
     **{
@@ -32,9 +29,9 @@ def demo(demo: ServerProcess) -> str:
 
 
 @pytest.fixture(scope="package")
-def speech(speech: ServerProcess) -> str:
+def speech(small: ServerProcess) -> str:
     """The address of the server with small random models that hear and speak."""
-    return speech.url
+    return small.url
 
 
 @pytest.fixture(scope="package")
@@ -100,33 +97,19 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The addresses, HTTP and gRPC, of a server with small tensor models."""
-    models = tmp_path_factory.mktemp("tensors") / "models"
-    write_one(models / "detector")
-    write_two(models / "two")
-    graph = write_one(models / "joined", "model.xml") / "graph.yaml"
-    graph.write_text(graph.read_text().replace("from: request", JOINED))
-    for datatype, onnx in SAME_TYPES.items():
-        write_same(models / "same" / datatype, onnx)
-    with _serving(models) as addresses:
-        yield addresses
+def tensors(small: ServerProcess) -> str:
+    """The addresses, HTTP and gRPC, of the server with small tensor models."""
+    return f"{small.url} {small.grpc}"  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="package")
 def real_tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The same of a server with the models of packages that people install."""
+    """The addresses of a server with the models of packages that people install."""
     models = tmp_path_factory.mktemp("real_tensors") / "models"
     (packages,) = python_of(REAL_TENSORS).parents[1].glob("lib/python*/site-packages")
     for name, file in REAL_MODELS.items():
         (models / name).mkdir(parents=True)
         shutil.copy(packages / file, models / name / "model.onnx")
-    with _serving(models) as addresses:
-        yield addresses
-
-
-@contextmanager
-def _serving(models: Path) -> Iterator[str]:
     port = free_port()
     with ServerProcess(models, GRPC_PORT=str(port)) as running:
         running.all_ready()

@@ -106,7 +106,7 @@ def answered(block: Block, url: str) -> None:
     assert {"model", "model_name"} & json.loads(run.stdout).keys()
 
 
-@pytest.mark.parametrize("block", after(2, HEARD), ids=str)
+@pytest.mark.parametrize("block", after(1, HEARD), ids=str)
 def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> None:
     """The text of a model with random weights may be empty."""
     (tmp_path / RECORDING).write_bytes(sound_file(tone(0.8), "mp3", "libmp3lame"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser import Tab, open_chromium
 from paced_model import write_model
+from peft_adapters import write_adapted_model, write_adapter
 from server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -22,11 +23,19 @@ def models_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the fake model and two workers, shared by all tests that do not stop it."""
-    models = tmp_path_factory.mktemp("server") / "models"
-    write_model(models / "fake")
-    with ServerProcess(models, WORKERS="2") as running:
+    """A running server with two workers, shared by all tests that do not stop it.
+
+    It has the fake model, and `tuned`, whose folder is in `tuned`, with the adapters `poet`, `pirate` and `named`.
+    """
+    folder = tmp_path_factory.mktemp("server")
+    write_model(folder / "models" / "fake")
+    tuned = write_adapted_model(folder / "models" / "tuned", "poet", "pirate")
+    named = write_adapter(folder / "elsewhere", 7)
+    settings = {"LORA_MODULES": f"named={named}", "ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    with ServerProcess(folder / "models", WORKERS="2", **settings) as running:
+        running.tuned = tuned  # type: ignore[attr-defined]
         running.ready()
+        running.ready("tuned")
         yield running
 
 

@@ -9,8 +9,7 @@ import httpx
 import openai
 import pytest
 from patience import PATIENCE_S
-from peft_adapters import write_adapted_model, write_adapter
-from server_process import ServerProcess
+from peft_adapters import write_adapter
 
 FORBIDDEN = "BRAID_ALLOW_RUNTIME_LORA_UPDATING=1"
 COUNTED = (
@@ -21,20 +20,9 @@ COUNTED = (
 )
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("adapters")
-    model = write_adapted_model(folder / "models" / "base", "poet", "pirate")
-    write_adapter(folder / "elsewhere", 7)
-    with ServerProcess(
-        folder / "models",
-        WORKERS="2",
-        LORA_MODULES=f"named={folder / 'elsewhere'}",
-        ALLOW_RUNTIME_LORA_UPDATING="1",
-    ) as server:
-        server.ready("base")
-        server.model = model
-        yield server
+@pytest.fixture
+def served(server):
+    return server
 
 
 @pytest.fixture
@@ -61,18 +49,18 @@ def listed(served):
 
 
 def test_adapters_are_listed_after_their_base(served, client):
-    assert [model.id for model in client.models.list()] == ["base", "named", "pirate", "poet"]
+    assert [model.id for model in client.models.list()] == ["fake", "tuned", "named", "pirate", "poet"]
     poet = listed(served)["poet"]
-    assert (poet["parent"], poet["root"]) == ("base", str(served.model / "adapters" / "poet"))
+    assert (poet["parent"], poet["root"]) == ("tuned", str(served.tuned / "adapters" / "poet"))
     assert client.models.retrieve("poet").id == "poet"
-    assert listed(served)["base"]["parent"] is None
+    assert listed(served)["tuned"]["parent"] is None
 
 
 def test_an_unknown_model_is_told_of_models_and_adapters_on_every_path(served, client):
     with pytest.raises(openai.NotFoundError) as caught:
         chat(client, "zzzz")
     said = caught.value.body["message"]
-    assert said.startswith("The model `zzzz` does not exist; models: base, ")
+    assert said.startswith("The model `zzzz` does not exist; models: fake, tuned, ")
     assert {"named", "pirate", "poet"} <= {*said.partition("models: ")[2].split(", ")}
     for path in ("models/zzzz", "models/zzzz/graph", "models/zzzz/profile", "status?model=zzzz"):
         reply = httpx.get(f"{served.url}/v1/{path}", timeout=PATIENCE_S)
@@ -80,11 +68,11 @@ def test_an_unknown_model_is_told_of_models_and_adapters_on_every_path(served, c
 
 
 def test_every_path_that_generates_takes_the_name_of_an_adapter(served, client):
-    replies = {name: chat(client, name) for name in ("base", "poet", "pirate", "named")}
+    replies = {name: chat(client, name) for name in ("tuned", "poet", "pirate", "named")}
     texts = {name: reply.choices[0].message.content for name, reply in replies.items()}
     assert len({*texts.values()}) == 4
     assert {name: reply.model for name, reply in replies.items()} == {name: name for name in texts}
-    stream = chat(client, "base:poet", stream=True)
+    stream = chat(client, "tuned:poet", stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == texts["poet"]
     assert client.responses.create(model="poet", input="hi", max_output_tokens=8, temperature=0).status
     conversation, most = [{"role": "user", "content": "hi"}], {"model": "poet", "max_tokens": 4}
@@ -102,7 +90,7 @@ def test_every_path_that_generates_takes_the_name_of_an_adapter(served, client):
 
 
 def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
-    path = str(write_adapter(served.model / "adapters" / "late", 11))
+    path = str(write_adapter(served.tuned / "adapters" / "late", 11))
     for prefix in ("/v1", "/v3"):
         load, unload = f"{prefix}/load_lora_adapter", f"{prefix}/unload_lora_adapter"
         reply = post(served, load, lora_name="late", lora_path=path)
@@ -127,9 +115,9 @@ def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
     error = post(served, "/v1/load_lora_adapter", lora_name="x").json()["error"]
     assert error["message"] == "Both 'lora_name' and 'lora_path' must be provided."
     assert error["type"] == "InvalidUserInput"
-    taken = post(served, "/v1/load_lora_adapter", lora_name="base", lora_path="/x")
+    taken = post(served, "/v1/load_lora_adapter", lora_name="tuned", lora_path="/x")
     assert (taken.status_code, taken.json()["error"]["type"]) == (400, "InvalidUserInput")
-    assert taken.json()["error"]["message"] == "The lora adapter 'base' conflicts with a served base model."
+    assert taken.json()["error"]["message"] == "The lora adapter 'tuned' conflicts with a served base model."
     missing = post(served, "/v1/unload_lora_adapter", lora_name="x")
     assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
     assert missing.json()["error"]["message"] == "The lora adapter 'x' cannot be found."
@@ -137,10 +125,10 @@ def test_clients_load_and_unload_in_the_words_of_vllm(served, client):
 
 
 def test_a_reload_finds_new_folders(served):
-    write_adapter(served.model / "adapters" / "after", 12)
+    write_adapter(served.tuned / "adapters" / "after", 12)
     assert httpx.post(f"{served.url}/v1/config/reload", timeout=PATIENCE_S).status_code == 201
     assert "after" in listed(served)
-    write_adapter(served.model / "adapters" / "hung-up", 13)
+    write_adapter(served.tuned / "adapters" / "hung-up", 13)
     served.process.send_signal(signal.SIGHUP)
     served.wait_for(lambda: "hung-up" in listed(served))
 
@@ -148,7 +136,7 @@ def test_a_reload_finds_new_folders(served):
 def test_metrics_name_the_adapters(served):
     async def scene():
         async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="-", timeout=PATIENCE_S) as client:
-            await asyncio.gather(*[chat(client, name) for name in ("poet", "pirate", "base")])
+            await asyncio.gather(*[chat(client, name) for name in ("poet", "pirate", "tuned")])
 
     asyncio.run(scene())
 
@@ -157,7 +145,7 @@ def test_metrics_name_the_adapters(served):
 
     served.wait_for(lambda: any(line.startswith("vllm:lora_requests_info{") for line in metrics()))
     infos = [line for line in metrics() if line.startswith("vllm:lora_requests_info{")]
-    assert all('max_lora="3"' in line and 'model_name="base"' in line for line in infos)
+    assert all('max_lora="3"' in line and 'model_name="tuned"' in line for line in infos)
     assert any(
         line.startswith("vllm:request_success_total{") and 'model_name="poet"' in line for line in metrics()
     )
@@ -170,14 +158,14 @@ def test_requests_tokens_and_cache_hits_are_counted_by_the_name_of_the_adapter(s
         of_name = [line for line in text.splitlines() if f'model_name="{name}"' in line]
         return [sum(float(line.split()[-1]) for line in of_name if line.startswith(one)) for one in COUNTED]
 
-    names = ("base", "poet", "pirate")
+    names = ("tuned", "poet", "pirate")
     before = {name: counted(name) for name in names}
     messages = [{"role": "user", "content": f"Say it again: {'sea ' * 100}"}]
     usages = {name: [] for name in names}
-    for name in ("poet", "pirate", "base", "poet"):
+    for name in ("poet", "pirate", "tuned", "poet"):
         reply = client.chat.completions.create(model=name, messages=messages, max_tokens=5, temperature=0)
         usages[name].append(reply.usage)
-    others = usages["pirate"] + usages["base"]
+    others = usages["pirate"] + usages["tuned"]
     assert all(usage.prompt_tokens_details.cached_tokens < 20 for usage in others)  # the chat template's
     assert usages["poet"][1].prompt_tokens_details.cached_tokens > 50
     for name, told in usages.items():
@@ -189,8 +177,8 @@ def test_requests_tokens_and_cache_hits_are_counted_by_the_name_of_the_adapter(s
         served.wait_for(lambda name=name, expected=expected: counted(name) == expected)
 
 
-def test_without_the_setting_the_paths_do_not_exist(server):
+def test_without_the_setting_the_paths_do_not_exist(demo):
     for path in ("/v1/load_lora_adapter", "/v3/unload_lora_adapter"):
-        reply = post(server, path, lora_name="x", lora_path="y")
+        reply = post(demo, path, lora_name="x", lora_path="y")
         assert reply.status_code == 404
         assert FORBIDDEN in reply.text

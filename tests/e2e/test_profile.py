@@ -51,7 +51,9 @@ def test_metrics_have_the_same_phases(server):
 
 
 def test_the_command_shows_something_on_an_idle_server(server):
-    done = CliRunner().invoke(main, ["--url", server.url, "--seconds", "0.3", "--load", "3"])
+    done = CliRunner().invoke(
+        main, ["--url", server.url, "--model", "fake", "--seconds", "0.3", "--load", "3"]
+    )
     assert done.exit_code == 0, done.output
     assert "decoding only" in done.output
     assert ", 3.0 sequences" in done.output

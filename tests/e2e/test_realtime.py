@@ -24,8 +24,8 @@ DELTA = "conversation.item.input_audio_transcription.delta"
 
 
 @pytest.fixture
-def server(speech):
-    return speech
+def server(small):
+    return small
 
 
 def pcm(seconds, rate):

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tools.client.api_server import RequestFailed
 from tools.lab.profile_step import __main__ as command
 from tools.lab.profile_step.difference import profile_difference
 from tools.lab.profile_step.operators import Operators, Row, operator_name, operator_rows
@@ -183,3 +184,17 @@ def test_without_a_server_it_says_so():
     done = CliRunner().invoke(command.main, ["--url", "http://127.0.0.1:9"])
     assert done.exit_code == 1
     assert done.output.startswith("Error: no reply of http://127.0.0.1:9/v1: ")
+
+
+class ListedModels:
+    """Of a server's client no more than the names of its models."""
+
+    def __init__(self, *names):
+        self.model_names = lambda: list(names)
+
+
+def test_without_a_name_the_only_model_is_watched():
+    assert command._only_model(ListedModels("one")) == "one"
+    for names, said in (((), "none"), (("one", "two"), "one, two")):
+        with pytest.raises(RequestFailed, match=f"--model is required; models that are ready: {said}"):
+            command._only_model(ListedModels(*names))
