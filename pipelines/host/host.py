@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -32,15 +32,23 @@ from pipelines.repository.snapshots import Snapshots
 from pipelines.wire.listener import Disconnected, Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,
+    FromTrainers,
     Hello,
     HostState,
     InUse,
+    Pause,
     PrefixCacheReset,
     Profile,
     ResetPrefixCache,
+    Resume,
+    Sleep,
     Status,
+    WakeUp,
     Welcome,
 )
+
+if TYPE_CHECKING:
+    from pipelines.host.trainer_commands import TrainerCommands
 
 log = logging.getLogger("braid.host")
 
@@ -115,6 +123,7 @@ class Host:
             self._preparing,
             self._registry,
         )
+        self._trainers: TrainerCommands | None = None  # none until one asks
         self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
         self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers = self._all_readers()
@@ -138,6 +147,7 @@ class Host:
             Hello: self._hello,
             InUse: self._in_use,
             Profile: self._profile,
+            **dict.fromkeys((Pause, Resume, Sleep, WakeUp), self._of_trainers),
             ResetPrefixCache: self._reset_prefix_cache,
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
@@ -172,7 +182,7 @@ class Host:
         self._loop_times.mark("messages")
         for instance in self._instances:
             for engine in instance.model.stepped.values():
-                if engine.has_work:
+                if engine.has_work and not self._is_paused:
                     self._stepping.step(instance, engine)
             for threaded in instance.model.threaded.values():
                 threaded.check_alive()
@@ -182,6 +192,8 @@ class Host:
         self._loop_times.mark("warm")
         self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
         self._view.turn()
+        if self._trainers is not None:
+            self._trainers.turn()
         self._lifecycle.turn()
         if self.state == "starting" and self._lifecycle.is_settled:
             self._become_ready()
@@ -227,8 +239,12 @@ class Host:
             log.exception("a model could not be warmed")
             return False
 
+    @property
+    def _is_paused(self) -> bool:
+        return self._trainers is not None and self._trainers.is_paused
+
     def _busy(self) -> bool:
-        return any(
+        return not self._is_paused and any(
             engine.has_work for instance in self._instances for engine in instance.model.stepped.values()
         )
 
@@ -258,10 +274,23 @@ class Host:
         self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
 
     def _reset_prefix_cache(self, peer: Peer, message: ResetPrefixCache) -> None:
-        for instance in self._instances:
-            for engine in instance.model.stepped.values():
-                engine.reset_prefix_cache()
+        self._instances.reset_prefix_caches()
         self._listener.send([(peer, PrefixCacheReset(message.request_id))])
+
+    def _of_trainers(self, peer: Peer, message: FromTrainers) -> None:
+        """What trainers ask for changes how other messages are read, from the first one on."""
+        from pipelines.host.trainer_commands import TrainerCommands  # few servers need it
+
+        self._trainers = TrainerCommands(
+            self._instances,
+            self._calls,
+            self._listener,
+            self._requests,
+            self._lifecycle,
+            self._models_changed,
+        )
+        self._readers.update(self._trainers.readers)
+        self._readers[type(message)](peer, message)
 
     def _in_use(self, peer: Peer, message: InUse) -> None:
         self._instances.in_use(peer, message.instance_ids)
@@ -270,12 +299,16 @@ class Host:
     def _disconnected(self, peer: Peer, message: Disconnected) -> None:
         self._peers.discard(peer)
         self._instances.disconnected(peer)
+        if self._trainers is not None:
+            self._trainers.gone(peer)
         self._requests.gone(peer)
         self._lifecycle.gone(peer)
 
     def _drain(self, peer: Peer, event: DrainStarted) -> None:
         self.state = "draining"
         self._requests.refused = True
+        if self._trainers is not None:
+            self._trainers.go_on()
         log.info("draining: %d requests in flight", len(self._calls))
         self._send_status()
 
@@ -295,7 +328,8 @@ class Host:
         models = self._instances.statuses()
         adapters = self._registry.statuses([model.name for model in models])
         models = [replace(model, adapters=adapters.get(model.name, [])) for model in models]
-        return Status(os.getpid(), self.state, models, self._num_statuses)
+        is_sleeping = self._trainers is not None and self._trainers.is_sleeping
+        return Status(os.getpid(), self.state, models, self._num_statuses, self._is_paused, is_sleeping)
 
     def _send_status(self) -> None:
         self._num_statuses += 1

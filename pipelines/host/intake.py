@@ -294,11 +294,15 @@ class Requests:
     def _cancel(self, peer: Peer, message: CancelRequest) -> None:
         """End what other clients have sent, of any worker: each of those is sent its end."""
         keys = self._calls.named(message.name, message.account)
-        ends = [(key[0], self._cancelled(key)) for key in keys]
+        ends = [(key[0], self.cancelled(key)) for key in keys]
         self._listener.send([*ends, (peer, Cancelled(message.request_id, len(keys)))])
         self._publisher.note_change()
 
-    def _cancelled(self, key: Key) -> Frame | Inferred:
+    def generating(self) -> list[Key]:
+        """The calls that generate or are to."""
+        return [key for key, call in self._calls.items() if call.engine.kind is EngineKind.STEPPED]
+
+    def cancelled(self, key: Key) -> Frame | Inferred:
         """The end of a call that was cancelled, of each choice that was open."""
         call, request_id = self._calls.find(key), key[1]
         assert call is not None

@@ -16,6 +16,7 @@ from pipelines.wire.token_piece import TokenPiece
 
 HostState = Literal["starting", "ready", "draining"]
 ModelState = Literal["unloaded", "loading", "ready", "failed", "unloading"]
+PauseMode = Literal["abort", "wait", "keep"]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
@@ -187,6 +188,43 @@ class PrefixCacheReset(msgspec.Struct, frozen=True, array_like=True, tag="prefix
     request_id: int
 
 
+class Pause(msgspec.Struct, frozen=True, array_like=True, tag="pause"):
+    """Worker to host: no engine of generative models makes a step until `Resume`.
+
+    What it generates is ended before ("abort"), or has ended ("wait"), or goes on after the pause ("keep").
+    New requests wait.  `clears_cache`: and no later prompt reuses what is cached now.
+    """
+
+    request_id: int
+    mode: PauseMode
+    clears_cache: bool = True
+
+
+class Resume(msgspec.Struct, frozen=True, array_like=True, tag="resume"):
+    """Worker to host: engines make steps again."""
+
+    request_id: int
+
+
+class Sleep(msgspec.Struct, frozen=True, array_like=True, tag="sleep"):
+    """Worker to host: from now on no request loads a model.  The models that are loaded are in the reply."""
+
+    request_id: int
+
+
+class WakeUp(msgspec.Struct, frozen=True, array_like=True, tag="wake_up"):
+    """Worker to host: requests load models again.  Those that were loaded before are in the reply."""
+
+    request_id: int
+
+
+class Followed(msgspec.Struct, frozen=True, array_like=True, tag="followed"):
+    """Host to worker: what a trainer asked for is so; `models` are those to be unloaded or loaded."""
+
+    request_id: int
+    models: list[str] = []
+
+
 class WantModel(msgspec.Struct, frozen=True, array_like=True, tag="want_model"):
     """Worker to host: load a model, if it is not; `ModelSettled` replies when it is ready, or why it is not.
 
@@ -332,12 +370,15 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     state: HostState
     models: list[ModelStatus] = []
     number: int = 0
+    is_paused: bool = False
+    is_sleeping: bool = False
 
 
 ToModels = WantModel | ReleaseModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan | KeepModel
-ToFeed = Inspect | CancelRequest | ReportRequests
-ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort | ToModels | ToFeed
-Replies = Profiled | Inspected | Cancelled | PrefixCacheReset | ModelSettled
+FromTrainers = Pause | Resume | Sleep | WakeUp
+ToFeed = Inspect | CancelRequest | ReportRequests | ResetPrefixCache | FromTrainers
+ToHost = Hello | InUse | Submit | SubmitTensors | Profile | Abort | ToModels | ToFeed
+Replies = Profiled | Inspected | Cancelled | PrefixCacheReset | ModelSettled | Followed
 ToWorker = Welcome | Frame | Inferred | Replies | Status
 
 

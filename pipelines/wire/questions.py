@@ -15,20 +15,27 @@ from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
     Cancelled,
     CancelRequest,
+    Followed,
+    FromTrainers,
     Inspect,
     Inspected,
     KeepModel,
     LoadAdapter,
     ModelSettled,
+    Pause,
+    PauseMode,
     Profile,
     Profiled,
     ReleaseModel,
     Replies,
     Rescan,
     ResetPrefixCache,
+    Resume,
+    Sleep,
     ToWorker,
     UnloadAdapter,
     UnloadModel,
+    WakeUp,
     WantModel,
 )
 
@@ -76,6 +83,28 @@ class HostQuestions(HostConnection):
         """
         request = CancelRequest(next(self._ids), name, account)
         return cast(Cancelled, await self._reply_to(request, REPLY_S, self._known_link())).num_cancelled
+
+    async def pause(self, mode: PauseMode, *, clears_cache: bool) -> None:
+        """Have no engine generate until `resume`; returns when none does, however long that takes.
+
+        Raises Unavailable when no host listens.
+        """
+        await self._reply_to(Pause(next(self._ids), mode, clears_cache), timeout_s=None)
+
+    async def resume(self) -> None:
+        """Have engines generate again.  Raises Unavailable when no host listens or it does not reply."""
+        await self._reply_to(Resume(next(self._ids)), REPLY_S)
+
+    async def sleep(self) -> list[str]:
+        """Have no request load a model until `wake_up`; the models that are loaded, which is to be changed.
+
+        Raises Unavailable when no host listens or it does not reply.
+        """
+        return cast(Followed, await self._reply_to(Sleep(next(self._ids)), REPLY_S)).models
+
+    async def wake_up(self) -> list[str]:
+        """Have requests load models again; the models that were loaded before.  Raises as `sleep`."""
+        return cast(Followed, await self._reply_to(WakeUp(next(self._ids)), REPLY_S)).models
 
     async def reset_prefix_cache(self) -> None:
         """Empty the prefix caches of all models; requests in flight go on with the blocks they have.
@@ -149,7 +178,7 @@ class HostQuestions(HostConnection):
 
     async def _reply_to(
         self,
-        request: Profile | Inspect | CancelRequest | ResetPrefixCache | Asked,
+        request: Profile | Inspect | CancelRequest | ResetPrefixCache | FromTrainers | Asked,
         timeout_s: float | None,
         link: Link | None = None,
     ) -> Replies:

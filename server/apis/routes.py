@@ -28,6 +28,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("llamacpp", "llamacpp.api:API"),
     ("anthropic", "messages.api:API"),
     ("mistral", "mistral.api:API"),
+    ("deepseek", "deepseek.api:API"),
     ("ollama", "ollama.api:API"),
     ("moderations", "moderations.api:API"),
     ("realtime", "realtime.api:API"),

@@ -24,6 +24,7 @@ API_NAMES = {
     "ollama": "Ollama's chat, generate, embed and lists of models",
     "llamacpp": "llama.cpp's own paths, and texts with a gap (infill)",
     "mistral": "Mistral's texts with a gap (fim)",
+    "deepseek": "DeepSeek's texts with a gap, and chats, below /beta",
     "ovms": "OpenVINO Model Server's prefixes, /v3 and /v3/v1, and its status of models",
 }
 """Name → what it is, for the tables of docs/api.md and docs/settings.md."""

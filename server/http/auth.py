@@ -29,7 +29,7 @@ ADMIN_PATHS = frozenset(
     {
         *("/api/pull", "/api/copy", "/api/create", "/api/delete"),
         *("/models/load", "/models/unload", "/models/pull", "/v1/config/reload", "/v2/repository/index"),
-        *("/sleep", "/wake_up", "/reset_prefix_cache"),
+        *("/sleep", "/wake_up", "/pause", "/resume", "/reset_prefix_cache"),
         *("/inference/v1/abort_requests", "/inference.GRPCInferenceService/RepositoryIndex"),
     }
 )

@@ -151,6 +151,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/fim/completions": {
         "POST": Operation("Fill the gap of a text", "text", (COMPLETION,), (ChatCompletion,), ChatChunk)
     },
+    "/beta/completions": {
+        "POST": Operation("Fill the gap of a text", "text", (COMPLETION,), (Completion,), Completion)
+    },
     "/completions": {"POST": Operation("Complete a text", "text", (COMPLETION,), (Completion,), Completion)},
     "/responses": {
         "POST": Operation("Create a response", "responses", (RESPONSE,), (Response,), streams=True),

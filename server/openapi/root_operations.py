@@ -47,7 +47,6 @@ from server.openapi.operation import (
     INDEX,
     INFER,
     JSON,
-    LEVEL,
     MODEL,
     MODEL_NAME,
     NAMED_LOAD,
@@ -77,13 +76,9 @@ from server.openapi.operations import (
     TOKENIZER_GET,
 )
 from server.openapi.schemas import BodySchema
-from server.schema.reply_models import ChatCompletion, Completion, ModelList, Success
+from server.openapi.trainer_operations import TRAINER_OPERATIONS
+from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelList, Success
 
-SLEEP = Operation(
-    "Unload every model, once its calls have ended", "models", reply=JSON, query=LEVEL, errors=(*GETS, 400)
-)
-WAKE_UP = Operation("Load every model that is unloaded", "models", reply=JSON, errors=GETS)
-IS_SLEEPING = Operation("Whether no model is loaded", "models", reply=JSON, errors=GUARDED)
 KSERVE_MODEL = Operation(
     "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS
 )
@@ -164,6 +159,12 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             (EmbedByTypeReply,),
         )
     },
+    "/beta/completions": {
+        "POST": Operation("Fill the gap of a text", "text", (COMPLETION,), (Completion,), Completion)
+    },
+    "/beta/chat/completions": {
+        "POST": Operation("The next message of a conversation", "text", (CHAT,), (ChatCompletion,), ChatChunk)
+    },
     "/generative_scoring": {
         "POST": Operation(
             "How probable tokens are after a query and each of several items",
@@ -184,9 +185,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
         "POST": Operation("Token ids after token ids", "text", (TOKENS_IN,), (TokensReply,), TokensChunk)
     },
     "/inference/v1/abort_requests": {"POST": Operation("End requests in flight", "text", (ABORT,))},
-    "/sleep": {"POST": SLEEP},
-    "/wake_up": {"POST": WAKE_UP},
-    "/is_sleeping": {"GET": IS_SLEEPING},
+    **TRAINER_OPERATIONS,
     "/invocations": {
         "POST": Operation(
             "Chat, completion, embeddings, classes, scores or ranking, depending on the model and the body",

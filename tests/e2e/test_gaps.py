@@ -57,6 +57,7 @@ def test_mistrals_client(server):
     [
         ("/v1/completions", {"prompt": "a", "suffix": "z"}, "suffix"),
         ("/v1/fim/completions", {"prompt": "a", "suffix": "z"}, "suffix"),
+        ("/beta/completions", {"prompt": "a", "suffix": "z"}, "suffix"),
         ("/infill", {"input_prefix": "a", "input_suffix": "z"}, "infill"),
         ("/api/generate", {"prompt": "a", "suffix": "z"}, "insert"),
     ],
@@ -166,6 +167,11 @@ def test_tabby_streams_a_prompt_of_its_own(server):
         ),
         ("/v1/fim/completions", {"prompt": "ab", "suffix": "yz", "stream": True, "random_seed": 1}),
         (
+            "/beta/completions",
+            {"prompt": "ab", "suffix": "yz", "temperature": 0.01, "presence_penalty": 0, "stream": True},
+        ),
+        ("/v1/beta/completions", {"prompt": "ab", "suffix": "yz", "stop": ["\n\n"], "stream": True}),
+        (
             "/api/generate",
             {
                 "prompt": WRITTEN,
@@ -185,6 +191,8 @@ def test_tabby_streams_a_prompt_of_its_own(server):
         "llama.vscode on OpenAI's path",
         "Tabby legacy_completion_fim",
         "Tabby mistral fim",
+        "Continue on DeepSeek",
+        "Continue on DeepSeek below a prefix",
         "Tabby ollama completion",
     ],
 )

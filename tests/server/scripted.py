@@ -220,8 +220,9 @@ class ScriptedCatalogue:
 class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
         self.profiled: Any = Profiled(0, {}, {})
-        self.status: Any = SimpleNamespace(state="ready", models=[])
+        self.status: Any = SimpleNamespace(state="ready", models=[], is_paused=False, is_sleeping=False)
         self.num_resets = 0
+        self.paused: list[tuple[str, bool]] = []
         self.inspected: Any = []
         self.num_inspected = 0
         self.cancelled: list[str] = []
@@ -264,6 +265,18 @@ class ScriptedClient:
     def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:
         self.requests += requests
         self.errors += errors
+
+    async def pause(self, mode: str, *, clears_cache: bool) -> None:
+        self.paused.append((mode, clears_cache))
+
+    async def resume(self) -> None:
+        self.paused.clear()
+
+    async def sleep(self) -> list[str]:
+        return []
+
+    async def wake_up(self) -> list[str]:
+        return []
 
     async def reset_prefix_cache(self) -> None:
         self.num_resets += 1

@@ -76,6 +76,9 @@ class Calls:
     def __iter__(self) -> Iterator[InFlightCall]:
         return iter(self._calls.values())
 
+    def items(self) -> list[tuple[Key, InFlightCall]]:
+        return list(self._calls.items())
+
     def start(self, key: Key, call: InFlightCall) -> None:
         self._calls[key] = call
         call.instance.num_calls += 1

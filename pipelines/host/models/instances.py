@@ -115,6 +115,12 @@ class ModelInstances:
         """Whether calls run in an instance of the name."""
         return any(one.num_calls for one in self if one.folder.name == name)
 
+    def reset_prefix_caches(self) -> None:
+        """No later prompt of any instance reuses what is cached now."""
+        for instance in self:
+            for engine in instance.model.stepped.values():
+                engine.reset_prefix_cache()
+
     def used_at_s(self, name: str) -> float:
         """When a call of the name began or ended last."""
         return max((one.used_at_s for one in self if one.folder.name == name), default=0.0)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pipelines.base.errors import BraidError, NotFound, Unavailable
 from pipelines.telemetry.request_record import ErrorRecord, RequestRecord
 from pipelines.wire.client import EngineClient
-from pipelines.wire.messages import Inspected, Profiled, Status
+from pipelines.wire.messages import Inspected, PauseMode, Profiled, Status
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.engines.links import EngineLinks
 from pipelines.worker.engines.route import Route
@@ -123,6 +123,20 @@ class Engines:
     def report(self, requests: Sequence[RequestRecord], errors: Sequence[ErrorRecord]) -> None:
         """Have one of the hosts hold the records of requests that have ended."""
         self._links.first_known.report(requests, errors)
+
+    async def pause(self, mode: PauseMode, *, clears_cache: bool) -> None:
+        await self._at_all(lambda link: link.pause(mode, clears_cache=clears_cache))
+
+    async def resume(self) -> None:
+        await self._at_all(lambda link: link.resume())
+
+    async def sleep(self) -> list[str]:
+        """The models that are loaded in one host at least."""
+        return sorted({name for names in await self._at_all(lambda link: link.sleep()) for name in names})
+
+    async def wake_up(self) -> list[str]:
+        """The models that were loaded in one host at least."""
+        return sorted({name for names in await self._at_all(lambda link: link.wake_up()) for name in names})
 
     async def reset_prefix_cache(self) -> None:
         await self._at_all(lambda link: link.reset_prefix_cache())

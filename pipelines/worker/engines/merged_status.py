@@ -63,7 +63,14 @@ class MergedStatus:
         ]
         state = max((status.state for status in statuses), key=HOST_STATES.index)
         names = sorted({model.name for status in statuses for model in status.models})
-        return Status(os.getpid(), state, [self._merged(name) for name in names], self._num_statuses)
+        return Status(
+            os.getpid(),
+            state,
+            [self._merged(name) for name in names],
+            self._num_statuses,
+            is_paused=any(status.is_paused for status in statuses),
+            is_sleeping=any(status.is_sleeping for status in statuses),
+        )
 
     def instance(self, engine: int, number: int) -> int | None:
         """What our number of an instance is at a host; None where it has no such one."""

@@ -18,6 +18,7 @@ from server.apis.messages.reply_models import (
     MessageTokensDetails,
     MessageUsage,
     PassageCitation,
+    RefusalDetails,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -161,6 +162,10 @@ class ContentBuilder:
             return "stop_sequence", self.stop_reason
         return ("tool_use" if any(block.call for block in self.blocks) else "end_turn"), None
 
+    @property
+    def stop_details(self) -> RefusalDetails | None:
+        return RefusalDetails() if self.finish == "content_filter" else None
+
 
 def usage(counter: TokenCounter) -> MessageUsage:
     """The counts of a request in Anthropic's terms."""
@@ -184,5 +189,6 @@ def message(context: MessageContext, content: ContentBuilder, counter: TokenCoun
         content=[block.block() for block in content.blocks],
         stop_reason=stop_reason,
         stop_sequence=stop_sequence,
+        stop_details=content.stop_details,
         usage=used,
     )

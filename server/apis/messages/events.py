@@ -79,7 +79,9 @@ class MessageEvents:
     def ending(self) -> bytes:
         used = usage(self.counter)
         stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
-        stop = StopDelta(stop_reason=stop_reason, stop_sequence=stop_sequence)
+        stop = StopDelta(
+            stop_reason=stop_reason, stop_sequence=stop_sequence, stop_details=self._content.stop_details
+        )
         trace = self.context.trace and self.context.trace()
         return event(MessageDelta(delta=stop, usage=used, trace=trace)) + event(MessageStop())
 

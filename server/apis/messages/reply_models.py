@@ -37,11 +37,18 @@ class ThinkingBlock(AllFieldsReply):
     signature: str
 
 
+class DirectCaller(AllFieldsReply):
+    """The model itself calls a tool, no code that a server runs."""
+
+    type: Literal["direct"] = "direct"
+
+
 class ToolUseBlock(AllFieldsReply):
     type: Literal["tool_use"] = "tool_use"
     id: str
     name: str
     input: dict[str, Any]
+    caller: DirectCaller = DirectCaller()
 
 
 ContentBlock = TextBlock | ThinkingBlock | ToolUseBlock
@@ -52,13 +59,29 @@ class MessageTokensDetails(AllFieldsReply):
 
 
 class MessageUsage(AllFieldsReply):
-    """`input_tokens` are those of the prompt that were computed; `cache_read_input_tokens` the others."""
+    """`input_tokens` are those of the prompt that were computed; `cache_read_input_tokens` the others.
+
+    Nothing is stored by name, no tool runs on the server, and it has no places: what says so of Anthropic's
+    is null.
+    """
 
     input_tokens: int
     output_tokens: int
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int
     output_tokens_details: MessageTokensDetails | None = None
+    cache_creation: None = None
+    server_tool_use: None = None
+    inference_geo: None = None
+    service_tier: Literal["standard"] = "standard"
+
+
+class RefusalDetails(AllFieldsReply):
+    """What is said of a refusal beside its text."""
+
+    type: Literal["refusal"] = "refusal"
+    category: None = None
+    explanation: None = None
 
 
 StopReason = Literal[
@@ -74,6 +97,8 @@ class MessageReply(AllFieldsReply, TracedReply):
     content: list[ContentBlock]
     stop_reason: StopReason | None
     stop_sequence: str | None
+    stop_details: RefusalDetails | None = None
+    container: None = None
     usage: MessageUsage
 
 
@@ -145,6 +170,8 @@ class BlockStop(AllFieldsReply):
 class StopDelta(AllFieldsReply):
     stop_reason: StopReason
     stop_sequence: str | None
+    stop_details: RefusalDetails | None = None
+    container: None = None
 
 
 class MessageDelta(AllFieldsReply, TracedReply):

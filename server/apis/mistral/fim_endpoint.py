@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from pipelines.base.errors import MissingField
-from pipelines.requests.generation.completion import CompletionRequest
-from pipelines.values.node_values import Prompt
 from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 from server.apis.generation.completions_endpoint import CompletionsEndpoint
+from server.apis.generation.gap_request import GapRequest
 from server.apis.generation.replies.chat import chat_completion
 from server.apis.generation.replies.chat_chunks import ChatChunks
 from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
-
-
-class FimRequest(CompletionRequest):
-    """A completion whose length has no default limit; without a suffix the prompt is continued."""
-
-    default_max_tokens: ClassVar[int | None] = None
-
-    def _prompts(self) -> list[Prompt]:
-        if self.prompt is None:
-            raise MissingField("`prompt` is required", field="prompt")
-        return super()._prompts()
 
 
 class FimChunks(ChatChunks):
@@ -37,7 +24,7 @@ class FimChunks(ChatChunks):
 
 
 class FimEndpoint(CompletionsEndpoint):
-    body = FimRequest
+    body = GapRequest
     id_prefix = "fim-"
 
     def full_reply(

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from server.apis.scale_out.render_endpoint import RenderChatEndpoint, RenderCompletionEndpoint
-from server.apis.scale_out.sleep_endpoints import IsSleepingEndpoint, SleepEndpoint, WakeUpEndpoint
+from server.apis.scale_out.sleep_endpoints import (
+    IsPausedEndpoint,
+    IsSleepingEndpoint,
+    PauseEndpoint,
+    ResumeEndpoint,
+    SleepEndpoint,
+    WakeUpEndpoint,
+)
 from server.apis.scale_out.tokens_endpoint import AbortRequestsEndpoint, GenerateTokensEndpoint
 from server.services.api import Api
 
@@ -17,5 +24,8 @@ API = Api(
         "/sleep": SleepEndpoint,
         "/wake_up": WakeUpEndpoint,
         "/is_sleeping": IsSleepingEndpoint,
+        "/pause": PauseEndpoint,
+        "/resume": ResumeEndpoint,
+        "/is_paused": IsPausedEndpoint,
     },
 )

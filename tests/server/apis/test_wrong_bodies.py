@@ -78,6 +78,7 @@ ASKED = {
     "ollama": Asked("/api/chat", {"model": "tiny", "messages": MESSAGES}, "model", wrong="messages"),
     "llamacpp": Asked("/completion", {"prompt": "a"}, "prompt"),
     "mistral": Asked("/v1/fim/completions", {"prompt": "a", "suffix": "b"}, "prompt"),
+    "deepseek": Asked("/beta/completions", {"prompt": "a", "suffix": "b"}, "prompt"),
     "ovms": Asked("/v3/chat/completions", {"messages": MESSAGES}, "messages"),
 }
 """Families whose bodies are JSON.  Sounds are forms, live speech is a WebSocket, usage has no bodies."""

@@ -60,14 +60,28 @@ def test_a_plain_reply(reply):
         "content": [{"type": "text", "text": "Hello", "citations": None}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
+        "stop_details": None,
+        "container": None,
         "usage": {
             "input_tokens": 3,
             "output_tokens": 3,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "output_tokens_details": None,
+            "cache_creation": None,
+            "server_tool_use": None,
+            "inference_geo": None,
+            "service_tier": "standard",
         },
     }
+
+
+def test_a_refusal_has_details_whole_and_streamed(ask):
+    refused = script(said("I cannot", "content_filter"))
+    details = {"type": "refusal", "category": None, "explanation": None}
+    assert ask(refused).json["stop_details"] == details
+    (end,) = [data["delta"] for name, data in events(ask(refused, stream=True)) if name == "message_delta"]
+    assert (end["stop_reason"], end["stop_details"]) == ("refusal", details)
 
 
 def test_thinking_is_a_block_of_its_own(reply):
@@ -90,7 +104,13 @@ def test_thinking_that_is_switched_off_is_not_shown(reply):
 def test_a_call_is_a_block(reply):
     said = reply("a_call")
     _, call = said["content"]
-    assert call == {"type": "tool_use", "id": "call_0", "name": "get_weather", "input": {"city": "Oslo"}}
+    assert call == {
+        "type": "tool_use",
+        "id": "call_0",
+        "name": "get_weather",
+        "input": {"city": "Oslo"},
+        "caller": {"type": "direct"},
+    }
     assert said["stop_reason"] == "tool_use"
 
 

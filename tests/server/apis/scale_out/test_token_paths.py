@@ -117,25 +117,3 @@ def test_an_abort_ends_requests_by_the_ids_of_replies(rig):
 def test_the_reply_of_a_script(rig):
     found = rig.post(GENERATE, {"token_ids": [1], "sampling_params": {}})
     assert json.loads(found.body)["choices"][0]["finish_reason"] == "stop"
-
-
-def test_a_server_sleeps_and_wakes_up(tmp_path):
-    write_fake_model(tmp_path / "fake")
-    asked = ("/v1/completions", {"model": "fake", "prompt": "a", "max_tokens": 1})
-    answered = answers(
-        tmp_path,
-        [
-            ("/is_sleeping", None),
-            ("/sleep?level=1", {}),
-            ("/is_sleeping", None),
-            asked,
-            ("/wake_up", {}),
-            ("/is_sleeping", None),
-            asked,
-            ("/sleep?level=9", {}),
-        ],
-    )
-    awake, sleep, sleeping, refused, woken, again, served, wrong = answered
-    assert [each.json["is_sleeping"] for each in (awake, sleeping, again)] == [False, True, False]
-    assert (sleep.json, woken.json) == ({"status": "sleeping", "level": 1}, {"status": "awake", "tags": None})
-    assert (refused.status, served.status, wrong.status) == (404, 200, 400)

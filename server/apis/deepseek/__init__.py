@@ -1,0 +1,1 @@
+"""DeepSeek's paths below /beta: texts with a gap, and messages that go on."""

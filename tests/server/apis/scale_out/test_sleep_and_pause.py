@@ -1,0 +1,82 @@
+"""vLLM's paths for trainers, of a server with two models of which one was unloaded before."""
+
+from __future__ import annotations
+
+import pytest
+from fake_decoder import write_fake_model
+from live_app import answers
+
+
+def completion(model):
+    return "/v1/completions", {"model": model, "prompt": "a", "max_tokens": 1}
+
+
+def test_a_server_sleeps_and_wakes_up_as_it_was(tmp_path):
+    write_fake_model(tmp_path / "fake")
+    write_fake_model(tmp_path / "other")
+    answered = answers(
+        tmp_path,
+        [
+            ("/models/unload", {"model": "other"}),
+            ("/is_sleeping", None),
+            ("/sleep?level=1", {}),
+            ("/is_sleeping", None),
+            completion("fake"),
+            ("/wake_up", {}),
+            ("/is_sleeping", None),
+            completion("fake"),
+            completion("other"),
+            ("/sleep?level=2&mode=abort", {}),
+            ("/wake_up?tags=weights&tags=kv_cache", {}),
+            completion("fake"),
+        ],
+    )
+    _, awake, sleep, sleeping, refused, woken, again, served, unloaded, aborted, tagged, back = answered
+    assert [each.json["is_sleeping"] for each in (awake, sleeping, again)] == [False, True, False]
+    assert (sleep.json, woken.json) == ({"status": "sleeping", "level": 1}, {"status": "awake", "tags": None})
+    assert (refused.status, served.status, unloaded.status) == (404, 200, 404)
+    assert (aborted.json["level"], tagged.json["tags"]) == (2, ["weights", "kv_cache"])
+    assert back.status == 200
+
+
+def test_a_server_pauses_and_goes_on(tmp_path):
+    write_fake_model(tmp_path / "fake")
+    answered = answers(
+        tmp_path,
+        [
+            ("/is_paused", None),
+            ("/pause?mode=keep&clear_cache=false", {}),
+            ("/is_paused", None),
+            ("/resume", {}),
+            ("/is_paused", None),
+            completion("fake"),
+            ("/sleep?level=0", {}),
+            ("/is_paused", None),
+            ("/wake_up", {}),
+            completion("fake"),
+        ],
+    )
+    assert [answered[at].json["is_paused"] for at in (0, 2, 4, 7)] == [False, True, False, True]
+    assert (answered[1].json, answered[3].json) == ({"status": "paused"}, {"status": "resumed"})
+    assert (answered[5].status, answered[9].status) == (200, 200)
+
+
+@pytest.mark.parametrize(
+    ("query", "paused"),
+    [
+        ("", ("abort", True)),
+        ("?mode=keep", ("keep", True)),
+        ("?wait_for_inflight_requests=true&clear_cache=false", ("wait", False)),
+        ("?mode=abort&wait_for_inflight_requests=1", ("abort", True)),
+    ],
+)
+def test_the_modes_of_a_pause(rig, query, paused):
+    assert rig.post(f"/pause{query}", {}).status == 200
+    assert rig.services.client.paused == [paused]
+
+
+@pytest.mark.parametrize("path", ["/pause?mode=stop", "/sleep?mode=keep", "/sleep?level=9", "/sleep?level=x"])
+def test_a_wrong_parameter_is_refused_by_name(rig, path):
+    found = rig.post(path, {})
+    assert found.status == 400
+    assert path.partition("?")[2].partition("=")[0] in found.error["message"]
