@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,20 @@ def set_examples(few: bool) -> None:
     settings.load_profile("few" if few else "braid")
     if few:
         providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """No items are made of cases of `breadth` that the run leaves out, a third of all; the first one stands for them."""
+    yield
+    if "not breadth" in metafunc.config.option.markexpr:
+        is_breadth = metafunc.definition.get_closest_marker("breadth") is not None
+        kept = [] if is_breadth else [case for case in metafunc._calls if not _is_breadth(case.marks)]
+        metafunc._calls[:] = kept or metafunc._calls[:1]
+
+
+def _is_breadth(marks: Iterable[pytest.Mark]) -> bool:
+    return any(mark.name == "breadth" for mark in marks)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -91,12 +91,16 @@ def described(settings: Settings, below: tuple[str, ...] = ()) -> dict[str, Any]
     """The OpenAPI document of what is on, with the paths below these prefixes; default: all."""
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
+    return document(told_paths(settings, below), dialects(settings))
+
+
+def told_paths(settings: Settings, below: tuple[str, ...] = ()) -> list[str]:
+    """The path templates of which `described` tells, as routes are written."""
     apis = served(settings)
     root = [*(path for api in apis for path in api.root), DOCUMENT, "/docs"]
-    everywhere = [
+    return root + [
         prefix + path for prefix in below or prefixes(apis) for api in apis for path in api.prefixed
     ]
-    return document([*root, *everywhere], dialects(settings))
 
 
 @cache

@@ -30,7 +30,7 @@ A field of a request is honoured, refused with a 400 that names it, or marked `I
 
 def document(paths: Iterable[str], dialects: Dialects) -> dict[str, Any]:
     """The OpenAPI document of whole path templates, as routes are written."""
-    items = {path: _methods(path) for path in paths}
+    items = {path: methods_of(path) for path in paths}
     spoken = {dialect.name: dialect for path in items for dialect in [dialects.of(path)]}.values()
     all_operations = [operation for methods in items.values() for operation in methods.values()]
     bodies = {body.model: body for operation in all_operations for body in operation.bodies}
@@ -39,7 +39,7 @@ def document(paths: Iterable[str], dialects: Dialects) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Braid", "version": VERSION, "description": DESCRIPTION},
         "paths": {
-            _template(path): _path_item(path, methods, dialects.of(path), schemas)
+            template_of(path): _path_item(path, methods, dialects.of(path), schemas)
             for path, methods in items.items()
         },
         "components": {
@@ -66,19 +66,19 @@ def _replies(operations: Iterable[Operation], spoken: Iterable[Dialect]) -> set[
     return models
 
 
-def _methods(path: str) -> dict[str, Operation]:
-    """What is said of the methods of a path, with its prefix or without one."""
+def methods_of(path: str) -> dict[str, Operation]:
+    """What is said of the methods (GET, POST …) of a path, with its prefix or without one."""
     ends = (path.removeprefix(prefix) for prefix in reversed(PREFIXES) if path.startswith(f"{prefix}/"))
     return ROOT_OPERATIONS.get(path) or next(OPERATIONS[end] for end in ends if end in OPERATIONS)
 
 
-def _template(path: str) -> str:
+def template_of(path: str) -> str:
     """A route's path template without falcon's converters."""
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
 def _path_item(path: str, methods: dict[str, Operation], dialect: Dialect, schemas: Schemas) -> Schema:
-    names = re.findall(r"\{(\w+)\}", _template(path))
+    names = re.findall(r"\{(\w+)\}", template_of(path))
     item: Schema = {
         method.lower(): _operation(f"{method.lower()} {path}", operation, dialect, schemas)
         for method, operation in methods.items()
@@ -95,7 +95,7 @@ def _operation(name: str, operation: Operation, dialect: Dialect, schemas: Schem
     errors = [*operation.errors, *([412] if operation.bodies and dialect is OVMS else [])]
     schema: Schema = {
         "summary": operation.summary,
-        "operationId": re.sub(r"\W+", "_", _template(name)).strip("_"),
+        "operationId": re.sub(r"\W+", "_", template_of(name)).strip("_"),
         "tags": [operation.tag],
         "responses": {
             "200": _success(operation, schemas),

@@ -10,20 +10,19 @@ import json
 
 import httpx
 import pytest
-import schemathesis
 from breadth import after
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
 from every_route import ROOT_ROUTES, ROUTES
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
 from patience import PATIENCE_S
-from schemathesis.config import SchemathesisConfig
-from schemathesis.generation import GenerationMode
+from later import Later
 from server_process import ServerProcess
-from whole_document import whole_document
+from whole_document import told_operations, whole_document
 
 from server.services.paths import PREFIXES
 
+schemathesis = Later("schemathesis")
 GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 96\n").replace(
     "next: {type: sampler, from: logits}",
     "allowed: {type: grammar, from: logits, tokenizer: tokenizer.json}\n"
@@ -52,24 +51,18 @@ def of_breadth(path: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.breadth] if path.endswith(SAME_BODY) else of_alias(path)
 
 
-TWO_EVENTS = SchemathesisConfig.from_dict({"max-stream-events": 2})
+TWO_EVENTS = {"max-stream-events": 2}
 """Of a stream: that of the status never ends, and has an event a second."""
-DOCUMENT = whole_document() | {
-    "paths": {
-        path: item for path, item in whole_document()["paths"].items() if not path.startswith("/v3/v1/")
-    }
-}
-OPERATIONS = {
-    f"{each.method.upper()} {each.path}": each
-    for result in schemathesis.openapi.from_dict(DOCUMENT, config=TWO_EVENTS).get_all_operations()
-    for each in [result.ok()]
-    if each.path != "/metrics"
+DRAWN = {
+    f"{method} {path}": operation
+    for (method, path), operation in told_operations().items()
+    if not path.startswith("/v3/v1/") and path != "/metrics"
 }
 CASES = [
-    pytest.param(name, mode, id=f"{name} {mode.value}", marks=of_breadth(name))
-    for name, operation in OPERATIONS.items()
-    for mode in GenerationMode
-    if mode is GenerationMode.POSITIVE or {"requestBody", "parameters"} & set(operation.definition.raw)
+    pytest.param(name, mode, id=f"{name} {mode}", marks=of_breadth(name))
+    for name, operation in DRAWN.items()
+    for mode in ("positive", "negative")
+    if mode == "positive" or operation.bodies or operation.query
 ]
 POSTS = [path for path, made in ROOT_ROUTES.items() if hasattr(made, "on_post")]
 POSTS += [
@@ -86,6 +79,21 @@ def url(tmp_path_factory):
     with ServerProcess(models) as server:
         server.ready()
         yield server.url
+
+
+@pytest.fixture(scope="module")
+def operations():
+    """Method and path → what draws requests of it."""
+    paths = {path: item for path, item in whole_document()["paths"].items() if not path.startswith("/v3/v1/")}
+    config = schemathesis.config.SchemathesisConfig.from_dict(TWO_EVENTS)
+    document = schemathesis.openapi.from_dict(whole_document() | {"paths": paths}, config=config)
+    operations = {
+        f"{operation.method.upper()} {operation.path}": operation
+        for result in document.get_all_operations()
+        for operation in [result.ok()]
+    }
+    assert operations.keys() == {*DRAWN, "GET /metrics"}
+    return operations
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +114,9 @@ def check(status: int, text: str, asked: object) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("num_examples", after(1, [NUM_EXAMPLES, NUM_MORE_EXAMPLES]))
 @pytest.mark.parametrize(("name", "mode"), CASES)
-def test_requests_of_the_document_are_answered(name, mode, num_examples, url):
+def test_requests_of_the_document_are_answered(name, mode, num_examples, url, operations):
+    drawn = operations[name].as_strategy(generation_mode=schemathesis.GenerationMode(mode))
+
     @settings(
         max_examples=NUM_ALIAS_EXAMPLES if is_alias(name) else num_examples,
         derandomize=True,
@@ -114,9 +124,9 @@ def test_requests_of_the_document_are_answered(name, mode, num_examples, url):
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=OPERATIONS[name].as_strategy(generation_mode=mode))
+    @given(case=drawn)
     def ask(case):
-        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
+        if mode == "positive" and isinstance(case.body, dict):
             case.body["model"] = "fake"  # so that more than the model is looked at
         answer = case.call(base_url=url, timeout=PATIENCE_S)
         check(answer.status_code, answer.text, case.as_curl_command() if answer.status_code >= 500 else name)

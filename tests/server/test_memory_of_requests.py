@@ -98,14 +98,17 @@ RAW: dict[str, tuple[str, bytes, dict[str, str]]] = {
     "file refused": ("/v1/files", *upload(purpose="none")),
     "sound": ("/v1/audio/transcriptions", *upload(model="braid-demo")),
 }
-KINDS = {
-    name: (path, json.dumps(body).encode(), {"content-type": "application/json"})
-    for name, (path, body) in JSON.items()
-} | RAW
-
-
+KINDS = (*JSON, *RAW)
 CHECKED = ("chat", "chat stream", "embeddings", "infer", "binary", "file")
 """What `make test` sends; `make breadth` sends all kinds."""
+
+
+def of_kind(name: str) -> tuple[str, bytes, dict[str, str]]:
+    """Path, body and headers of a request."""
+    if name in RAW:
+        return RAW[name]
+    path, body = JSON[name]
+    return path, json.dumps(body).encode(), {"content-type": "application/json"}
 
 
 class Served:
@@ -179,17 +182,17 @@ def served(tmp_path_factory):
 @pytest.mark.parametrize("name", after(6, sorted(KINDS, key=lambda name: name not in CHECKED)))
 def test_a_request_leaves_nothing(served, name):
     """Replied to or refused."""
-    assert served.left(*KINDS[name]) < 3 * LEFT
+    assert served.left(*of_kind(name)) < 3 * LEFT
 
 
 @pytest.mark.parametrize(
     "name", after(3, ["chat", "chat stream", "binary", "message", "response", "embeddings", "infer"])
 )
 def test_a_client_that_left_leaves_nothing(served, name):
-    assert served.left(*KINDS[name], leaves=True) < 3 * LEFT
+    assert served.left(*of_kind(name), leaves=True) < 3 * LEFT
 
 
 @pytest.mark.breadth
 def test_many_requests_leave_nothing(served):
     """Of 400 MB less than 20 remain."""
-    assert served.left(*KINDS["chat"], times=200) < 20_000_000
+    assert served.left(*of_kind("chat"), times=200) < 20_000_000

@@ -6,16 +6,13 @@ import json
 
 import pytest
 from raw_server import RawServer, request
+from whole_document import told_operations
 
-from server.apis.routes import described
-from server.base.settings import Settings
 from server.http.origins import is_loopback
 
 FOREIGN = {"origin": "http://evil.example"}
 OPERATIONS = [
-    (method.upper(), path.replace("{", "").replace("}", ""))
-    for path, methods in described(Settings(), ("/v1",))["paths"].items()
-    for method in methods
+    (method, path.replace("{", "").replace("}", "")) for method, path in told_operations(below=("/v1",))
 ]
 CHANGING = [one for one in OPERATIONS if one[0] not in ("GET", "HEAD")]
 UNLOAD = "/models/unload"
