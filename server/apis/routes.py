@@ -59,11 +59,14 @@ def every_api() -> tuple[Api, ...]:
     return tuple(_imported(place) for _, place in FAMILIES)
 
 
-def served(settings: Settings) -> list[Api]:
+@cache
+def served(settings: Settings) -> tuple[Api, ...]:
     """The families that are on."""
     left_out = API_NAMES.keys() - settings.apis
     is_off = {"status": not settings.status, "v1": settings.v1 != OVMS.name}
-    return [_imported(place) for name, place in FAMILIES if name not in left_out and not is_off.get(name)]
+    return tuple(
+        _imported(place) for name, place in FAMILIES if name not in left_out and not is_off.get(name)
+    )
 
 
 def prefixes(apis: Iterable[Api]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from breadth import after
 from scripted import ScriptedPipeline, said
 
 from pipelines.nodes.text.parsers.tables import TOOLS
@@ -52,15 +53,15 @@ BODIES = [
 ]
 
 
-def replied(family):
-    """What the parser of a family gives for blocks of all forms, five characters at a time."""
+def replied(family, size):
+    """What the parser of a family gives for blocks of all forms, so many characters at a time."""
     blocks = FAMILIES[family].blocks
     text = "😀".join(f"{block.open}{body}{block.close}" for block in blocks for body in BODIES)
     if blocks[0].bare:  # a call is the first thing that is said
         begun = [body for body in BODIES if body.startswith(blocks[0].open)]
         text = next(each for each in begun if TOOLS[family]([TOOL]).push(each, final=True)[1])
     parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
-    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in pieces]
     updates.append(parser.push(TextUpdate(TokenPiece([], 0, "stop"), "", [])))
     return [[(0, update)] for update in updates if update.content or update.tool_calls or update.piece.finish]
@@ -133,10 +134,11 @@ def stream_of(path, events):
     return "".join(delta.get("content") or "" for delta in deltas), [read(each) for each in kept.values()]
 
 
+@pytest.mark.parametrize("size", after(1, [25, 5]))
 @pytest.mark.parametrize("family", TOOLS)
-def test_every_api_answers(make_rig, family):
+def test_every_api_answers(make_rig, family, size):
     pipeline = ScriptedPipeline(tools=family)
-    pipeline.batches = replied(family)
+    pipeline.batches = replied(family, size)
     rig, found = make_rig(pipeline), []
     for path, fields in ASKED.items():
         answer = rig.post(path, {"model": "tiny", **fields})

@@ -36,6 +36,8 @@ JOINED: dict[str, Any] = {"model": "braid-rerank", "query": "hi", "documents": [
 SAID: dict[str, Any] = {"model": "braid-demo", "input": "hi", "max_output_tokens": 16, "store": False}
 SCHEMA = {"name": "x", "schema": {"type": "none", "description": PAD}}
 IMAGE = {"name": "image", "shape": [SIZE // 16, 4], "datatype": "FP32"}
+NUMBERS = {"name": "image", "shape": [SIZE // 64, 4], "datatype": "FP32", "data": [1] * (SIZE // 16)}
+"""A tensor of a quarter of the size: to read its text takes longest."""
 BINARY: dict[str, Any] = {"parameters": {"binary_data_output": True}}
 """No reply of this size is written as JSON, which takes a second."""
 BINARY_HEAD = json.dumps(BINARY | {"inputs": [IMAGE | {"parameters": {"binary_data_size": SIZE}}]}).encode()
@@ -73,11 +75,8 @@ JSON: dict[str, tuple[str, dict[str, Any]]] = {
     "rerank": ("/v1/rerank", JOINED | {"user": PAD}),
     "score refused": ("/v1/score", {"model": "braid-rerank", "text_1": "hi", "text_2": ["a", PAD]}),
     "classify": ("/v1/classify", {"model": "braid-sentiment", "input": "hi", "user": PAD}),
-    "infer": ("/v2/models/detector/infer", BINARY | {"inputs": [IMAGE | {"data": [1] * (SIZE // 4)}]}),
-    "infer refused": (
-        "/v2/models/detector/infer",
-        {"inputs": [IMAGE | {"name": "x", "data": [1] * (SIZE // 4)}]},
-    ),
+    "infer": ("/v2/models/detector/infer", BINARY | {"inputs": [NUMBERS]}),
+    "infer refused": ("/v2/models/detector/infer", {"inputs": [NUMBERS | {"name": "x"}]}),
     "generate": (
         "/v2/models/braid-demo/generate",
         {"text_input": "hi", "parameters": {"max_tokens": 1}, "x": PAD},

@@ -35,12 +35,16 @@ def chat(model, **more):
     return {"model": model, "messages": [asked], "max_tokens": 6, "temperature": 0, "ignore_eos": True} | more
 
 
-def written(folder: Path) -> Path:
-    """The models that the others name."""
+def write_two(folder: Path) -> None:
+    """The models that cascades name."""
     write_fake_model(folder / "tiny", FAKE_GRAPH, max_context=128)
     write_fake_model(folder / "other")
     template = (folder / "other" / "chat_template.jinja").read_text()
     (folder / "other" / "chat_template.jinja").write_text("Other:\n" + template)
+
+
+def write_joined(folder: Path) -> None:
+    """The models that joins name beside these."""
     for name, text in (
         ("yes", "Yes."),
         ("no", "No."),
@@ -54,15 +58,16 @@ def written(folder: Path) -> Path:
     graph.write_text(graph.read_text().replace("type: softmax", "type: sigmoid"))
     for name in ("ranking", "again"):
         shutil.copytree(ROOT / "model_repo" / "braid-rerank", folder / name)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     """Runs scenes with a client of all models; the bounds of cascades are beside what was measured over HTTP."""
-    folder = written(tmp_path_factory.mktemp("models"))
+    folder = tmp_path_factory.mktemp("models")
+    write_two(folder)
     with held_open(folder, responses_store=False) as play:
         mean, least, entropy = play(measured)
+    write_joined(folder)
     for name, measure, bound in (
         ("taken", "mean_logprob", mean - 0.001),
         ("not_taken", "mean_logprob", mean + 0.001),
