@@ -94,11 +94,11 @@ def described(settings: Settings, below: tuple[str, ...] = ()) -> dict[str, Any]
     """The OpenAPI document of what is on, with the paths below these prefixes; default: all."""
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
-    return document(told_paths(settings, below), dialects(settings))
+    return document(described_paths(settings, below), dialects(settings))
 
 
-def told_paths(settings: Settings, below: tuple[str, ...] = ()) -> list[str]:
-    """The path templates of which `described` tells, as routes are written."""
+def described_paths(settings: Settings, below: tuple[str, ...] = ()) -> list[str]:
+    """The path templates in the document of `described`, as routes are written."""
     apis = served(settings)
     root = [*(path for api in apis for path in api.root), DOCUMENT, "/docs"]
     return root + [

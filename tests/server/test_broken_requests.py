@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from later import Later
 from patience import PATIENCE_S
 from server_process import ServerProcess
-from whole_document import told_operations, whole_document
+from whole_document import described_operations, whole_document
 
 from server.services.paths import PREFIXES
 
@@ -56,7 +56,7 @@ TWO_EVENTS = {"max-stream-events": 2}
 """Of a stream: that of the status never ends, and has an event a second."""
 DRAWN = {
     f"{method} {path}": operation
-    for (method, path), operation in told_operations().items()
+    for (method, path), operation in described_operations().items()
     if not path.startswith("/v3/v1/") and path != "/metrics"
 }
 CASES = [

@@ -6,13 +6,13 @@ import json
 
 import pytest
 from raw_server import RawServer, request
-from whole_document import told_operations
+from whole_document import described_operations
 
 from server.http.origins import is_loopback
 
 FOREIGN = {"origin": "http://evil.example"}
 OPERATIONS = [
-    (method, path.replace("{", "").replace("}", "")) for method, path in told_operations(below=("/v1",))
+    (method, path.replace("{", "").replace("}", "")) for method, path in described_operations(below=("/v1",))
 ]
 CHANGING = [one for one in OPERATIONS if one[0] not in ("GET", "HEAD")]
 UNLOAD = "/models/unload"

@@ -8,9 +8,9 @@ import json
 import pytest
 from breadth import after
 from kserve_requests import IMAGE, as_input
-from whole_document import told_operations
+from whole_document import described_operations
 
-PATHS = sorted({path for _, path in told_operations()})
+PATHS = sorted({path for _, path in described_operations()})
 ODD = sorted(
     {
         "/".join([*parts[:at], "", *parts[at:]]) + end
