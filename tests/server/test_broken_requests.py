@@ -31,14 +31,27 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
 NUM_EXAMPLES, NUM_MORE_EXAMPLES, NUM_ALIAS_EXAMPLES = 2, 8, 2
 """Of an operation; `make breadth` draws more."""
 SAME_AT_ROOT = ROOT_ROUTES.keys() & ROUTES.keys()
-SAME_BODY = ("/messages/count_tokens", "/responses/input_tokens", "/chat/completions/batch", "/invocations")
+GEMINI = (":generateContent", ":streamGenerateContent", ":countTokens")
+SAME_BODY = (
+    "/messages/count_tokens",
+    "/responses/input_tokens",
+    "/chat/completions/batch",
+    "/invocations",
+    "/render",
+)
 """The ends of paths whose bodies are read by the models of another path: those of messages take long to draw."""
 
 
 def is_alias(name: str) -> bool:
-    """Whether a path, or an operation on it, is served by the handler of another: /v3 by that of /v1, /v1 of the root."""
+    """Whether a path, or an operation on it, is served by the handler of another.
+
+    /v3 by that of /v1, /v1 by that of the root, a version of a model by that of the model, Gemini's /v1 by
+    its /v1beta.
+    """
     path = name.rpartition(" ")[2]
-    return path.startswith("/v3/") or (path.startswith("/v1/") and path.removeprefix("/v1") in SAME_AT_ROOT)
+    is_version = "/versions/{version}" in path or (path.endswith(GEMINI) and path.startswith("/v1/"))
+    is_prefixed = path.startswith("/v1/") and path.removeprefix("/v1") in SAME_AT_ROOT
+    return path.startswith("/v3/") or is_version or is_prefixed
 
 
 def of_alias(path: str) -> list[pytest.MarkDecorator]:
