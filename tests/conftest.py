@@ -69,12 +69,18 @@ def kernel_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the shipped models, shared by all tests that do not stop it."""
+    """A running server with the shipped models, shared by all tests that do not stop it.
+
+    Links to them lie in `models`, where a file of tests may add others for its time.
+    """
     from server_process import ServerProcess
 
-    models = tmp_path_factory.mktemp("demo") / "models"  # the log is written next to it
-    models.symlink_to(Path(__file__).parents[1] / "model_repo")
+    models = tmp_path_factory.mktemp("demo") / "models"
+    models.mkdir()
+    for shipped in (Path(__file__).parents[1] / "model_repo").iterdir():
+        (models / shipped.name).symlink_to(shipped)
     with ServerProcess(models, WORKERS="2") as running:
+        running.models = models  # type: ignore[attr-defined]
         running.all_ready()
         yield running
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import httpx
 import pytest
 from documents import ROOT
 from later import Later
 from openai import BadRequestError, OpenAI
 from scripted_model import write_scripted_model
-from server_process import ServerProcess
 
 from pipelines import Local
 from pipelines.nodes.composing.cite import SYSTEM
@@ -52,12 +53,13 @@ WEATHER = {
 }
 
 
+ADDED = ("writer", "handbook", "answers", "cited", "router", "steps")
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("composed") / "models"
-    folder.mkdir()
-    for name in ("braid-demo", "braid-embed", "braid-rerank", "braid-sentiment", "braid-topics"):
-        (folder / name).symlink_to(ROOT / "model_repo" / name)
+def server(demo):
+    """The server of the shipped models, for a time with those of `ADDED`."""
+    folder = demo.models
     write_scripted_model(folder / "writer", [SAID, SAID])
     documents = [SourceDocument.of_text(name, text, {}) for name, text in TEXTS.items()]
     with Local(folder, names=["braid-embed"]) as braid:
@@ -73,9 +75,28 @@ def server(tmp_path_factory):
     write(folder, "cited", shipped["answers"].replace("smollm2", "writer"))
     write(folder, "router", shipped["router"].replace("smollm2", "writer"))
     write(folder, "steps", STEPS)
-    with ServerProcess(folder, WORKERS="1") as running:
-        running.all_ready()
-        yield running
+    reload(demo)
+    demo.wait_for(lambda: added(demo) == ({*ADDED}, {*ADDED}))
+    yield demo
+    for name in ADDED:
+        shutil.rmtree(folder / name)
+    reload(demo)
+    demo.wait_for(lambda: added(demo) == (set(), set()))
+
+
+def reload(server):
+    httpx.post(f"{server.url}/v1/config/reload", timeout=None).raise_for_status()
+
+
+def added(server):
+    """The models of `ADDED` that each worker has loaded, and those that any of them knows."""
+    with server.each_worker() as clients:
+        listed = [client.get("/v1/models").json()["data"] for client in clients.values()]
+    states = [
+        {one["id"]: one["status"]["value"] for one in models if one["id"] in ADDED} for models in listed
+    ]
+    loaded = [{name for name, state in known.items() if state == "loaded"} for known in states]
+    return set.intersection(*loaded), set().union(*states)
 
 
 def write(folder, name, graph):
