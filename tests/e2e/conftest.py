@@ -26,14 +26,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running server with two workers, shared by all tests that do not stop it.
 
     It has the fake model, and `tuned`, whose folder is in `tuned`, with the adapters `poet`, `pirate` and `named`.
+    A file of tests may add others to the folder `models` for its time, with code of their own.
     """
     folder = tmp_path_factory.mktemp("server")
     write_model(folder / "models" / "fake")
     tuned = write_adapted_model(folder / "models" / "tuned", "poet", "pirate")
     named = write_adapter(folder / "elsewhere", 7)
-    settings = {"LORA_MODULES": f"named={named}", "ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    adapters = {"LORA_MODULES": f"named={named}", "ALLOW_RUNTIME_LORA_UPDATING": "1"}
+    settings = {**adapters, "ALLOW_NODE_CODE": "1", "NODE_CODE_S": "0.5"}
     with ServerProcess(folder / "models", WORKERS="2", **settings) as running:
-        running.tuned = tuned  # type: ignore[attr-defined]
+        running.models, running.tuned = folder / "models", tuned  # type: ignore[attr-defined]
         running.ready()
         running.ready("tuned")
         yield running
@@ -41,12 +43,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="session")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the models of `mixed_models`, shared by the files that `MIXED` of the schedule names."""
+    """A running server with the models of `mixed_models`, shared by the files that `MIXED` of the schedule names.
+
+    Requests may bring templates.
+    """
     from mixed_models import write_mixed_models
 
     folder = tmp_path_factory.mktemp("mixed")
     write_mixed_models(folder / "models")
-    with ServerProcess(folder / "models", CACHE=str(folder / "cache")) as running:
+    settings = {"CACHE": str(folder / "cache"), "TRUST_REQUEST_CHAT_TEMPLATE": "1"}
+    with ServerProcess(folder / "models", **settings) as running:
         running.all_ready()
         yield running
 

@@ -11,16 +11,10 @@ from typing import Any
 import httpx
 import pytest
 from breadth import after
-from paced_model import GRAPH, write_model
 from patience import PATIENCE_S
 from random_bodies import MESSAGES, fields_of_paths, random_body
-from server_process import NO_LIMITS, ServerProcess, chat
+from server_process import NO_LIMITS, chat
 
-GUIDED = GRAPH.replace(
-    "next: {type: sampler, from: logits",
-    "allowed: {type: grammar, from: logits, tokenizer: tokenizer.json}\n"
-    "      next: {type: sampler, from: allowed",
-)
 NUM_BODIES = [50, 600]
 """In `make test`, and in `make breadth`."""
 AT_ONCE = 32
@@ -41,14 +35,9 @@ TOOL = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    models = tmp_path_factory.mktemp("abuse") / "models"
-    write_model(models / "fake", graph=GUIDED)
-    write_model(models / "short", graph=GUIDED, max_context=200)
-    with ServerProcess(models, TRUST_REQUEST_CHAT_TEMPLATE="1") as running:
-        running.all_ready()
-        yield running
+@pytest.fixture
+def server(mixed):
+    return mixed
 
 
 def rest(server, model: str = "fake") -> None:
@@ -285,7 +274,12 @@ HARD: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 KINDS = ["many stops", "bias", "long chat", "growing template"]
-"""What `make test` sends one by one, besides all grammars together; `make breadth` sends all of `HARD`."""
+"""What `make test` sends one by one, besides `GRAMMARS` together; `make breadth` sends all of `HARD`."""
+GRAMMARS = [
+    *("regex counts", "regex states", "regex words", "regex nested"),
+    *("schema enum", "schema references", "schema length", "schema unions"),
+    *("grammar ambiguous", "grammar rules"),
+]
 
 
 async def watched(client, gaps: list[float], stop: asyncio.Event) -> None:
@@ -331,11 +325,12 @@ def test_an_expensive_request_does_not_stall_other_streams(name, server):
     rest(server)
 
 
-def test_expensive_grammars_together_do_not_stall_other_streams(server):
-    """Every hard grammar together; those that compile generate some tokens."""
+@pytest.mark.parametrize("names", after(1, [GRAMMARS, list(HARD)]), ids=["one of each kind", "all"])
+def test_expensive_grammars_together_do_not_stall_other_streams(names, server):
+    """Hard grammars together; those that compile generate some tokens."""
     guided = [
         (path, {**body, "max_tokens": 100, "seed": 3})
-        for path, body in HARD.values()
+        for path, body in (HARD[name] for name in names)
         if "structured_outputs" in body
     ]
     answers, gap_s = asyncio.run(beside_a_stream(server, guided))

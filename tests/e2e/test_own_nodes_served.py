@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import httpx
 import pytest
 from fake_decoder import write_fake_model
 from own_node_model import HIDE_NUMBERS, write_own_model
 from patience import PATIENCE_S
-from server_process import ServerProcess
 
 LOOP = HIDE_NUMBERS.replace(
     "        return [", "        while prompts[0].text.find('loop') > 0: pass\n        return ["
@@ -15,28 +16,30 @@ LOOP = HIDE_NUMBERS.replace(
 NAMING = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: own, from: request}\n"
 
 
+BODY = {"max_tokens": 4, "temperature": 0}
+ADDED = ("own", "bad", "plain", "naming")
+
+
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    models = tmp_path_factory.mktemp("own") / "models"
+def served(server):
+    """The server of the fake model, for a time with those of `ADDED`."""
+    models = server.models
     write_own_model(models / "own", LOOP)
     write_own_model(models / "bad", "raise ValueError('no')")
     write_fake_model(models / "plain")
     (models / "naming").mkdir()
     (models / "naming" / "graph.yaml").write_text(NAMING)
-    with ServerProcess(models, APIS="openai,kserve,ovms", ALLOW_NODE_CODE="1", NODE_CODE_S="0.5") as server:
-        server.models = models
-        for model in ("own", "naming", "plain"):
-            server.ready(model)
-        yield server
+    assert reload(server).status_code == 503
+    for model in ("own", "naming", "plain"):
+        server.ready(model)
+    yield server
+    for name in ADDED:
+        shutil.rmtree(models / name)
+    assert reload(server).is_success
 
 
 def ask(server, model, text):
-    body = {
-        "model": model,
-        "messages": [{"role": "user", "content": text}],
-        "max_tokens": 4,
-        "temperature": 0,
-    }
+    body = {**BODY, "model": model, "messages": [{"role": "user", "content": text}]}
     return httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=PATIENCE_S)
 
 
@@ -44,6 +47,17 @@ def content(server, model, text):
     reply = ask(server, model, text)
     assert reply.status_code == 200, reply.text
     return reply.json()["choices"][0]["message"]["content"]
+
+
+def contents(server, model, text):
+    """The replies of all workers to a text."""
+    body = {**BODY, "model": model, "messages": [{"role": "user", "content": text}]}
+    with server.each_worker() as clients:
+        replies = [client.post("/v1/chat/completions", json=body) for client in clients.values()]
+    return {
+        reply.json()["choices"][0]["message"]["content"] if reply.is_success else reply.text
+        for reply in replies
+    }
 
 
 def test_prompts_pass_the_node(served):
@@ -75,10 +89,12 @@ def test_a_changed_file_is_served_after_a_reload(served):
     reply = reload(served)
     assert reply.status_code == 503
     assert "bad/nodes.py:1: its import raised ValueError: no" in reply.text
-    assert content(served, "own", "to 12345678") == content(served, "plain", "to <hidden>")
+    hidden = content(served, "plain", "to <hidden>")
+    served.wait_for(lambda: contents(served, "own", "to 12345678") == {hidden})
 
 
 def test_a_mended_file_is_served_after_a_reload(served):
     write_own_model(served.models / "bad")
     assert reload(served).status_code == 201
-    assert content(served, "bad", "to 12345678") == content(served, "plain", "to [number]")
+    hidden = content(served, "plain", "to [number]")
+    served.wait_for(lambda: contents(served, "bad", "to 12345678") == {hidden})
