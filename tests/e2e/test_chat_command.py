@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 from patience import PATIENCE_S
-from terminal_program import TerminalProgram, run_piped
+from terminal_program import TerminalProgram, run_inside, run_piped
 
 QUESTION = "What is the capital of France?"
 TOOL = {
@@ -51,7 +51,7 @@ def test_piped_input_is_answered_as_plain_text(demo):
 def test_without_a_model_the_first_of_the_server_answers(demo):
     first = httpx.get(f"{demo.url}/v1/models").json()["data"][0]["id"]
     assert first == "braid-demo"
-    assert "Paris" in run_piped("chat", "--url", f"{demo.url}/v1", given=QUESTION).stdout
+    assert "Paris" in run_inside("chat", "--url", f"{demo.url}/v1", given=QUESTION).stdout
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_without_a_model_the_first_of_the_server_answers(demo):
     ],
 )
 def test_what_fails_in_a_pipe_is_said_and_counts(demo, arguments, message):
-    done = run_piped("chat", *arguments, "--url", demo.url, given="hi")
+    done = run_inside("chat", *arguments, "--url", demo.url, given="hi")
     assert done.returncode != 0
     assert message in done.stderr
     assert done.stdout == ""
 
 
 def test_a_server_that_is_not_there():
-    done = run_piped("chat", "--url", "http://127.0.0.1:1", given="hi")
+    done = run_inside("chat", "--url", "http://127.0.0.1:1", given="hi")
     assert done.returncode == 1
     assert "no reply of http://127.0.0.1:1/v1" in done.stderr
 
@@ -127,7 +127,7 @@ def test_reasoning_is_dimmed_and_results_of_tools_are_asked_for(chat, tools_file
 
 
 def test_a_call_in_a_pipe_is_printed(demo, tools_file):
-    done = run_piped(
+    done = run_inside(
         "chat",
         "--tools",
         tools_file,
@@ -144,6 +144,6 @@ def test_a_call_in_a_pipe_is_printed(demo, tools_file):
 def test_the_key_comes_from_the_environment(demo, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("BRAID_URL", demo.url)
-    done = run_piped("chat", "--stats", given=QUESTION)
+    done = run_inside("chat", "--stats", given=QUESTION)
     assert "Paris" in done.stdout
     assert "tokens/s" in done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from paced_model import write_model
 from server_process import ServerProcess
-from terminal_program import TerminalProgram, run_piped
+from terminal_program import TerminalProgram, run_inside, run_piped
 
 CHOSEN = "▶"
 
@@ -18,7 +18,7 @@ def test_once_prints_and_ends(demo):
 
 
 def test_another_model_is_shown_on_demand(demo):
-    done = run_piped("top", "--model", "braid-embed", "--url", demo.url)
+    done = run_inside("top", "--model", "braid-embed", "--url", demo.url)
     assert f"{CHOSEN}  braid-embed" in done.stdout
 
 
@@ -30,7 +30,7 @@ def test_another_model_is_shown_on_demand(demo):
     ],
 )
 def test_what_cannot_be_shown_is_said(demo, arguments, message):
-    done = run_piped("top", "--url", demo.url, *arguments)
+    done = run_inside("top", "--url", demo.url, *arguments)
     assert done.returncode == 1
     assert message in done.stderr
 
