@@ -131,7 +131,8 @@ def test_a_killed_engine_fails_what_it_reads_and_comes_back(server):
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 0
         assert (event["type"], event["code"]) == ("error", "processing_error"), event
-        server.wait_for(lambda: transcribed(server).status_code == 200)
+        server.all_ready()
+        assert transcribed(server).status_code == 200
         assert server.host().pid != host.pid
         say(socket, pcm(2, 16_000))
         event, deltas = after_deltas(socket)
