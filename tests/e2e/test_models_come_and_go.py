@@ -25,7 +25,12 @@ def served(tmp_path_factory):
             weights.truncate(10 << 20)
     (models / "a" / "graph.yaml").write_text("pinned: true\n" + SMALL)
     with ServerProcess(
-        models, WORKERS="2", MAX_LOADED_GB="0.022", ADMIN_KEYS="sesame", IDLE_UNLOAD_S="600", APIS="openai,kserve,ovms"
+        models,
+        WORKERS="2",
+        MAX_LOADED_GB="0.022",
+        ADMIN_KEYS="sesame",
+        IDLE_UNLOAD_S="600",
+        APIS="openai,kserve,ovms",
     ) as server:
         server.ready("a")
         yield server
