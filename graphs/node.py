@@ -159,9 +159,11 @@ class Port:
     optional: bool
 
 
-def inputs(node_type: type[Node]) -> Mapping[str, Port]:
-    """The inputs of a node type in the order of `run`'s parameters."""
-    hints = _hints(node_type)
+def inputs(node_type: type[Node], noted: bool = False) -> Mapping[str, Port]:
+    """The inputs of a node type in the order of `run`'s parameters; `noted`: with what is beside a type in
+    `Annotated`.
+    """
+    hints = _hints(node_type, noted)
     return {
         name: Port(hints[name], parameter.default is not inspect.Parameter.empty)
         for name, parameter in inspect.signature(_run_of(node_type)).parameters.items()
@@ -169,16 +171,17 @@ def inputs(node_type: type[Node]) -> Mapping[str, Port]:
     }
 
 
-def output(node_type: type[Node]) -> Any:
+def output(node_type: type[Node], noted: bool = False) -> Any:
     """The type of the value that a node gives: the return annotation of `run`."""
-    return _hints(node_type)["return"]
+    return _hints(node_type, noted)["return"]
 
 
-def _hints(node_type: type[Node]) -> Mapping[str, Any]:
+def _hints(node_type: type[Node], noted: bool) -> Mapping[str, Any]:
     """Resolved annotations of `run`'s ports and result; that of `call` is not resolved."""
     run = inspect.unwrap(_run_of(node_type))
     ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
-    return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)
+    holder = SimpleNamespace(__annotations__=ports)
+    return typing.get_type_hints(holder, globalns=run.__globals__, include_extras=noted)
 
 
 def _run_of(node_type: type[Node]) -> Callable[..., Any]:

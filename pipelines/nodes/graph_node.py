@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -34,7 +34,9 @@ class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, Composing):
     def check(self, request: Any, plan: RequestPlan) -> None:
         self.named_graph().check(request, plan)
 
-    def run(self, call: Running, request: Any) -> Any:
+    def run(
+        self, call: Running, request: Annotated[Any, "the request of that model's task"]
+    ) -> Annotated[Any, "the reply of a model"]:
         return self.named_graph().run(call, request)
 
     async def compose(self, call: Composer, request: Any) -> AskedReply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -69,7 +69,12 @@ class Ask(NamesOne, PortsBySettings, Composing):
         super().load(resources)
         self.template = LineTemplate(self.config.template)
 
-    async def compose(self, call: Composer, request: Any = None, **values: Any) -> AskedReply:
+    async def compose(
+        self,
+        call: Composer,
+        request: Annotated[Any, REQUEST] = None,
+        **values: Annotated[Any, "values with a text, by the names in the template"],
+    ) -> AskedReply:
         shown = {name: view(value) for name, value in {"request": request, **values}.items()}
         text = await asyncio.to_thread(self.template.render, shown)
         graph: Any = self.named_graph()

@@ -6,14 +6,14 @@ import hashlib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import NodeConfig, Port
 from pipelines.base.errors import EngineError
-from pipelines.nodes.composing.readable import READABLE, number_in, text_in
+from pipelines.nodes.composing.readable import INNER_REQUEST, READABLE, number_in, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
 from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, PromptInput
@@ -57,7 +57,12 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         value = {"value": Port(READABLE, optional=False)} if config.cases else {}
         return {**value, **request}, TASKS[task].reply
 
-    async def compose(self, call: Composer, request: Any, value: Any = None) -> AskedReply:
+    async def compose(
+        self,
+        call: Composer,
+        request: Annotated[Any, INNER_REQUEST],
+        value: Annotated[Any, READABLE] = None,
+    ) -> AskedReply:
         name = self._by_share(call, request) if self.config.shares else self._by_value(value)
         call.note(name)
         return await call.ask(self.live_graph(name), request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -70,7 +70,11 @@ class Cite(Node, PortsBySettings, Composing):
         self.template = LineTemplate(self.config.template)
 
     async def compose(
-        self, call: Composer, passages: Hits, request: GenerationInput, question: Any = None
+        self,
+        call: Composer,
+        passages: Hits,
+        request: GenerationInput,
+        question: Annotated[Any, READABLE] = None,
     ) -> GenerationInput:
         shown = self._shown(passages)
         asked = view(request if question is None else question)

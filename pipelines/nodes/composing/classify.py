@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -30,7 +30,7 @@ class Classify(NamesOne, PortsBySettings, Composing):
         task_of(graph, config.graph, ("classify",), "graph")
         return {"text": Port(READABLE, optional=False)}, Deferred[Classes]
 
-    async def compose(self, call: Composer, text: Any) -> AskedReply:
+    async def compose(self, call: Composer, text: Annotated[Any, READABLE]) -> AskedReply:
         read = text_in(text)
         if not read:
             raise RequestError("there is no text to classify")

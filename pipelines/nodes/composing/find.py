@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -43,7 +43,7 @@ class Find(NamesOne, PortsBySettings, Composing):
         task_of(graph, config.graph, ("search",), "graph")
         return {"query": Port(READABLE, optional=False)}, Deferred[Hits]
 
-    async def compose(self, call: Composer, query: Any) -> AskedReply:
+    async def compose(self, call: Composer, query: Annotated[Any, READABLE]) -> AskedReply:
         config, text = self.config, text_in(query)
         if not text:
             raise RequestError("there is no text to search for")

@@ -13,6 +13,7 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.client_texts import (
     asked_texts,
     begun_reply,
+    check_media,
     check_texts,
     conversation,
     with_reply,
@@ -54,6 +55,11 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
             description="whose messages of a request are judged; system: tools and arguments of the "
             "template too",
         )
+        unjudged_media: bool = Field(
+            default=False,
+            description="whether images and sounds that the judge does not read go to the model; default: "
+            "they are a 400 where requests are judged",
+        )
         every: int = Field(default=16, ge=1, description="tokens of a reply between two looks at its text")
         window: int = Field(
             default=0,
@@ -89,8 +95,10 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
         roles = frozenset(self.config.roles)
         if "request" in self.config.checks:
             check_texts(request)
+            if not self.config.unjudged_media:
+                check_media(request, judge.sees)
             texts = await judge.parts(asked_texts(request, roles))
-            fault = await judge.fault(call, texts, conversation(request, roles))
+            fault = await judge.fault(call, texts, conversation(request, roles, judge.sees))
             if fault is not None:
                 return self._refused(call, request, fault)
         asked = await call.ask(graph, request)
@@ -98,7 +106,7 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
             call.note("passed")
             return asked
         looks = LookSettings(self.config.every, self.config.window, self.config.refusal)
-        begun, said = begun_reply(request), conversation(request, roles)
+        begun, said = begun_reply(request), conversation(request, roles, judge.sees)
 
         async def fault_of(text: str, num_judged: int) -> str | None:
             whole = begun + text

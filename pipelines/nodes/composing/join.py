@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.merging import fused_hits, fused_scores, mean_classes
 from pipelines.nodes.composing.passed_reply import HeldReply, answer_of
-from pipelines.nodes.composing.readable import question
+from pipelines.nodes.composing.readable import INNER_REQUEST, question
 from pipelines.nodes.composing.sureness import mean_logprob, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
 from pipelines.nodes.naming import NamesGraphs, task_of
@@ -89,7 +89,9 @@ class Join(NamesGraphs, Node, PortsBySettings, Composing):
         _check_weights(config)
         return {"request": Port(TASKS[task].request, optional=False)}, TASKS[task].reply
 
-    async def compose(self, call: Composer, request: Any) -> Any:
+    async def compose(
+        self, call: Composer, request: Annotated[Any, INNER_REQUEST]
+    ) -> Annotated[Any, "the reply of a model"]:
         if self.config.how in ("mean", "fuse"):
             return await self._merged(call, request)
         if request.n > 1 or len(request.prompts) > 1:

@@ -10,15 +10,16 @@ from graphs.errors import hint
 from graphs.graph import Binding, Graph, SettingError
 from pipelines.base.cancellation import WorkCancelled
 from pipelines.base.errors import EngineError, RequestError
+from pipelines.nodes.composing.client_texts import Conversation
 from pipelines.nodes.composing.passed_reply import answer_of
 from pipelines.nodes.composing.text_parts import MAX_PARTS, SHORT_CHARS, parts_of
 from pipelines.nodes.interface import Composer, NamedGraph, NamesGraph
 from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.pooling.label import read_labels
 from pipelines.nodes.text.parsers.guards import GUARDS, GuardFormat
-from pipelines.nodes.text.parsers.verdicts import MAX_TOKENS, NUM_ALTERNATIVES, read_verdict
+from pipelines.nodes.text.parsers.verdicts import read_verdict, verdict_request
 from pipelines.values.node_values import Classes, Prompt
-from pipelines.values.tasks import Constraint, GenerationInput, PoolingInput
+from pipelines.values.tasks import GenerationInput, PoolingInput
 
 
 class Judge:
@@ -34,7 +35,9 @@ class Judge:
         nodes = list(nodes_of(graph))
         guards = [getattr(node.config, "guard", None) for node in nodes]
         self._guard = next((GUARDS[name] for name in guards if name is not None), None)
-        self._has_grammar = any(getattr(node, "write", None) is not None for node in nodes)
+        self._nodes = nodes
+        self.sees = self._guard is not None and any(hasattr(node.config, "max_images") for node in nodes)
+        """Whether it reads images of the conversation."""
         harmful = (getattr(node.config, "moderation", None) for node in nodes)
         self._labels = next((list(named) for named in harmful if named), []) if labels is None else labels
         self._tokenizers = [node.tokenizer for node in nodes if hasattr(node, "tokenizer")]
@@ -53,15 +56,13 @@ class Judge:
             raise RequestError("the text is too long to be judged", "messages")
         return parts
 
-    async def fault(
-        self, call: Composer, texts: Sequence[str], conversation: Sequence[Mapping[str, Any]]
-    ) -> str | None:
+    async def fault(self, call: Composer, texts: Sequence[str], conversation: Conversation) -> str | None:
         """Why texts are refused; None where they are not.  A guard model reads the conversation, whose last
         message it judges, and a classifier each of the texts.  Raises BraidError, and WorkCancelled where the
         call was closed meanwhile.
         """
         if self._guard is not None:
-            return await self._by_verdict(call, self._guard, list(conversation))
+            return await self._by_verdict(call, self._guard, conversation)
         return await self._by_labels(call, texts) if texts else None
 
     async def _by_labels(self, call: Composer, texts: Sequence[str]) -> str | None:
@@ -74,30 +75,21 @@ class Judge:
         worst = max(found, key=lambda label: found[label])
         return f"{worst} {found[worst]:.3f}" if found[worst] >= self._threshold else None
 
-    async def _by_verdict(self, call: Composer, guard: GuardFormat, messages: list[Any]) -> str | None:
+    async def _by_verdict(self, call: Composer, guard: GuardFormat, conversation: Conversation) -> str | None:
         """The model is asked once for each of its rules; a reply without a verdict refuses."""
-        asks = (self._verdict(call, guard, messages, name, kwargs) for name, kwargs in guard.rules)
+        shown = GenerationInput(messages=conversation.messages, images=conversation.images)
+        asks = (self._verdict(call, guard, shown, name, rule) for name, rule in guard.rules)
         return next((fault for fault in await asyncio.gather(*asks) if fault), None)
 
     async def _verdict(
         self,
         call: Composer,
         guard: GuardFormat,
-        messages: list[Any],
+        shown: GenerationInput,
         name: str | None,
-        template_kwargs: Mapping[str, Any],
+        rule: Mapping[str, Any],
     ) -> str | None:
-        constraint = Constraint("regex", guard.reply, "guard") if self._has_grammar else None
-        sampling = {"max_tokens": MAX_TOKENS, "temperature": 0.0, "logprobs": NUM_ALTERNATIVES}
-        asked = await call.ask(
-            self._graph,
-            GenerationInput(
-                messages=messages,
-                sampling=sampling,
-                constraint=constraint,
-                template_kwargs=dict(template_kwargs),
-            ),
-        )
+        asked = await call.ask(self._graph, verdict_request(guard, shown, rule, self._nodes))
         reply = await asked.reply()
         if reply.finish == "abort":
             raise WorkCancelled

@@ -13,6 +13,8 @@ from pipelines.values.search_values import Hit, Hits
 from pipelines.values.stream_values import Deferred, Stream
 from pipelines.values.tasks import PromptInput, SpeakInput
 
+INNER_REQUEST = "the request of that model's task"
+"""What the reference says of an input that goes to another model, whose task its type depends on."""
 REQUEST = OneOf("a request with a text", (PromptInput, SpeakInput))
 """The type of an input that takes the request of the graph."""
 PLAIN = (list, dict, str, float, int, bool, type(None))

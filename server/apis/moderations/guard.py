@@ -10,10 +10,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.base.cancellation import ClientGone
+from pipelines.nodes.naming import nodes_of
 from pipelines.nodes.text.parsers.guards import GUARDS, GuardFormat
-from pipelines.nodes.text.parsers.verdicts import MAX_TOKENS, NUM_ALTERNATIVES, read_verdict
+from pipelines.nodes.text.parsers.verdicts import read_verdict, verdict_request
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.chat import ChatRequest
+from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
 from server.apis.generation.generation_call import open_call
@@ -37,8 +39,8 @@ async def moderate_by_guard(
     guard = guard_of(pipeline)
     assert guard is not None, "the model is a guard"
     ask = partial(_reply, services, pipeline, exchange, num_bytes)
-    runs = [(content, name, kwargs) for content in contents for name, kwargs in guard.rules]
-    replies = iter(await asyncio.gather(*(ask(_chat(pipeline, guard, *run)) for run in runs)))
+    runs = [(content, name, rule) for content in contents for name, rule in guard.rules]
+    replies = iter(await asyncio.gather(*(ask(guard, _chat(content), rule) for content, _, rule in runs)))
     judgements = []
     for content in contents:
         kinds = ("text",) if isinstance(content, str) else ("image", "text")
@@ -48,30 +50,27 @@ async def moderate_by_guard(
     return judgements
 
 
-def _chat(
-    pipeline: Pipeline, guard: GuardFormat, content: Content, name: str | None, kwargs: Mapping[str, Any]
-) -> ChatRequest:
-    """The request for one verdict; where the graph has grammars, nothing but a verdict can be written."""
-    body: dict[str, Any] = {
-        "messages": [{"role": "user", "content": content}],
-        "max_tokens": MAX_TOKENS,
-        "temperature": 0,
-        "logprobs": True,
-        "top_logprobs": NUM_ALTERNATIVES,
-        "chat_template_kwargs": dict(kwargs),
-    }
-    if any(node.write is not None for node in of_type(pipeline, "scheduler")):
-        body["structured_outputs"] = {"regex": guard.reply}
+def _chat(content: Content) -> ChatRequest:
+    """The conversation that is judged."""
     try:
-        return ChatRequest.model_validate(body)
+        return ChatRequest.model_validate({"messages": [{"role": "user", "content": content}]})
     except ValidationError as error:
         raise from_validation(error) from None
 
 
 async def _reply(
-    services: Services, pipeline: Pipeline, exchange: Exchange, num_bytes: int, chat: ChatRequest
+    services: Services,
+    pipeline: Pipeline,
+    exchange: Exchange,
+    num_bytes: int,
+    guard: GuardFormat,
+    chat: ChatRequest,
+    rule: Mapping[str, Any],
 ) -> ChoiceBuilder:
-    call = await open_call(services, pipeline, chat.generation, exchange, num_bytes, chat)
+    def generation(max_context: int) -> GenerationInput:
+        return verdict_request(guard, chat.generation(max_context), rule, nodes_of(pipeline))
+
+    call = await open_call(services, pipeline, generation, exchange, num_bytes, chat)
     exchange.at_end(call.close)
     exchange.when_gone(call.close)
     builder = ChoiceBuilder()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphs import node
-from graphs.flow import show
+from graphs.flow import OneOf, show
 from graphs.node import Node
 from pipelines.nodes import ALIASES, NODE_TYPES, VOCABULARY
 from pipelines.nodes.interface import AskedReply
@@ -89,8 +89,12 @@ def page() -> str:
 
 
 def code(kind: Any) -> str:
-    """A type as code; what a line gives that asks another model, in words."""
-    return "the reply of a model" if kind is AskedReply else f"`{show(kind)}`"
+    """A type as code; one that depends on the settings in words, which stand beside it in the signature."""
+    if kind is AskedReply:
+        return "the reply of a model"
+    if hasattr(kind, "__metadata__"):
+        return show(kind.__metadata__[0]) if isinstance(kind.__metadata__[0], OneOf) else kind.__metadata__[0]
+    return f"`{show(kind)}`"
 
 
 def _group(name: str) -> tuple[str, str]:
@@ -104,8 +108,8 @@ def _ordered() -> list[str]:
 
 def _overview(name: str) -> tuple[str, ...]:
     kind = VOCABULARY[name]
-    takes = ", ".join(show(port.type) for port in _inputs(kind).values())
-    return f"[`{name}`](#{name})", PLACES[kind.place], f"`{takes}`", code(node.output(kind))
+    takes = ", ".join(code(port.type) for port in _inputs(kind).values()).replace("`, `", ", ")
+    return f"[`{name}`](#{name})", PLACES[kind.place], takes, code(node.output(kind, noted=True))
 
 
 def _sections() -> Iterator[str]:
@@ -121,7 +125,7 @@ def _section(name: str, kind: type[Node]) -> str:
         f"`{port_name}`: {code(port.type)}{' (optional)' if port.optional else ''}"
         for port_name, port in _inputs(kind).items()
     ]
-    parts.append(f"Takes {', '.join(inputs)}. Gives {code(node.output(kind))}.")
+    parts.append(f"Takes {', '.join(inputs)}. Gives {code(node.output(kind, noted=True))}.")
     if kind.body is not None:
         parts.append(
             f"`body`: required; its lines read `{kind.body.root}` ({code(kind.body.gives)}), "
@@ -133,7 +137,7 @@ def _section(name: str, kind: type[Node]) -> str:
 
 
 def _inputs(kind: type[Node]) -> Mapping[str, node.Port]:
-    return node.inputs(kind)
+    return node.inputs(kind, noted=True)
 
 
 def first_paragraph(kind: type) -> str:
@@ -145,7 +149,7 @@ def _values() -> Iterator[tuple[str, str]]:
     """Each class of ours that flows somewhere, by name."""
     kinds = [task.request for task in TASKS.values()] + [task.reply for task in TASKS.values()]
     for kind in VOCABULARY.values():
-        kinds += [*(port.type for port in _inputs(kind).values()), node.output(kind)]
+        kinds += [*(port.type for port in _inputs(kind).values()), node.output(kind, noted=True)]
     classes = {part.__name__: part for kind in kinds for part in _classes(kind)}
     return ((f"`{name}`", first_paragraph(classes[name])) for name in sorted(classes))
 

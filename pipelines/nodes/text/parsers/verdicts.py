@@ -1,13 +1,15 @@
-"""The verdict of a guard model: what its reply says, and how probable the unsafe word is where it stands."""
+"""The verdict of a guard model: how it is asked for, and how probable the unsafe word is in a reply."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from pipelines.nodes.text.parsers.guards import GuardFormat
 from pipelines.values.reply_values import TextLogprob
+from pipelines.values.tasks import Constraint, GenerationInput
 
 MAX_TOKENS = 96
 """Longest verdict."""
@@ -23,6 +25,23 @@ class Verdict(NamedTuple):
     is_unsafe: bool
     score: float
     names: list[str]
+
+
+def verdict_request(
+    guard: GuardFormat, shown: GenerationInput, rule: Mapping[str, Any], nodes: Iterable[Any]
+) -> GenerationInput:
+    """The request for the verdict on a conversation: greedy and short, with the alternatives of each token.
+
+    `rule` are the template's arguments for one of the guard's rules, `nodes` those of its graph: where one of
+    them has grammars, nothing but a verdict can be written.
+    """
+    writes = any(getattr(node, "write", None) is not None for node in nodes)
+    return replace(
+        shown,
+        sampling={"max_tokens": MAX_TOKENS, "temperature": 0.0, "logprobs": NUM_ALTERNATIVES},
+        constraint=Constraint("regex", guard.reply, "guard") if writes else None,
+        template_kwargs=dict(rule),
+    )
 
 
 def read_verdict(guard: GuardFormat, text: str, tokens: Sequence[TextLogprob]) -> Verdict | None:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.composing.client_texts import asked_texts, check_texts, conversation, with_reply
+from pipelines.nodes.composing.client_texts import (
+    Conversation,
+    asked_texts,
+    check_media,
+    check_texts,
+    conversation,
+    with_reply,
+)
+from pipelines.nodes.composing.judge import Judge
 from pipelines.nodes.composing.text_parts import SPARE_TOKENS, parts_of
+from pipelines.values.composed_values import WholeReply
 from pipelines.values.node_values import Prompt
-from pipelines.values.tasks import GenerationInput
+from pipelines.values.tasks import GenerationInput, ImageInput, SoundInput
 
 
 def words_tokenizer() -> Tokenizer:
@@ -45,7 +56,7 @@ def test_roles_say_whose_texts_are_judged():
     request = GenerationInput(messages=messages, template_kwargs={"documents": [{"text": "D"}]})
     assert asked_texts(request, ["user", "tool"]) == ["U", "T", "V"]
     assert asked_texts(request, ["system"]) == ["S", "D"]
-    turns = conversation(request, ["user", "tool"])
+    turns = conversation(request, ["user", "tool"]).messages
     assert [(turn["role"], turn["content"]) for turn in turns] == [
         ("user", "U"),
         ("assistant", "A"),
@@ -53,7 +64,51 @@ def test_roles_say_whose_texts_are_judged():
     ]
     begun = GenerationInput(messages=messages[1:3], continue_final_message=True)
     assert asked_texts(begun, ["user"]) == ["U", "A"]
-    assert with_reply(conversation(begun, ["user"]), "A B", continues=True)[-1]["content"] == "A B"
+    whole = with_reply(conversation(begun, ["user"]), "A B", continues=True)
+    assert whole.messages[-1]["content"] == "A B"
+
+
+def image(place):
+    return ImageInput("data:image/png;base64,", "image_url", f"messages[{place}].content[0]")
+
+
+def test_a_judge_that_sees_reads_the_images_of_what_it_judges():
+    shown = [{"type": "image"}, {"type": "text", "text": "U"}]
+    messages = [{"role": "system", "content": [{"type": "image"}]}, {"role": "user", "content": shown}]
+    request = GenerationInput(messages=messages, images=[image(0), image(1)])
+    seen = conversation(request, ["user"], sees=True)
+    assert seen == ([{"role": "user", "content": shown}], [image(1)])
+    both = conversation(request, ["user", "system"], sees=True)
+    assert both == ([{"role": "user", "content": [{"type": "image"}, *shown]}], request.images)
+    assert conversation(request, ["user"]) == ([{"role": "user", "content": "\nU"}], [])
+    check_media(request, sees=True)
+    with pytest.raises(RequestError, match=r"`messages\[0\].content\[0\]`.* reads no `image_url` parts"):
+        check_media(request, sees=False)
+    sound = SoundInput("data:audio/wav;base64,", "input_audio", "messages[1].content[1]")
+    with pytest.raises(RequestError, match="reads no `input_audio` parts"):
+        check_media(GenerationInput(messages=messages, sounds=[sound]), sees=True)
+
+
+def test_a_guard_model_that_sees_is_asked_with_the_images():
+    asked = []
+
+    async def ask(graph, request):
+        asked.append(request)
+        return SimpleNamespace(reply=reply)
+
+    async def reply():
+        return WholeReply("I cannot tell")
+
+    nodes = [
+        SimpleNamespace(config=SimpleNamespace(guard="llama_guard")),
+        SimpleNamespace(config=SimpleNamespace(max_images=4)),
+    ]
+    graph = SimpleNamespace(answering=[SimpleNamespace(node=node) for node in nodes], max_context=100)
+    judge = Judge(graph, None, 0.5)
+    shown = Conversation([{"role": "user", "content": [{"type": "image"}]}], [image(0)])
+    assert judge.sees
+    assert asyncio.run(judge.fault(SimpleNamespace(ask=ask), [], shown)) == "no verdict"
+    assert (asked[0].messages, asked[0].images, asked[0].constraint) == (*shown, None)
 
 
 @pytest.mark.parametrize("fields", [{"prompts": [Prompt(ids=[1])]}, {"completion_ids": [1]}])

@@ -119,6 +119,12 @@ def test_no_form_of_a_request_hides_its_text(played):
         assert tokens.status == 400
         assert "token ids are refused" in tokens.error["message"]
 
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+        shown = [{"role": "user", "content": [{"type": "text", "text": "Go on"}, image]}]
+        refused = await client.post(CHAT, {"model": "ended", "messages": shown, "max_tokens": 4})
+        assert refused.error["param"] == "messages.0.content.1"
+        assert "its judge reads no `image_url` parts" in refused.error["message"]
+
     played(scene)
 
 
