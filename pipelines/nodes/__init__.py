@@ -38,6 +38,7 @@ NODE_TYPES = {
     "find": "composing.find:Find",
     "classify": "composing.classify:Classify",
     "cite": "composing.cite:Cite",
+    "decide": "composing.decide:Decide",
     "choose": "composing.choose:Choose",
     "guard": "composing.guard:GuardNode",
     "cascade": "composing.cascade:Cascade",

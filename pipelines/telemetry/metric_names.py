@@ -187,7 +187,7 @@ METRICS = {
     LINE_DECISIONS: MetricSpec(
         "counter",
         "Decisions of lines of composed graphs: the model that a choose, cascade or join line took, and "
-        "what a guard line decided.",
+        "what a guard or decide line decided.",
         ("model_name", "line", "decision"),
     ),
     PROMPT_TOKENS_BY_SOURCE: MetricSpec(

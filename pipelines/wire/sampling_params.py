@@ -154,6 +154,7 @@ class SamplingParams:
     )
     draft_threshold: float = 0.0  # a draft stops where its own token is less probable than this
     max_ngram: int | None = None  # longest run of tokens that is looked up; None: as the graph says
+    expected_ids: list[int] = field(default_factory=list)  # the output as it probably is, for a lookup node
     draft_logprobs: bool = False  # send the draft model's log-probabilities of the accepted draft tokens
     return_routed_experts: bool | None = None  # which experts each token chose; None: as the graph says
     routed_experts_prompt_start: int = 0  # without those of the first tokens of the prompt
@@ -174,6 +175,7 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
         ("allowed_token_ids", params.allowed_token_ids or []),
         ("bad_words", [token for word in params.bad_words_ids for token in word]),
         ("stop_token_ids", params.stop_token_ids),
+        ("expected", params.expected_ids),
         ("logprob_token_ids", params.logprob_token_ids),
         ("opening", [token for choice in params.opening for token in choice]),
         ("begin_suppress_tokens", params.begin_suppress_ids),

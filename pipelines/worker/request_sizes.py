@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.values.node_values import Prompt
-from pipelines.values.tasks import PoolingInput, PromptInput
+from pipelines.values.tasks import GenerationInput, PoolingInput, PromptInput
 
 LONG_CHARS = 16 << 10
 """A request with more text is prepared in a thread."""
@@ -22,6 +22,8 @@ def _texts(request: PromptInput) -> Iterator[str | list[int]]:
         content = message.get("content") or ""
         yield from [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
     pairs = request.pairs if isinstance(request, PoolingInput) else []
+    if isinstance(request, GenerationInput):
+        yield request.expected
     for prompt in (*request.prompts, *(side for pair in pairs for side in pair)):
         yield _written(prompt)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -15,7 +15,9 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.nodes.composing.asked_request import for_client, with_question
 from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.nodes.composing.readable import READABLE, PassageView, view
+from pipelines.nodes.composing.token_room import MOST_TOKENS, first_within
 from pipelines.nodes.interface import Composer, Composing, Loading
+from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.search_values import Hit, Hits
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import CitedInput, GenerationInput
@@ -31,7 +33,7 @@ NAMES = ("passages", "question")
 """The names that the template may read."""
 
 
-class Cite(Node, PortsBySettings, Composing):
+class Cite(NamesGraphs, Node, PortsBySettings, Composing):
     """Makes a chat request of the client's own: its last question is written anew, with passages above it.
 
     A line below answers it, such as `graph` or `choose`. Where the reply has the number of a passage in
@@ -50,10 +52,27 @@ class Cite(Node, PortsBySettings, Composing):
         max_chars: int = Field(
             default=24_000, ge=1, description="characters of all passages; those that come later are left out"
         )
+        max_tokens: int | None = Field(
+            default=None,
+            ge=1,
+            le=MOST_TOKENS,
+            description="tokens of all passages, by the tokenizer of `graph`; later ones are left out",
+        )
+        graph: str | None = Field(
+            default=None, description="of `max_tokens`: name of the model that reads the passages"
+        )
+
+    @classmethod
+    def names(cls, config: Any) -> Sequence[str]:
+        return () if config.graph is None else (config.graph,)
 
     @classmethod
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
         """The passages, the request, and the question where it is another text than the request's last."""
+        if (config.max_tokens is None) != (config.graph is None):
+            raise SettingError("`max_tokens` and `graph`, whose tokens they are, go together", "max_tokens")
+        for name in cls.names(config):
+            task_of(graph, name, ("chat", "completion"), "graph")
         names = LineTemplate(config.template).variables
         if unknown := [name for name in names if name not in NAMES]:
             raise SettingError(f"`template` reads `{unknown[0]}`{hint(unknown[0], NAMES)}", "template")
@@ -67,6 +86,7 @@ class Cite(Node, PortsBySettings, Composing):
         return ports, GenerationInput
 
     def load(self, resources: Loading) -> None:
+        super().load(resources)
         self.template = LineTemplate(self.config.template)
 
     async def compose(
@@ -77,12 +97,15 @@ class Cite(Node, PortsBySettings, Composing):
         question: Annotated[Any, READABLE] = None,
     ) -> GenerationInput:
         shown = self._shown(passages)
+        if self.config.max_tokens is not None:
+            counting = self.live_graph(self.config.graph)
+            shown = await asyncio.to_thread(first_within, shown, counting, self.config.max_tokens)
         asked = view(request if question is None else question)
         named = {"passages": PassageView(shown), "question": str(asked)}
         text = await asyncio.to_thread(self.template.render, named)
         changed = for_client(request, _asking(request, text, self.config.system), text)
-        given = {each.name: getattr(changed, each.name) for each in fields(GenerationInput)}
-        return CitedInput(**given, passages=shown)
+        own = {item.name: getattr(changed, item.name) for item in fields(GenerationInput)}
+        return CitedInput(**own, passages=shown)
 
     def _shown(self, passages: Hits) -> list[Hit]:
         """The first passages that have room."""

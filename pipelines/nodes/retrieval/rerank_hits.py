@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -37,6 +39,12 @@ class RerankHits(NamesOne, Node, PortsBySettings, Composing):
         least_score: float | None = Field(
             default=None, description="hits are left out to which the model gives a lower score"
         )
+        max_tokens: int | None = Field(
+            default=None,
+            ge=1,
+            le=1 << 15,
+            description="hits are left out beyond this many tokens of the ranking model together",
+        )
 
     @classmethod
     def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
@@ -56,7 +64,10 @@ class RerankHits(NamesOne, Node, PortsBySettings, Composing):
         if not _wants(request) or not inner.pairs:
             return _first(hits, self._top(request))
         asked = await call.ask(self.named_graph(), inner)
-        return self._best(hits, scored, await asked.answer(), request)
+        ranking = await asked.answer()
+        if self.config.max_tokens is None:
+            return self._best(hits, scored, ranking, request)
+        return await asyncio.to_thread(self._best, hits, scored, ranking, request)
 
     def _ranked(self, call: Running, hits: Hits, request: PromptInput) -> Hits | Deferred[Hits]:
         scored = self._scored(hits, request)
@@ -80,10 +91,14 @@ class RerankHits(NamesOne, Node, PortsBySettings, Composing):
     def _best(self, hits: Hits, scored: list[list[Hit]], ranking: Any, request: PromptInput) -> Hits:
         """The best hits by their new scores."""
         ordered = _first(_ordered(hits.queries, scored, ranking), self._top(request))
-        least = self.config.least_score
-        if least is None:
-            return ordered
-        return Hits(hits.queries, [[hit for hit in found if hit.score >= least] for found in ordered.found])
+        least = -math.inf if self.config.least_score is None else self.config.least_score
+        left = [[hit for hit in best if hit.score >= least] for best in ordered.found]
+        if self.config.max_tokens is not None:
+            from pipelines.nodes.composing.token_room import first_within  # plain graphs need none of it
+
+            graph, most = self.named_graph(), self.config.max_tokens
+            left = [first_within(best, graph, most) for best in left]
+        return Hits(hits.queries, left)
 
 
 def _wants(request: PromptInput) -> bool:

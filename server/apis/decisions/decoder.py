@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.answers import Answer
+from pipelines.nodes.decisions.labels import Words
+from pipelines.nodes.decisions.questions import Question
+from pipelines.nodes.decisions.reading import answer_to, reading
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.pooling.input_parsing import check_total_chars
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
-from server.apis.decisions.answers import Answer, log_sum, softmax
-from server.apis.decisions.label_reads import ONE_TOKEN, PromptReader, Reads, TokenRead
-from server.apis.decisions.labels import Words
+from server.apis.decisions.label_reads import PromptReader, Reads
 from server.apis.decisions.prompts import QuestionPrompts, chat_request, renamed
-from server.apis.decisions.questions import Decision, Question
+from server.apis.decisions.questions import Decision
 from server.http.exchange import Exchange
 from server.services.services import Services
 
@@ -44,7 +45,7 @@ async def ask_decoder(
     except RequestError as error:
         raise renamed(error, decision) from None
     pairs = zip(decision.questions, asked.words, reads.found, strict=True)
-    return [_answer(*pair) for pair in pairs], reads
+    return [answer_to(*pair) for pair in pairs], reads
 
 
 def _asked(pipeline: Pipeline, decision: Decision, showing: ChatRequest) -> Asked:
@@ -53,10 +54,10 @@ def _asked(pipeline: Pipeline, decision: Decision, showing: ChatRequest) -> Aske
     words = [prompts.words(question) for question in decision.questions]
     if showing.shows_images:
         pairs = zip(decision.questions, words, strict=True)
-        return Asked([_reading(prompts.conversation(each), [own]) for each, own in pairs], words)
+        return Asked([reading(prompts.conversation(each), [own]) for each, own in pairs], words)
     texts = _texts(prompts, decision.questions)
     base = replace(prompts.conversation(decision.questions[0]), messages=None)
-    return Asked([_reading(base, words, prompts=group) for group in _groups(texts)], words)
+    return Asked([reading(base, words, prompts=group) for group in _groups(texts)], words)
 
 
 def _texts(prompts: QuestionPrompts, questions: Sequence[Question]) -> list[Prompt]:
@@ -64,13 +65,6 @@ def _texts(prompts: QuestionPrompts, questions: Sequence[Question]) -> list[Prom
     num_chars = len(prompts.prompt(questions[0]).text or "")  # they differ in their questions alone
     check_total_chars([num_chars] * len(questions), "questions")
     return [prompts.prompt(question) for question in questions]
-
-
-def _reading(given: GenerationInput, words: Sequence[Words], **changes: Any) -> GenerationInput:
-    """An input of which only the probabilities of the words are read."""
-    ids = frozenset().union(*(each.tokens for each in words))
-    sampling = given.sampling | ONE_TOKEN | {"logprob_token_ids": sorted(ids)}
-    return replace(given, sampling=sampling, parse_reasoning=False, parse_tools=False, **changes)
 
 
 def _groups(prompts: list[Prompt]) -> list[list[Prompt]]:
@@ -83,9 +77,3 @@ def _num_common(texts: list[str]) -> int:
     """How many characters all texts begin with."""
     first, last = min(texts), max(texts)  # what these have in common, those between them have too
     return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-
-
-def _answer(question: Question, words: Words, read: TokenRead) -> Answer:
-    logprobs = [log_sum([read.logprobs[token] for token in tokens]) for _, tokens in words.of_options]
-    mass = math.exp(min(0.0, log_sum(logprobs)))
-    return Answer(question, softmax(logprobs), mass, read.likeliest in words.tokens)

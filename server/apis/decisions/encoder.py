@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.answers import Answer, sigmoid, softmax
+from pipelines.nodes.decisions.questions import Question
 from pipelines.requests.pooling.input_parsing import check_total_chars
 from pipelines.values.node_values import Classes, Prompt, Scores
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
-from server.apis.decisions.answers import Answer, sigmoid, softmax
 from server.apis.decisions.label_reads import Reads
-from server.apis.decisions.questions import Decision, Question
+from server.apis.decisions.questions import Decision
 from server.apis.pooling.pooling_call import run_pooling_call
 from server.http.exchange import Exchange
 from server.services.services import Services

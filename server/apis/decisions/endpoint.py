@@ -12,8 +12,8 @@ import falcon
 import falcon.asgi
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.answers import Answer
 from pipelines.worker.model_choice import CLASSIFICATION, TEXT, Ability
-from server.apis.decisions.answers import Answer
 from server.apis.decisions.decoder import ask_decoder
 from server.apis.decisions.encoder import ask_encoder
 from server.apis.decisions.label_reads import Reads

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from pipelines.base.cancellation import ClientGone
-from pipelines.values.reply_values import TextLogprob
+from pipelines.nodes.decisions.reading import TokenRead, token_read
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.generation_call import open_call
@@ -16,16 +15,6 @@ from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.request_images import Showing
 from server.http.exchange import Exchange
 from server.services.services import Services
-
-ONE_TOKEN = {"max_tokens": 1, "temperature": 0.0, "logprobs": 0, "seed": 0}
-"""The sampling of a prompt of which only the next token's log-probabilities are wanted."""
-
-
-class TokenRead(NamedTuple):
-    """After one prompt: the log-probability of each token that was asked for, and the likeliest token."""
-
-    logprobs: dict[int, float]
-    likeliest: int
 
 
 @dataclass
@@ -78,12 +67,8 @@ class PromptReader:
             for choice, update in batch:
                 counter.add(choice, update)
                 if update.piece.logprobs is not None:
-                    reads[choice] = _token_read(update.piece.logprobs.tokens[0])
+                    reads[choice] = token_read(update.piece.logprobs.tokens[0])
         if not counter.complete:
             raise ClientGone
         in_order = [reads[choice] for choice in range(counter.num_choices)]
         return Reads(in_order, counter.num_prompt, counter.num_cached, counter.num_output)
-
-
-def _token_read(token: TextLogprob) -> TokenRead:
-    return TokenRead({each.token_id: each.logprob for each in token.alternatives}, token.token_id)

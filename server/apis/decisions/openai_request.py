@@ -9,12 +9,13 @@ from pydantic import ConfigDict, Field, StrictBool, StrictStr, model_validator
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.questions import AnswerOption, Kind, Question
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import CacheSalt, Items, Number, Priority, at_most, check
 from pipelines.requests.fields.known_fields import IGNORED as IGNORED_GENERATION
 from pipelines.requests.fields.known_fields import check_fields
 from server.apis.decisions.input_values import plain_parts, read_instructions
-from server.apis.decisions.questions import AnswerOption, Decision, Kind, Question
+from server.apis.decisions.questions import Decision
 from server.apis.responses.chat_messages import ChatMessages
 from server.apis.responses.input_items import read_items
 from server.apis.responses.tool_table import ToolTable

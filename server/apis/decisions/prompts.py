@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.labels import Labels, Words
+from pipelines.nodes.decisions.questions import Question
+from pipelines.nodes.decisions.reading import HOW, closed, question_text, without_template
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.chat import ChatRequest
-from pipelines.values.node_values import Prompt, Tokens
+from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.encoding import chat_prompt, tokenize_node
 from pipelines.worker.pipeline import Pipeline
-from server.apis.decisions.labels import Labels, Words
-from server.apis.decisions.questions import Decision, Kind, Question
-
-HOW: dict[Kind, str] = {
-    "predicate": "Is this statement true? Answer with Yes or No only.",
-    "choice": "Answer with the letter of the best option only.",
-    "score": "Answer with the number of the best level only.",
-}
-"""Kind of question → how it is to be answered, the end of its text; with letters as a choice."""
+from server.apis.decisions.questions import Decision
 
 
 class QuestionPrompts:
@@ -51,30 +45,14 @@ class QuestionPrompts:
         return self._prompt(self._text(question))
 
     def _text(self, question: Question) -> str:
-        """What is asked, a line for each option, how to answer."""
-        name = "Statement" if question.kind == "predicate" else "Question"
-        lines = [f"{name}: {question.instructions}"] if question.instructions else []
-        words = self.words(question)
-        for (word, _), option in zip(words.of_options, question.options, strict=True):
-            if words.kind != "predicate":
-                lines.append(f"{word}: {option.text}")
-            elif option.description:
-                lines.append(f"{word}: {option.description}")
-        return "\n".join([*lines, HOW[words.kind]])
+        return question_text(question, self.words(question))
 
     def _prompt(self, text: str) -> Prompt:
         """The input and a text; a model without a chat template reads them as they are."""
         if self._pipeline.task != "chat":
-            return Prompt(text=f"{self._decision.text}\n\n{text}\nAnswer:", add_special_tokens=True)
+            return without_template(self._decision.text, text)
         given = self._conversation(text)
-        prompt = chat_prompt(self._pipeline, given)
-        return replace(prompt, text=(prompt.text or "") + self._end_of_reasoning(given, prompt.text or ""))
-
-    def _end_of_reasoning(self, given: GenerationInput, prompt: str) -> str:
-        """What ends the reasoning that a prompt opens."""
-        rule = self._pipeline.plan(given).reasoning
-        thinking = None if rule is None else rule.thinking(Tokens([], prompt_text=prompt))
-        return f"\n{thinking.end}\n\n" if thinking is not None and thinking.opened else ""
+        return closed(self._pipeline, given, chat_prompt(self._pipeline, given))
 
     def _conversation(self, text: str, images: tuple[dict[str, Any], ...] = ()) -> GenerationInput:
         return chat_request(self._decision, text, images).generation(self._pipeline.max_context)

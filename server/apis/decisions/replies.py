@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from server.apis.decisions.answers import Answer
+from pipelines.nodes.decisions.answers import Answer
 from server.apis.decisions.label_reads import Reads
 from server.schema.reply_models import Reply
 

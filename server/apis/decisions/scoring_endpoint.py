@@ -10,14 +10,15 @@ from typing import Any, Literal
 import falcon
 import falcon.asgi
 
+from pipelines.nodes.decisions.answers import softmax
+from pipelines.nodes.decisions.reading import ONE_TOKEN, TokenRead
 from pipelines.requests.generation.completion import CompletionRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.encoding import check_chars, tokenize_node
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
-from server.apis.decisions.answers import softmax
-from server.apis.decisions.label_reads import ONE_TOKEN, PromptReader, TokenRead
+from server.apis.decisions.label_reads import PromptReader
 from server.apis.decisions.scoring_request import GenerativeScoringRequest
 from server.apis.pooling.replies.ranking import Score
 from server.http.request_body import parse

@@ -9,12 +9,13 @@ from pydantic import ConfigDict, Field, StrictStr, model_validator
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.questions import AnswerOption, Kind, Question
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import CacheSalt, Items, Priority, at_most
 from pipelines.requests.fields.known_fields import check_fields
 from server.apis.decisions.input_values import as_json
 from server.apis.decisions.openai_request import MAX_CHOICES, MAX_LEVELS, MAX_QUESTIONS, TRUTH
-from server.apis.decisions.questions import AnswerOption, Decision, Kind, Question
+from server.apis.decisions.questions import Decision
 
 KINDS: dict[str, Kind] = {"choice": "choice", "noul": "predicate", "score": "score"}
 """System One's word for a kind of question → OpenAI's."""

@@ -59,4 +59,5 @@ class SlotTables:
             sequence.guide,
         )
         if self.speculation is not None:
-            self.speculation.set(sequence.slot, sequence.token_ids, sequence.request.params)
+            params = sequence.request.params
+            self.speculation.set(sequence.slot, sequence.token_ids, params, sequence.num_prompt)

@@ -18,6 +18,7 @@ class SpeculationSlots:
 
     `token_ids[slot]` are all its tokens, the engine's own list, which speculation nodes may read and store.
     `owner[slot]` is unique to one tenancy of the slot: a node that stores state by slot compares it.
+    `expected[slot]` are the tokens that its output probably has, and `num_prompt[slot]` those of its prompt.
     `threshold`, `max_ngram` (0: the graph's setting) and `wants_logprobs` are from its request. `cost`
     estimates the seconds of a step.  `is_asked_always`: a node wants to see every step, whatever another one
     says.  For the engine's thread only.
@@ -26,6 +27,8 @@ class SpeculationSlots:
     def __init__(self, num_slots: int) -> None:
         self.token_ids: list[array[int]] = [NO_TOKENS] * num_slots
         self.owner = [0] * num_slots
+        self.expected: list[list[int]] = [[]] * num_slots
+        self.num_prompt = [0] * num_slots
         self.threshold: NDArray[np.float32] = np.zeros(num_slots, np.float32)
         self.max_ngram = [0] * num_slots
         self.wants_logprobs: NDArray[np.bool_] = np.zeros(num_slots, np.bool_)
@@ -34,12 +37,13 @@ class SpeculationSlots:
         self._stays = 0
         self._num_rests = 0
 
-    def set(self, slot: int, token_ids: array[int], params: SamplingParams) -> None:
+    def set(self, slot: int, token_ids: array[int], params: SamplingParams, num_prompt: int) -> None:
         """Assign the slot to a sequence; again after a preemption."""
         self._stays += 1
         self._num_rests = 0
         self.owner[slot] = self._stays
         self.token_ids[slot] = token_ids
+        self.expected[slot], self.num_prompt[slot] = params.expected_ids, num_prompt
         self.threshold[slot] = params.draft_threshold
         self.max_ngram[slot] = params.max_ngram or 0
         self.wants_logprobs[slot] = params.draft_logprobs
@@ -58,4 +62,4 @@ class SpeculationSlots:
         return False
 
     def clear(self, slot: int) -> None:
-        self.token_ids[slot] = NO_TOKENS
+        self.token_ids[slot], self.expected[slot] = NO_TOKENS, []

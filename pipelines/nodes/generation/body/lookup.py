@@ -21,6 +21,7 @@ from pipelines.host.engine.speculation.draft_lengths import (
     least_chance,
     worth_speculating,
 )
+from pipelines.host.engine.speculation.expected_text import ExpectingTracker
 from pipelines.host.engine.speculation.ngram_index import CopyTracker
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
@@ -46,7 +47,8 @@ FEW_SLOTS = 16
 
 
 class Lookup(Speculator):
-    """Proposes what followed the last tokens where they occurred before in prompt and output.
+    """Proposes what followed the last tokens where they occurred before in prompt and output, or the text
+    that a request expects: that of the first model of a cascade.
 
     After a search that found nothing the next steps pass without one, so that searches take a small share of
     the time.
@@ -125,8 +127,7 @@ class Lookup(Speculator):
         for slot in slots:
             tracker, owner = self._trackers.get(slot), speculation.owner[slot]
             if tracker is None or tracker.owner != owner:
-                longest = speculation.max_ngram[slot] or self.config.max_ngram
-                self._trackers[slot] = tracker = CopyTracker(min(longest, MAX_NGRAM), owner)
+                self._trackers[slot] = tracker = self._tracker(slot, speculation)
                 self._acceptance.assign(slot, owner)
             followed = tracker.follow(speculation.token_ids[slot])
             if followed is not None:
@@ -135,6 +136,14 @@ class Lookup(Speculator):
                 if followed.missed:
                     self._acceptance.learn(slot, _kind(followed.matched + followed.hits), hit=False)
                 self._lookup_cost.record_accepted(slot, followed.hits)
+
+    def _tracker(self, slot: int, speculation: SpeculationSlots) -> CopyTracker:
+        """What follows the tokens of a sequence that has come into a slot."""
+        longest = min(speculation.max_ngram[slot] or self.config.max_ngram, MAX_NGRAM)
+        owner, expected = speculation.owner[slot], speculation.expected[slot]
+        if expected:
+            return ExpectingTracker(longest, owner, expected, speculation.num_prompt[slot])
+        return CopyTracker(longest, owner)
 
     def _any_likely(self, step: Step, slots: list[int], cost: StepCost) -> bool:
         """Whether the next token of any slot is predicted, and is likely enough that it may pay."""

@@ -150,14 +150,14 @@ class Tokenize(TokenizerNode):
         most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
         if most is None and self.config.truncate and self.max_context:
             most = self.max_context - 1
-        breakers = self.breakers(request)
+        common = self.breakers(request) | self.expected(request)
         tokens = [
             Tokens(
                 self.to_size(prompt, request, most),
                 bad_words,
                 prompt_text=self.prompt_text(prompt, request),
                 reply_text=reply_text,
-                sampling=self.stops(prompt, request) | breakers,
+                sampling=self.stops(prompt, request) | common,
             )
             for prompt in prompts
         ]
@@ -238,6 +238,12 @@ class Tokenize(TokenizerNode):
         texts = request.sequence_breakers
         ids = [token for token, text in enumerate(self.token_texts) if any(part in text for part in texts)]
         return {"llama": replace(llama, dry_breaker_ids=ids)}
+
+    def expected(self, request: GenerationInput) -> dict[str, Any]:
+        """The tokens of the reply that is expected, as a sampling parameter."""
+        if not request.expected:
+            return {}
+        return {"expected_ids": self.tokenizer.encode(request.expected, add_special_tokens=False).ids}
 
     @cached_property
     def token_texts(self) -> list[str]:

@@ -163,6 +163,11 @@ CASES = {
         5,
         "did you mean `passages`",
     ),
+    "tokens of no model in it": (
+        [FOUND, CITED.replace("cite,", "cite, max_tokens: 9,"), ANSWER],
+        5,
+        "`max_tokens` and `graph`, whose tokens they are, go together",
+    ),
     "a request for citations as the reply": ([FOUND, CITED], 5, "gives GenerationInput"),
     "a request that a model does not take": (
         [FOUND, CITED, "reply: {type: graph, graph: words, from: cited}"],

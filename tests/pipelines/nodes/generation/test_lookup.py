@@ -161,3 +161,22 @@ def test_a_text_that_is_copied_makes_no_other_one_slower():
     node, draw = lookup(), Random(3)
     play(node.run, [copied_text(draw, 300)], draw)
     assert play(node.run, [random_text(draw, 600)], draw).speedup > 0.98
+
+
+def test_an_expected_text_is_drafted_from_the_first_token_on_and_again_after_another_one():
+    prompt, expected = [9, 8, 7], [11, 12, 13, 14, 15, 16, 17, 18, 19]
+    speculation = rows_of([prompt])
+    speculation.expected[0], speculation.num_prompt[0] = expected, len(prompt)
+    node, found = always(num_draft_tokens=3), []
+    for token in (11, 12, 99, 14, 15):
+        speculation.token_ids[0].append(token)
+        found += draft_tokens(node.run(step_of(speculation, sampling_rows(1), [0], 5)))
+    assert found == [[12, 13, 14], [13, 14, 15], [], [15, 16, 17], [16, 17, 18]]
+
+
+def test_a_text_that_begins_otherwise_is_looked_up_in_what_is_expected():
+    speculation = rows_of([[9, 8, 7, 50, 12]])
+    speculation.expected[0], speculation.num_prompt[0] = [11, 12, 13, 14], 3
+    assert draft_tokens(always(num_draft_tokens=2).run(step_of(speculation, sampling_rows(1), [0], 5))) == [
+        [13, 14]
+    ]

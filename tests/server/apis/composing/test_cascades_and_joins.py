@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 from documents import ROOT
 from fake_decoder import FAKE_GRAPH, write_fake_model
+from scripted_model import GRAPH as SCRIPTED
 from scripted_model import held_open, write_scripted_model
 
 CHAT = "/v1/chat/completions"
 QUESTION = "How far away is the moon?"
 CASCADE = "graph: tiny, larger: other, at_least"
+NEARLY = "The moon is about 384,000 kilometres away from the earth."
+EXACTLY = NEARLY.replace("about ", "on average ")
+DECIDED = "graph: nearly, larger: exactly, measure: decision, by: other"
+LOOKUP = "drafted: {type: lookup, from: step, adaptive: false}"
 JOINS = {
     "vote": ("chat", "graphs: [yes, no, loud], how: majority"),
     "surest": ("chat", "graphs: [tiny, other], how: best"),
@@ -22,6 +27,19 @@ JOINS = {
     "mixed": ("classify", "graphs: [feelings, moods], how: mean, weights: [3, 1]"),
     "fused": ("rerank", "graphs: [ranking, again], how: fuse"),
 }
+JUDGED = "It is exact."
+ASKS = f"""\
+version: 1
+task: chat
+nodes:
+  topic: {{type: decide, graph: other, from: request, question: {JUDGED}, options: [moon, bread, law]}}
+  holds: {{type: decide, graph: other, from: request, question: {JUDGED}}}
+  reply:
+    type: ask
+    graph: yes
+    from: {{topic: topic, holds: holds}}
+    template: "{{{{ topic }}}} {{{{ topic.scores.moon }}}} {{{{ holds.scores.yes }}}}"
+"""
 GRAPH = "version: 1\ntask: {}\nnodes:\n  reply: {{type: {}, from: request, {}}}\n"
 
 
@@ -52,6 +70,11 @@ def write_joined(folder: Path) -> None:
         ("far", "The moon is 384,000 km away."),
     ):
         write_scripted_model(folder / name, [text])
+    write_scripted_model(folder / "nearly", [NEARLY])
+    drafting = SCRIPTED.replace(
+        "logits: {type: model, from: step", f"{LOOKUP}\n      logits: {{type: model, from: drafted"
+    )
+    write_scripted_model(folder / "exactly", [EXACTLY], graph=drafting)
     shutil.copytree(ROOT / "model_repo" / "braid-sentiment", folder / "feelings")
     shutil.copytree(folder / "feelings", folder / "moods")
     graph = folder / "moods" / "graph.yaml"
@@ -67,6 +90,7 @@ def played(tmp_path_factory):
     write_two(folder)
     with held_open(folder, responses_store=False) as play:
         mean, least, entropy = play(measured)
+        share = play(lambda client: decided(client, f"Request: {QUESTION}\n\nReply: {NEARLY}", JUDGED))
     write_joined(folder)
     for name, measure, bound in (
         ("taken", "mean_logprob", mean - 0.001),
@@ -79,6 +103,12 @@ def played(tmp_path_factory):
         write(folder / name, "chat", "cascade", f"{CASCADE}: {bound}, measure: {measure}")
     for name, (task, settings) in JOINS.items():
         write(folder / name, task, "join", settings)
+    settings = f"{DECIDED}, question: {JUDGED}, at_least"
+    for name, bound in (("agreed", share - 0.001), ("denied", share + 0.001)):
+        write(folder / name, "chat", "cascade", f"{settings}: {bound}")
+    write(folder / "undrafted", "chat", "cascade", f"{settings}: {share + 0.001}, drafts: false")
+    (folder / "asks").mkdir()
+    (folder / "asks" / "graph.yaml").write_text(ASKS)
     with held_open(folder, responses_store=False) as play:
         yield play
 
@@ -94,6 +124,13 @@ async def measured(client):
     ]
     entropies = [-sum(math.exp(found) * found for found in place.values()) for place in places]
     return sum(found) / len(found), min(found), sum(entropies) / len(entropies)
+
+
+async def decided(client, text, statement):
+    """How probable a statement about a text is, by the endpoint for decisions."""
+    asked = {"type": "predicate", "instructions": statement}
+    answer = await client.post("/v1/decisions", {"model": "other", "input": text, "questions": [asked]})
+    return answer.json["answers"][0]["probability"]
 
 
 async def logprobs(client, model):
@@ -209,5 +246,39 @@ def test_rankings_are_fused(played):
         fused = (await client.post("/rerank", {"model": "fused", **asked})).json["results"]
         assert [each["index"] for each in fused] == [each["index"] for each in own]
         assert np.allclose([each["relevance_score"] for each in fused], [2 / 61, 2 / 62, 2 / 63])
+
+    played(scene)
+
+
+def test_a_decision_about_a_reply_takes_it_or_has_the_larger_model_verify_it(played):
+    async def scene(client):
+        asked = {"max_tokens": 60, "ignore_eos": False}
+        small, _ = await choice_of(client, "nearly", **asked)
+        large, alone = await choice_of(client, "exactly", **asked)
+        assert (await choice_of(client, "agreed", **asked))[0] == small
+        for name in ("denied", "undrafted"):
+            choices, used = await choice_of(client, name, **asked)
+            assert choices == large
+            accepted = used["completion_tokens_details"]["accepted_prediction_tokens"]
+            most = alone["completion_tokens_details"]["accepted_prediction_tokens"]
+            assert accepted > most + 10 if name == "denied" else accepted == most
+
+    played(scene)
+
+
+def test_decisions_of_lines_are_those_of_the_endpoint(played):
+    async def scene(client):
+        trace = await client.post(CHAT, chat("asks"), **{"X-Braid-Trace": "1"})
+        assert trace.status == 200, trace.body
+        choice = {
+            "type": "choice",
+            "instructions": JUDGED,
+            "choices": [{"value": value} for value in ("moon", "bread", "law")],
+        }
+        body = {"model": "other", "input": QUESTION, "questions": [choice]}
+        own = (await client.post("/v1/decisions", body)).json["answers"][0]
+        assert trace.json["trace"]["decisions"]["topic"] == own["choice"]
+        holds = await decided(client, QUESTION, JUDGED) > 0.5
+        assert trace.json["trace"]["decisions"]["holds"] == ("yes" if holds else "no")
 
     played(scene)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from server.apis.decisions.answers import Answer, log_sum, sigmoid, softmax
-from server.apis.decisions.questions import AnswerOption, Question
+from pipelines.nodes.decisions.answers import Answer, log_sum, sigmoid, softmax
+from pipelines.nodes.decisions.questions import AnswerOption, Question
 
 
 def answer(kind, *shares):

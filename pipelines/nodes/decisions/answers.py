@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.apis.decisions.questions import Question
+from pipelines.nodes.decisions.questions import Question
 
 
 @dataclass(frozen=True, slots=True)

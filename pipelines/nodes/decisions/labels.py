@@ -8,8 +8,8 @@ from string import ascii_uppercase
 from typing import NamedTuple
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.decisions.questions import Kind, Question
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
-from server.apis.decisions.questions import Kind, Question
 
 TAIL_CHARS = 64
 """A label is read where the last characters of a prompt end; what stands before does not change it."""
