@@ -6,6 +6,7 @@ capabilities: a node class that has one names it as a base class, and is found b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -161,33 +162,43 @@ class NamesGraph(Protocol):
         """The live graphs.  Raises NotFound, and Unavailable while one is loading."""
 
 
-@runtime_checkable
-class AskedReply(Protocol):
-    """The reply of another model to the request of a line: whole, or piece by piece."""
+class AskedReply(ABC):
+    """The reply of another model to the request of a line: whole, or piece by piece.
+
+    No Protocol: whether a value is one is asked several times for each request.
+    """
 
     @property
+    @abstractmethod
     def streams(self) -> bool:
         """Whether its reply comes in pieces, as `updates`; else it is an `answer`."""
 
     @property
+    @abstractmethod
     def num_choices(self) -> int:
         """Choices of the reply."""
 
+    @abstractmethod
     def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last iteration: (choice, update) pairs; read once.  Raises BraidError."""
 
+    @abstractmethod
     def choice(self, index: int) -> StreamChoice:
         """A choice of the stream, once its first update has come."""
 
+    @abstractmethod
     def end_choice(self, index: int) -> None:
         """End one choice of the stream, whose updates are not read any more; the others run on."""
 
+    @abstractmethod
     async def reply(self) -> WholeReply:
         """The first choice of a stream, joined; reads `updates` to their end."""
 
+    @abstractmethod
     async def answer(self) -> Any:
         """The reply that comes whole.  Raises BraidError."""
 
+    @abstractmethod
     def hand_on(self) -> None:
         """From now on the updates go to the client, and are counted there."""
 

@@ -15,6 +15,8 @@ def carried(request: Any, outer: Any) -> Any:
     priority = priority_of(outer)
     if isinstance(request, GenerationInput):
         salt = getattr(outer, "cache_salt", "")
+        if (not salt or request.cache_salt) and (not priority or "priority" in request.sampling):
+            return request
         sampling = {"priority": priority} if priority else {}
         return replace(
             request, cache_salt=request.cache_salt or salt, sampling={**sampling, **request.sampling}

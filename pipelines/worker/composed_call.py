@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from time import monotonic
 from typing import Any, cast
 
 from pipelines.base.cancellation import TakesLong, WorkCancelled, short_work
 from pipelines.base.errors import BraidError
-from pipelines.nodes.interface import AskedReply, Composing, NamedGraph
+from pipelines.nodes.interface import AskedReply, NamedGraph
 from pipelines.nodes.line import Line
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry import deferred
@@ -26,7 +25,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.carried import carried
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.line_call import LineCall
-from pipelines.worker.line_values import LineValues, errors_of
+from pipelines.worker.line_values import LineErrors, LineValues
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
 from pipelines.worker.request_sizes import LONG_CHARS, num_chars
@@ -58,6 +57,7 @@ class ComposedCall(Call):
         self.decisions: dict[str, str] = {}
         self._pipeline = pipeline
         self._lines = pipeline.lines
+        self._composing = pipeline.composing
         self._client, self._tenant, self._trace = client, tenant, trace
         self._own: PlainLines | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -106,49 +106,49 @@ class ComposedCall(Call):
         self._task.add_done_callback(_retrieve)
 
     async def updates(self) -> AsyncIterator[Batch]:
-        with self._ending_in_errors():
+        try:
             result = await self._result()
             if result is None:
                 return  # closed from outside
-            with errors_of(self._lines[-1].name):
+            with LineErrors(self._lines[-1].name):
                 async for batch in self._handed_on(result):
                     yield batch
                     for choice, update in batch:
                         self._choices.passed(choice, update.piece.finish)
+        except BraidError:
+            self._end("error")
+            raise
 
     async def answer(self) -> Any:
-        with self._ending_in_errors():
+        try:
             result = await self._result()
             if result is None:
                 return None
-            with errors_of(self._lines[-1].name):
+            with LineErrors(self._lines[-1].name):
                 value = await self._read(result)
+        except BraidError:
+            self._end("error")
+            raise
         self._choices.end("stop")
         return value
 
     async def parts(self) -> AsyncIterator[Any]:
-        with self._ending_in_errors():
+        try:
             result = await self._result()
             if result is None:
                 return
-            with errors_of(self._lines[-1].name):
+            with LineErrors(self._lines[-1].name):
                 async for part in result.parts():
                     yield part
+        except BraidError:
+            self._end("error")
+            raise
         self._choices.end("stop")
 
     def close(self) -> None:
         super().close()
         if self._task is not None:
             self._task.cancel()
-
-    @contextmanager
-    def _ending_in_errors(self) -> Iterator[None]:
-        """An error inside ends the call."""
-        try:
-            yield
-        except BraidError:
-            self._end("error")
-            raise
 
     def _end(self, finish: str) -> None:
         super()._end(finish)
@@ -175,10 +175,10 @@ class ComposedCall(Call):
 
     async def _made(self, line: Line, values: LineValues) -> Any:
         """What the node of a line makes of its inputs, once they are there."""
-        node = line.node
-        if not isinstance(node, Composing):
+        node: Any = line.node
+        if line.name not in self._composing:
             inputs = await values.inputs(line, whole=False)
-            with errors_of(line.name):
+            with LineErrors(line.name):
                 if node.takes_long:
                     return await asyncio.to_thread(node.run, self._plain, **inputs)
                 return self.clock.run(line.name, node.run, self._plain, inputs)
@@ -186,7 +186,7 @@ class ComposedCall(Call):
         is_result, from_s = line is self._lines[-1], monotonic()
         composer = LineCall(line.name, self.request, self._tenant, is_result, self._ask, self._note)
         try:
-            with errors_of(line.name):
+            with LineErrors(line.name):
                 return await node.compose(composer, **inputs)
         finally:
             self.clock.ran(line.name, from_s)
@@ -240,7 +240,7 @@ class ComposedCall(Call):
         if self._tool_counts is not None:
             for asked in self.asked:
                 asked.count_tool_calls(*self._tool_counts)
-        return self._staged(result)
+        return self._staged(result) if result.makers else result.source.updates()
 
     async def _staged(self, stream: Stream[Any]) -> AsyncIterator[Batch]:
         """The updates of another model's stream after the stages that plain lines added."""

@@ -23,13 +23,15 @@ class ComposedPipeline(Pipeline):
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         super().__init__(name, version, task, max_context, lines)
-        self._planning = [node for node in self._planning if not isinstance(node, Composing)]
-        self._checking = [node for node in self._checking if not isinstance(node, Composing)]
+        self.composing = frozenset(line.name for line in lines if isinstance(line.node, Composing))
+        nodes = {id(line.node) for line in lines if line.name not in self.composing}
+        self._planning = [node for node in self._planning if id(node) in nodes]
+        self._checking = [node for node in self._checking if id(node) in nodes]
 
     @property
     def answering(self) -> Sequence[Line]:
         """The last line, and the plain ones: what others ask is no part of the reply."""
-        return [line for line in self.lines if line is self.lines[-1] or not isinstance(line.node, Composing)]
+        return [line for line in self.lines if line is self.lines[-1] or line.name not in self.composing]
 
     @property
     def max_context(self) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, get_origin
 
 from graphs.graph import Source
@@ -62,7 +61,7 @@ class LineValues:
 
     async def _value(self, name: str) -> Any:
         made = await self._line_tasks[name]
-        with errors_of(name):
+        with LineErrors(name):
             return await self._read(made)
 
     def close(self) -> None:
@@ -70,12 +69,16 @@ class LineValues:
             task.cancel()
 
 
-@contextmanager
-def errors_of(line: str) -> Iterator[None]:
-    """An error of a request inside names the line."""
-    try:
-        yield
-    except BraidError as error:
-        error.message = f"line `{line}`: {error.message}"
-        error.args = (error.message,)
-        raise
+class LineErrors:  # a function in all but its speed: several run for each request
+    """An error of a request inside names the line.  No generator: several are entered for each request."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def __enter__(self) -> None:
+        """Nothing is needed before."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, BraidError):
+            error.message = f"line `{self._line}`: {error.message}"
+            error.args = (error.message,)

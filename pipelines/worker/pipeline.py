@@ -28,23 +28,21 @@ class Pipeline:
     """
 
     is_composed = False
+    composing: frozenset[str] = frozenset()
+    """The names of the lines that ask other models, of a composed graph."""
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         self.name = self.model = name
         self.adapter: UsedAdapter | None = None
         self.version = version
         self.task = task
+        self.streams = get_origin(TASKS[task].reply) is Stream  # whether the reply comes in pieces
         self.lines = lines
         self.created = int(time.time())
         self._max_context = max_context
         self._planning = [line.node for line in reversed(lines) if isinstance(line.node, Planning)]
         self._checking = [line.node for line in lines if isinstance(line.node, Checking)]
         self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
-
-    @property
-    def streams(self) -> bool:
-        """Whether the reply comes in pieces."""
-        return get_origin(TASKS[self.task].reply) is Stream
 
     @property
     def answering(self) -> Sequence[Line]:

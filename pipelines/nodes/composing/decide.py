@@ -66,7 +66,7 @@ class Decide(NamesOne, PortsBySettings, Composing):
 def asked(instructions: str, options: list[str] | None = None) -> Question:
     """A question of a line; without options whether a statement is true."""
     if options is None:
-        return Question(
-            "predicate", None, "question", instructions, (AnswerOption(False), AnswerOption(True))
-        )
-    return Question("choice", None, "options", instructions, tuple(map(AnswerOption, options)))
+        truths = (AnswerOption(value=False), AnswerOption(value=True))
+        return Question("predicate", name=None, where="question", instructions=instructions, options=truths)
+    given = tuple(map(AnswerOption, options))
+    return Question("choice", name=None, where="options", instructions=instructions, options=given)

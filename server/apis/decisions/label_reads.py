@@ -62,7 +62,7 @@ class PromptReader:
         )
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
-        counter, reads = TokenCounter(call.prompt_lengths, 1), dict[int, TokenRead]()
+        counter, reads = TokenCounter(call.prompt_lengths, 1, lambda: call.others), dict[int, TokenRead]()
         async for batch in call.updates():
             for choice, update in batch:
                 counter.add(choice, update)

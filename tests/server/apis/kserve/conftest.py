@@ -20,12 +20,16 @@ MODEL_REPO = Path(__file__).resolve().parents[4] / "model_repo"
 
 @pytest.fixture(scope="package")
 def models(tmp_path_factory):
-    """A detector, two joined models in a folder with a slash in its name, and one with a tensor of each type."""
+    """A detector, two joined models in a folder with a slash in its name, one with a tensor of each type; a model
+    of text, and a composed graph that asks it.
+    """
     folder = tmp_path_factory.mktemp("kserve")
     write_one(folder / "detector")
     write_two(folder / "org" / "two")
     write_one(folder / "types", text=TYPES)
     write_fake_model(folder / "text")
+    asks = "version: 1\ntask: chat\nnodes:\n  reply: {type: ask, graph: text, template: '<{{ request }}>'}\n"
+    write_fake_model(folder / "asks", asks)
     shutil.copytree(MODEL_REPO / "braid-embed", folder / "vectors")
     shutil.copytree(MODEL_REPO / "braid-rerank", folder / "ranks")
     return folder

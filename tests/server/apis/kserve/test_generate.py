@@ -9,15 +9,16 @@ import pytest
 PARAMETERS = {"max_tokens": 12, "temperature": 0}
 
 
-def completion(ask, prompt, **parameters):
-    body = {"model": "text", "prompt": prompt, **parameters}
+def completion(ask, prompt, model="text", **parameters):
+    body = {"model": model, "prompt": prompt, **parameters}
     return ask.post("/v1/completions", json=body).json()["choices"][0]["text"]
 
 
-@pytest.mark.parametrize("path", ["text", "text/versions/1"])
+@pytest.mark.parametrize("path", ["text", "text/versions/1", "asks"])
 def test_the_text_is_that_of_completions(ask, path):
-    wanted = completion(ask, "hello", **PARAMETERS)
-    reply = {"model_name": "text", "model_version": "1", "text_output": wanted}
+    model = path.partition("/")[0]
+    wanted = completion(ask, "hello", model, **PARAMETERS)
+    reply = {"model_name": model, "model_version": "1", "text_output": wanted}
     body = {"text_input": "hello", "parameters": PARAMETERS}
     assert ask.post(f"/v2/models/{path}/generate", json=body).json() == reply
     assert ask.post(

@@ -57,7 +57,7 @@ def infer_request(model="detector", array=IMAGE, name="image", datatype="FP32", 
 def tensors(models, tmp_path_factory):
     """The models that these tests ask: each test loads them."""
     folder = tmp_path_factory.mktemp("grpc")
-    for name in ("detector", "org", "types", "text"):
+    for name in ("detector", "org", "types", "text", "asks"):
         (folder / name).symlink_to(models / name)
     return folder
 
@@ -209,9 +209,10 @@ def test_every_number_there_and_back(listening):
     assert listening(scene) == {f"same_{name}": array.tobytes() for name, array in arrays.items()}
 
 
-def test_a_text_is_streamed_in_pieces(listening):
+@pytest.mark.parametrize("model", ["text", "asks"])
+def test_a_text_is_streamed_in_pieces(listening, model):
     async def scene(channel, listener):
-        request = infer_request("text", np.zeros(1), "text_input", "BYTES")
+        request = infer_request(model, np.zeros(1), "text_input", "BYTES")
         request.raw_input_contents[0] = b"\x05\x00\x00\x00hello"
         request.parameters["max_tokens"].int64_param = 60
         request.parameters["temperature"].double_param = 0
