@@ -132,7 +132,7 @@ def test_a_name_with_a_slash(ask, name):
 def test_what_a_server_and_its_models_say(ask):
     assert ask.get("/v2").json()["extensions"][0] == "binary_tensor_data"
     assert ask.get("/v2/models").json() == {
-        "models": ["detector", "org/two", "ranks", "text", "types", "vectors"]
+        "models": ["asks", "detector", "org/two", "ranks", "text", "types", "vectors"]
     }
     told = ask.get("/v2/models/detector/versions/1").json()
     assert told == {
