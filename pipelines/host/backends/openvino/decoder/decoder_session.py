@@ -29,6 +29,7 @@ from pipelines.host.backends.openvino.decoder.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
 from pipelines.host.backends.openvino.decoder.request_inputs import RequestInputs
 from pipelines.host.backends.openvino.model.activation_groups import ROUNDING
+from pipelines.host.backends.openvino.model.arrays import inference_of
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paging.cross_attention_cache import (
@@ -114,6 +115,7 @@ class OpenVINOSession:
             self._facts = self._read_facts(compiled, settings.device)
             self._facts |= read.facts(path, compiled)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._infer_request = inference_of(compiled)
             ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._inputs: RequestInputs | None = RequestInputs(self._request, ports)
             self._compile_frames(read.frames, settings.device, properties)
@@ -233,7 +235,7 @@ class OpenVINOSession:
         assert self._request is not None
         assert self._inputs is not None
         self._inputs.write(inputs)
-        self._request.infer(share_outputs=True, decode_strings=False)
+        self._infer_request(self._request)
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return logits.reshape(-1, self.shape.vocab_size)
 

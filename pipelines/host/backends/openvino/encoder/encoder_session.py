@@ -36,7 +36,7 @@ from pipelines.host.backends.openvino.encoder.encoder_model import (
     weights_beside,
 )
 from pipelines.host.backends.openvino.encoder.image_patches import fill_patches
-from pipelines.host.backends.openvino.model.arrays import to_tensor
+from pipelines.host.backends.openvino.model.arrays import inference_of, to_tensor
 from pipelines.host.backends.openvino.model.lm_head import compute_output_in_float32
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
@@ -91,6 +91,7 @@ class OpenVINOEncoder:
             compiled = compile_encoder(path, model, settings)
             self._compiled: ov.CompiledModel | None = compiled
             self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._infer_request = inference_of(compiled)
             self._probe(path)
         is_warm = self.columns is not None  # all windows are of one size
         self._shapes_to_warm = [
@@ -127,7 +128,7 @@ class OpenVINOEncoder:
         for name, array in slot.items():
             self._set_input(name, array)
         try:
-            self._request.infer(share_outputs=True, decode_strings=False)
+            self._infer_request(self._request)
         except RuntimeError as error:
             raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
         values: NDArray[np.float32] = self._request.get_output_tensor(0).data

@@ -31,6 +31,7 @@ from pipelines.host.backends.openvino.encoder.encoder_model import (
     read_encoder,
     weights_beside,
 )
+from pipelines.host.backends.openvino.model.arrays import inference_of
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.contracts.device_errors import ModelError
@@ -85,6 +86,7 @@ class PatchEncoder(WithoutAdapters):
         with release_pages_during(self._files):
             compiled = compile_encoder(merger, model, settings or EncoderSettings())
             self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._infer_request = inference_of(compiled)
             self._infer(np.zeros((1, *self.columns), np.float32), np.ones((1, 2), np.int32))
         self._facts = facts_of(compiled)
 
@@ -101,7 +103,7 @@ class PatchEncoder(WithoutAdapters):
         for name, index in self._inputs.items():
             self._request.set_input_tensor(index, ov.Tensor(inputs[name], shared_memory=True))
         try:
-            self._request.infer(share_outputs=True, decode_strings=False)
+            self._infer_request(self._request)
         except RuntimeError as error:
             raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
         rows: NDArray[np.float32] = self._request.get_output_tensor(0).data

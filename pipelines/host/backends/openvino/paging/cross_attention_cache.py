@@ -9,6 +9,7 @@ import openvino as ov
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
+from pipelines.host.backends.openvino.model.arrays import inference_of
 from pipelines.host.backends.openvino.paging.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.onnx_format.decoder_format import CONTEXT_FRAMES
 
@@ -89,6 +90,7 @@ class CrossAttentionCache:
         self, compiled: ov.CompiledModel, layout: OpenVINOCacheLayout, encoder_hidden_size: int, numbers: int
     ) -> None:
         self._request = compiled.create_infer_request()
+        self._infer_request = inference_of(compiled)
         self._names = [port.any_name for port in compiled.outputs[:-1]]
         self.block_tokens, self.numbers = layout.block_tokens, numbers
         self._encoder_hidden_size = encoder_hidden_size
@@ -121,6 +123,6 @@ class CrossAttentionCache:
         inputs = {CONTEXT_FRAMES: rows, LAST_ROWS: places[ends - 1].astype(np.int64)}
         for name, array in inputs.items():
             self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
-        self._request.infer(share_outputs=True, decode_strings=False)
+        self._infer_request(self._request)
         written: NDArray[np.int32] = blocks[begins]
         return written
