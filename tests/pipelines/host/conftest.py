@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import one_thread
 import pytest
 from patience import PATIENCE_S
 from scripted_host import Repository, RunningHost
@@ -15,6 +16,14 @@ from pipelines.host.host import Host
 from pipelines.host.models.instances import ModelInstances
 from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
+
+
+def pytest_runtest_setup() -> None:
+    one_thread.begin()
+
+
+def pytest_runtest_teardown() -> None:
+    one_thread.end()
 
 
 def tiny_export(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 
 from patience import PATIENCE_S
 from scripted_host import until
@@ -37,14 +38,21 @@ def in_one_process(scene, models):
     return asyncio.run(run())
 
 
-def over_a_socket(scene, models):
+@contextmanager
+def socket_host(models):
+    """A host in a thread; gives what runs a scene with a worker of its own."""
     path = models.parent / "engine.sock"
     host = Host(ModelSource(models), SocketListener(path))
     thread = threading.Thread(target=host.run)
     thread.start()
     try:
-        return asyncio.run(serve(over_socket(str(path)), models, scene))
+        yield lambda scene: asyncio.run(serve(over_socket(str(path)), models, scene))
     finally:
         host.drain()
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
+
+
+def over_a_socket(scene, models):
+    with socket_host(models) as over:
+        return over(scene)

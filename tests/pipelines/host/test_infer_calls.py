@@ -12,7 +12,7 @@ from fake_decoder import write_fake_model
 from held_calls import held_calls
 from patience import PATIENCE_S
 from scripted_host import read, submit, until
-from served_models import in_one_process, over_a_socket
+from served_models import in_one_process, over_a_socket, socket_host
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 
 from pipelines.base.errors import RequestError, Unavailable
@@ -27,19 +27,34 @@ LONG = 1000
 """From so many turns of the waiting model on, `held` holds a run."""
 
 
+def write_models(folder):
+    """Three models of tensors and one of text."""
+    write_one(folder / "one", "model.xml")
+    write_two(folder / "two")
+    write_one(folder / "waiting", text=WAITING)
+    write_fake_model(folder / "text", vocab_size=50, max_context=64)
+    return folder
+
+
 @pytest.fixture
 def models(tmp_path):
-    """Three models of tensors and one of text."""
-    write_one(tmp_path / "one", "model.xml")
-    write_two(tmp_path / "two")
-    write_one(tmp_path / "waiting", text=WAITING)
-    write_fake_model(tmp_path / "text", vocab_size=50, max_context=64)
-    return tmp_path
+    """Models that a test may change."""
+    return write_models(tmp_path)
 
 
-@pytest.fixture(params=after(1, [over_a_socket, in_one_process]), ids=["socket", "in process"])
-def over(request, models):
-    return lambda scene: request.param(scene, models)
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """Runs a scene with a worker of its own and the one host that such scenes share."""
+    with socket_host(write_models(tmp_path_factory.mktemp("host") / "models")) as over:
+        yield over
+
+
+@pytest.fixture(params=after(1, ["socket", "in process"]))
+def over(request):
+    if request.param == "socket":
+        return request.getfixturevalue("host")
+    models = request.getfixturevalue("models")
+    return lambda scene: in_one_process(scene, models)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import one_thread
 import pytest
 from stored_exports import stored_export
 
@@ -20,10 +21,14 @@ HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transform
 
 @pytest.fixture
 def kernels(kernel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], LinearKernels | None]:
-    """`kernels(levels)` → Braid's own kernels of this checkout, for OpenVINO's linear layers."""
+    """`kernels(levels)` → Braid's own kernels of this checkout, for OpenVINO's linear layers.
+
+    They are tried with as many threads as OpenVINO takes of itself.
+    """
     from pipelines.host.backends.openvino.model.operator_library import find_kernels
 
     monkeypatch.setenv("BRAID_KERNELS", str(kernel_folder))
+    monkeypatch.setattr(one_thread, "DEFAULTS", {})
     return find_kernels
 
 

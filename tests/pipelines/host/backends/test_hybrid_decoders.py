@@ -132,6 +132,7 @@ def test_log_probabilities_of_a_whole_text_equal_transformers(family, session):
         np.testing.assert_allclose(chosen, one.logprobs, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("family", after(1, FAMILIES), indirect=True)
 def test_choices_and_preempted_sequences_continue_from_their_own_states(family, session):
     """They are computed again in rows that others have used."""
     made, wanted = engine(session, 64), recorded(family)
@@ -141,6 +142,7 @@ def test_choices_and_preempted_sequences_continue_from_their_own_states(family, 
         assert texts[number, 0] == texts[number, 1] == one.token_ids
 
 
+@pytest.mark.parametrize("family", after(1, FAMILIES), indirect=True)
 def test_beams_fork_with_their_states(session, family):
     """The same search alone, and beside others and with beams that are preempted."""
     prompt = recorded(family)[2].prompt
@@ -168,6 +170,7 @@ def test_prefixes_are_continued_from_stored_states(family, session):
         assert cached == [0, 64, 64]
 
 
+@pytest.mark.parametrize("family", after(1, FAMILIES), indirect=True)
 def test_a_state_is_stored_where_a_prompt_leaves_what_is_cached(family, session):
     prompts = [[*range(30, 94), *range(20, 20 + 3 * tail)] for tail in (12, 11, 10)]
     for number, prompt in enumerate(prompts):

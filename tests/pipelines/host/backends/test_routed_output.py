@@ -58,8 +58,9 @@ def mixture(request, tmp_path_factory):
     return model, folder / "model" / "model.onnx"
 
 
-@pytest.fixture(params=[exact, by_openvino])
+@pytest.fixture(scope="module", params=[exact, by_openvino])
 def session(request, mixture):
+    """Counts go on from test to test."""
     session = request.param(mixture[1])
     yield session
     session.close()
@@ -119,6 +120,7 @@ def chosen_alone(mixture):
 
 
 def test_choices_are_those_of_transformers_in_chunks_prefixes_and_after_preemption(session, chosen_alone):
+    session.routed_experts.counts[:] = 0
     engine = engine_of(session, num_blocks=40)
     results = generate(engine, prompts())
     for prompt, (tokens, rows) in zip(prompts(), results, strict=True):

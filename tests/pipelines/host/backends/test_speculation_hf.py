@@ -63,24 +63,29 @@ def wrong(exported, tmp_path) -> Path:
     return tmp_path / "saved"
 
 
-def test_a_draft_that_is_its_target_is_always_right(exported, generated):
-    folder = exported("mistral")[1]
-    engine = speculating_engine(OpenVINOSession(folder / "openvino_model.xml", EXACT), draft(folder).run)
+@pytest.fixture(scope="module")
+def target(exported):
+    """The session that verifies draft tokens; each engine allocates its cache anew."""
+    session = OpenVINOSession(exported("mistral")[1] / "openvino_model.xml", EXACT)
+    yield session
+    session.close()
+
+
+def test_a_draft_that_is_its_target_is_always_right(exported, generated, target):
+    engine = speculating_engine(target, draft(exported("mistral")[1]).run)
     assert generate_together(engine, prompts())[0] == generated("mistral")
     counts = engine.counts()
     assert counts.accepted_tokens >= 0.95 * counts.draft_tokens > 50
 
 
-def test_a_draft_that_is_wrong_changes_nothing(exported, generated, wrong):
-    session = OpenVINOSession(exported("mistral")[1] / "openvino_model.xml", EXACT)
-    engine = speculating_engine(session, draft(wrong).run)
+def test_a_draft_that_is_wrong_changes_nothing(generated, target, wrong):
+    engine = speculating_engine(target, draft(wrong).run)
     assert generate_together(engine, prompts())[0] == generated("mistral")
     counts = engine.counts()
     assert counts.accepted_tokens < 0.1 * counts.draft_tokens
 
 
-def test_a_lookup_changes_nothing(exported, generated):
-    session = OpenVINOSession(exported("mistral")[1] / "openvino_model.xml", EXACT)
-    engine = speculating_engine(session, Lookup(Lookup.Config(adaptive=False), Path()).run)
+def test_a_lookup_changes_nothing(generated, target):
+    engine = speculating_engine(target, Lookup(Lookup.Config(adaptive=False), Path()).run)
     assert generate_together(engine, prompts())[0] == generated("mistral")
     assert engine.counts().draft_tokens > 10

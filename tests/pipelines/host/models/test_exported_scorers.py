@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,11 +40,11 @@ Note that the answer can only be "yes" or "no".<|im_end|>
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):
-    """Name → the model in transformers."""
-    from tiny_pooling_models import KINDS, Reference, write_source
+    """`references(name)` → the model in transformers."""
+    from tiny_pooling_models import Reference, write_source
 
     folder = tmp_path_factory.mktemp("sources")
-    return {name: Reference(name, write_source(name, folder / name)) for name in KINDS}
+    return cache(lambda name: Reference(name, write_source(name, folder / name)))
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def answers(name, form, references, tmp_path):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch and transformers warn of themselves
-        export(name, references[name].tokenizer.name_or_path, tmp_path / "models", form)
+        export(name, references(name).tokenizer.name_or_path, tmp_path / "models", form)
 
     async def scene(client, catalogue):
         return await ask(client, catalogue.get(name), request_of(name))
@@ -91,14 +92,14 @@ def softmax(logits):
 
 @forms(("bert-pairs", "openvino"), ("bert-pairs", "onnx"), ("xlm-r-pairs", "openvino"))
 def test_a_cross_encoder_s_scores(name, form, answers, references):
-    logits = np.array([references[name](*pair).logits.item() for pair in PAIRS])
+    logits = np.array([references(name)(*pair).logits.item() for pair in PAIRS])
     assert logits.std() > 0.05
     np.testing.assert_allclose(answers.values, 1 / (1 + np.exp(-logits)), **CLOSE)
 
 
 @forms(("qwen3-answers", "onnx"), ("qwen3-answers", "openvino"), few=0)
 def test_the_share_of_yes_in_a_decoder_s_answer(name, form, answers, references):
-    reference = references[name]
+    reference = references(name)
     words = [reference.tokenizer.vocab[word] for word in ("no", "yes")]
     logits = np.array([reference(QWEN3_ASKED.format(*pair)).logits[0, -1, words].numpy() for pair in PAIRS])
     expected = softmax(logits)[:, 1]
@@ -108,13 +109,13 @@ def test_the_share_of_yes_in_a_decoder_s_answer(name, form, answers, references)
 
 @forms(("bert-classes", "openvino"), ("qwen3-classes", "openvino"), few=0)
 def test_probabilities_of_classes(name, form, answers, references):
-    logits = np.array([references[name](text).logits[0].numpy() for text in TEXTS])
+    logits = np.array([references(name)(text).logits[0].numpy() for text in TEXTS])
     np.testing.assert_allclose(answers.values, softmax(logits), **CLOSE)
     assert answers.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
 
 
 @forms(("qwen3-vectors", "openvino"), few=0)
 def test_vectors_of_last_tokens(name, form, answers, references):
-    last = np.array([references[name](text).last_hidden_state[0, -1].numpy() for text in TEXTS])
+    last = np.array([references(name)(text).last_hidden_state[0, -1].numpy() for text in TEXTS])
     expected = last / np.linalg.norm(last, axis=1, keepdims=True)
     np.testing.assert_allclose(answers.values, expected, **CLOSE)

@@ -136,7 +136,7 @@ def ran(session):
     return run
 
 
-@pytest.mark.parametrize("seed", after(2, range(12)))
+@pytest.mark.parametrize("seed", after(1, range(12)))
 def test_text_in_any_schedule_equals_text_alone(ran, seed):
     schedule, _ = ran(seed)
     assert schedule.texts == {one: schedule.alone(*one) for one in schedule.texts}

@@ -17,7 +17,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 
 pytestmark = pytest.mark.slow
 
-FAMILIES = ("llama", "qwen3", "gemma2")
+FAMILIES = ("mistral", "llama", "qwen3", "gemma2")
 
 
 @pytest.mark.parametrize("family", after(1, FAMILIES))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 import pytest
+from breadth import after
 from mixtures import Form, Mixture
 from paged_mixtures import paged, run
 
@@ -30,8 +31,10 @@ ERROR = {2: 2e-4, 1: 3e-2}
 """Levels → the deviation of errors, as a part of that of the results."""
 
 
-@pytest.mark.parametrize("levels", [1, 2])
-@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    after(len(MIXTURES) + 1, [*((name, 2) for name in MIXTURES), *((name, 1) for name in MIXTURES)]),
+)
 def test_the_operator_computes_what_the_node_means(kernels, name, levels, tmp_path):
     mixture = MIXTURES[name]
     model, held, experts = paged(mixture, tmp_path, kernels(levels))

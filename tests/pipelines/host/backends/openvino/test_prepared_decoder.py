@@ -122,8 +122,9 @@ def test_logits_are_those_of_the_model(exported, store, reads, family, settings)
 
 
 def check_sessions(sessions, expected):
+    wanted = logits(expected)
     for session in sessions:
-        np.testing.assert_array_equal(logits(session), logits(expected))
+        np.testing.assert_array_equal(logits(session), wanted)
         assert (session.shape.max_context, session.linears) == (expected.shape.max_context, expected.linears)
         assert session.describe() == expected.describe()
 
@@ -131,13 +132,13 @@ def check_sessions(sessions, expected):
 @pytest.mark.parametrize(
     ("kind", "settings"),
     after(
-        2,
+        1,
         [
-            *(("Q4_1", SETTINGS[place]) for place in (0, 2, 1)),
+            *(("Q4_1", SETTINGS[place]) for place in (2, 0, 1)),
             *((each, SETTINGS[0]) for each in ("Q6_K", "Q8_0", "Q4_0", "Q4_K")),
         ],
     ),
-    ids=["default", "adapters", "f32", "Q6_K", "Q8_0", "Q4_0", "Q4_K"],
+    ids=["adapters", "default", "f32", "Q6_K", "Q8_0", "Q4_0", "Q4_K"],
 )
 def test_logits_of_a_gguf_file_are_those_of_the_model(tmp_path, store, reads, kind, settings):
     path = of_gguf(tmp_path, Type[kind], tied=kind == "Q8_0")
@@ -221,9 +222,9 @@ def test_sums_of_blocks_are_stored(tmp_path, store, reads, monkeypatch):
 
 def test_a_graph_with_more_than_the_store_holds_is_not_stored(llama, tmp_path):
     store = PreparedModels(1000, tmp_path / "small")
+    expected = logits(OpenVINOSession(llama, SETTINGS[0]))
     for _ in range(2):
-        session = open_prepared(llama, SETTINGS[0], store)
-        np.testing.assert_array_equal(logits(session), logits(OpenVINOSession(llama, SETTINGS[0])))
+        np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
     assert list(store.folder.iterdir()) == []
 
 
@@ -258,13 +259,13 @@ def test_another_model_another_setting_another_version_are_read_again(llama, sto
         return len(reads) - before
 
     assert [num_reads(), num_reads()] == [1, 0]
-    assert [num_reads(SETTINGS[1]), num_reads(SETTINGS[1]), num_reads()] == [1, 0, 0]
+    assert [num_reads(SETTINGS[1]), num_reads()] == [1, 0]
     config = llama.parent / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"max_position_embeddings": 256}))
-    assert [num_reads(), num_reads()] == [1, 0]
+    assert num_reads() == 1
     weights = weights_of(llama)
     weights.write_bytes(weights.read_bytes())
-    assert [num_reads(), num_reads()] == [1, 0]
+    assert num_reads() == 1
     monkeypatch.setattr(ov, "__version__", "2027.1.0")
     assert [num_reads(), num_reads()] == [1, 0]
 
@@ -272,9 +273,9 @@ def test_another_model_another_setting_another_version_are_read_again(llama, sto
 @pytest.mark.parametrize(
     ("harm", "file"),
     after(
-        2,
+        1,
         [
-            *(("cut", GRAPH), ("changed", CONSTANTS), ("gone", FACTS)),
+            *(("changed", CONSTANTS), ("cut", GRAPH), ("gone", FACTS)),
             *(("cut", CONSTANTS), ("cut", FACTS), ("changed", GRAPH)),
             *(("changed", FACTS), ("gone", GRAPH), ("gone", CONSTANTS)),
         ],
