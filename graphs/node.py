@@ -35,10 +35,12 @@ NOT_PORTS = frozenset({"self", "call"})
 class NodeConfig(BaseModel):
     """Settings of one line.  An unknown setting is an error, never ignored.
 
-    `renamed`: former names of settings and what they are called now, for the error text.
+    `renamed`: former names of settings and what they are called now, for the error text.  `elsewhere`:
+    settings that another node type has, and what to write instead.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {}
+    elsewhere: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 

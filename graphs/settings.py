@@ -75,6 +75,8 @@ def _message(error: ErrorDetails, path: KeyPath, config_type: type[BaseModel], w
         new_name = _new_name(config_type, error["loc"])
         if new_name is not None:
             return f"unknown setting `{name}`: it is called `{dotted((*path[:-1], new_name))}` now"
+        if issubclass(config_type, NodeConfig) and name in config_type.elsewhere:
+            return f"unknown setting `{name}`: {config_type.elsewhere[name]}"
         allowed = [*_names(config_type, error["loc"][:-1]), *(words if len(path) == 1 else ())]
         return f"unknown setting `{name}`{hint(str(path[-1]), allowed, 'settings')}"
     if kind == "missing":

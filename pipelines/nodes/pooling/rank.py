@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphs.node import Node
+from graphs.node import Node, NodeConfig
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Running
 from pipelines.values.node_values import PooledOutputs, Scores, Tokens
@@ -13,6 +13,9 @@ from pipelines.values.stream_values import Deferred
 
 class Rank(Node):
     """Turns outputs of one number each into the scores of the request's pairs, in its order."""
+
+    class Config(NodeConfig):
+        elsewhere = {"graph": "a line that asks a model that ranks is of type `rerank_hits`"}
 
     def run(self, call: Running, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
         of = np.array([tokens.of for tokens in pairs])

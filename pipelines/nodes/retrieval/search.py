@@ -33,6 +33,8 @@ class PassageSearch(Node, Planning, Checking):
     body = BodyContract(root="batch", gives=Tensors, result=Tensors)
 
     class Config(NodeConfig):
+        elsewhere = {"graph": "a line that asks a search model is of type `find`"}
+
         weights: dict[str, float] = Field(
             default={"dense": 1.0},
             description="what each kind of search counts for where the request does not say: `dense` "

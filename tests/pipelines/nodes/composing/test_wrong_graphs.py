@@ -163,6 +163,16 @@ CASES = {
         5,
         "did you mean `passages`",
     ),
+    "a line of a search model where one is asked": (
+        [FOUND.replace("type: find", "type: search"), CITED, ANSWER],
+        4,
+        "a line that asks a search model is of type `find`",
+    ),
+    "a line of a ranking model where one is asked": (
+        [FOUND, "best: {type: rank, graph: ranks, from: found}", CITED.replace("found", "best"), ANSWER],
+        5,
+        "a line that asks a model that ranks is of type `rerank_hits`",
+    ),
     "tokens of no model in it": (
         [FOUND, CITED.replace("cite,", "cite, max_tokens: 9,"), ANSWER],
         5,
