@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON, LIBRARIES = "common", "libraries"
 NODE = "node"
-TENSORS, REAL_TENSORS, VISION, AGENTS = "tensors", "real_tensors", "vision", "agents"
+TENSORS, REAL_TENSORS, VISION, AGENTS, GUARDS = "tensors", "real_tensors", "vision", "agents", "guards"
 
 
 class Program(NamedTuple):
@@ -117,6 +117,8 @@ PROGRAMS = [
     Program("llama_index_ollama.py", "llama-index-llms-ollama", "ollama"),
     Program("pydantic_ai_ollama.py", "pydantic-ai-slim", "ollama"),
     Program("litellm_decisions.py", "litellm", "judging"),
+    Program("litellm_moderations.py", "litellm", "judging", GUARDS),
+    Program("nemo_guardrails.py", "nemoguardrails", "guardrails", GUARDS),
     Program("langchain_decisions.py", "langchain-openai", "judging"),
     Program("tei_haystack.py", "huggingface-api-haystack", "tei"),
     Program("tei_llama_index.py", "llama-index-embeddings-text-embeddings-inference", "tei"),

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_scripts import CLAUDE, CODEX, PI, SCRIPTS, SEEING
+from agent_scripts import CLAUDE, CODEX, GUARD, GUARDED, PI, SCRIPTS, SEEING
 from client_programs import REAL_TENSORS, python_of
 from scripted_images import write_scripted_with_images
-from scripted_model import write_scripted_model
+from scripted_model import GRAPH, write_scripted_model
 from server_process import ServerProcess, free_port
 
+GUARD_GRAPH = GRAPH.replace("reasoning: qwen3, tools: hermes", "guard: llama_guard")
 REAL_MODELS = {
     "silero_vad": "silero_vad/data/silero_vad.onnx",
     **{
@@ -91,6 +92,17 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_scripted_model(models / "claude", CLAUDE, max_context=131072, strict=True)
     write_scripted_model(models / "claude-short", CLAUDE, max_context=72000, strict=True)
     write_scripted_with_images(models / "seeing", _llava(folder), SEEING, max_context=131072)
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
+def guards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a guard model of Llama Guard's form, `guard`, and a chat model, `said`."""
+    models = tmp_path_factory.mktemp("guards") / "models"
+    write_scripted_model(models / "guard", GUARD, graph=GUARD_GRAPH)
+    write_scripted_model(models / "said", GUARDED)
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

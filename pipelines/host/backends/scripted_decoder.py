@@ -84,7 +84,7 @@ class Script:
         return np.flatnonzero((windows == np.array(self.opening)).all(axis=1)) + size
 
     def _decode(self, ids: NDArray[np.int64]) -> str:
-        known = ids[ids < self.tokenizer.get_vocab_size()].tolist()
+        known = ids[(ids >= 0) & (ids < self.tokenizer.get_vocab_size())].tolist()
         text: str = self.tokenizer.decode(known, skip_special_tokens=False)
         return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.conversation import Message
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import check_chat
 from server.apis.generation.generation_endpoint import GenerationEndpoint
@@ -22,6 +23,14 @@ class ChatCompletionsEndpoint(GenerationEndpoint[ChatRequest, TextReplyContext, 
     kind = "chat"
     body: ClassVar[type[ChatRequest]] = ChatRequest
     id_prefix = "chatcmpl-"
+
+    def read(self, raw: bytes) -> ChatRequest:
+        request = super().read(raw)
+        if b'"file"' in raw and isinstance(request.messages, list):
+            from server.apis.generation.requests.chat_files import read_files  # few requests have files
+
+            read_files([message for message in request.messages if isinstance(message, Message)])
+        return request
 
     def check(self, request: ChatRequest, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.requests.fields.unknown_fields import note_left_out
 from pipelines.values.tasks import TEXT_ARGUMENT
@@ -12,9 +12,12 @@ from server.apis.responses.compaction import ASK, opened
 from server.apis.responses.tool_table import ToolTable
 from server.apis.responses.tools import SEARCH, read_tools
 
+if TYPE_CHECKING:
+    from server.media.file_parts import FileReader
+
 TEXT_PARTS = ("input_text", "output_text", "text")
 """Types of content parts that are text."""
-IMAGE_PART = "input_image"
+IMAGE_PART, FILE_PART = "input_image", "input_file"
 NO_IMAGE = "[An image is left out here: this model reads text only.]"
 NOTHING_FOUND = "No tools were found."
 MORE_TOOLS = "From here on these tools can be called too:\n"
@@ -35,6 +38,7 @@ class ChatMessages:
         self.places: list[str] = []
         self._table = table
         self._takes_images = takes_images
+        self._files: FileReader | None = None
         self._turn: dict[str, Any] | None = None  # the assistant message that following items extend
 
     def add(self, item: Item, place: str) -> None:
@@ -46,9 +50,11 @@ class ChatMessages:
 
     def _message(self, item: Item, place: str) -> None:
         if item["role"] == "assistant":
-            self._turn_without("content", "tool_calls", place=place).update(_content(item["content"]))
+            turn = self._turn_without("content", "tool_calls", place=place)
+            turn.update(self._content(item["content"], f"{place}.content"))
         else:
-            self._append({"role": item["role"], **_content(item["content"])}, place)
+            content = self._content(item["content"], f"{place}.content")
+            self._append({"role": item["role"], **content}, place)
 
     def _reasoning(self, item: Item, place: str) -> None:
         text = "\n".join(part["text"] for part in item.get("content") or item.get("summary") or [])
@@ -75,7 +81,8 @@ class ChatMessages:
         output = item["output"]
         if not self._takes_images and isinstance(output, list):
             output = [_without_image(part) for part in output]
-        self._append({"role": "tool", "tool_call_id": item["call_id"], **_content(output)}, place)
+        content = self._content(output, f"{place}.output")
+        self._append({"role": "tool", "tool_call_id": item["call_id"], **content}, place)
 
     def _found_tools(self, item: Item, place: str) -> None:
         text = self._table.add_later(read_tools(item["tools"], f"{place}.tools").tools) or NOTHING_FOUND
@@ -90,6 +97,25 @@ class ChatMessages:
 
     def _compaction_trigger(self, item: Item, place: str) -> None:
         self._append({"role": "user", "content": ASK}, place)
+
+    def _content(self, content: str | list[dict[str, Any]], where: str) -> dict[str, Any]:
+        """Content with the text part type of chat requests, files as their text; the chat request checks
+        other parts.
+        """
+        if isinstance(content, str):
+            return {"content": content}
+        return {"content": [self._part(part, f"{where}.{i}") for i, part in enumerate(content)]}
+
+    def _part(self, part: dict[str, Any], where: str) -> dict[str, Any]:
+        if part.get("type") == FILE_PART:
+            return {"type": "text", "text": self._text_of_file(part, where)}
+        return {**part, "type": "text"} if part.get("type") in TEXT_PARTS else part
+
+    def _text_of_file(self, part: dict[str, Any], where: str) -> str:
+        from server.media.file_parts import FileReader  # few requests have files
+
+        self._files = self._files or FileReader()
+        return self._files.text(part, where)
 
     def _append(self, message: dict[str, Any], place: str) -> None:
         self.messages.append(message)
@@ -121,19 +147,8 @@ READERS: dict[str, Callable[[ChatMessages, Item, str], None]] = {
 """Type of an item → what adds it."""
 
 
-def _content(content: str | list[dict[str, Any]]) -> dict[str, Any]:
-    """Content with the text part type of chat requests; the chat request checks other parts."""
-    if isinstance(content, str):
-        return {"content": content}
-    return {"content": [_part(part) for part in content]}
-
-
 def _without_image(part: dict[str, Any]) -> dict[str, Any]:
     if part.get("type") != IMAGE_PART:
         return part
     note_left_out("output", IMAGE_PART)
     return {"type": "text", "text": NO_IMAGE}
-
-
-def _part(part: dict[str, Any]) -> dict[str, Any]:
-    return {**part, "type": "text"} if part.get("type") in TEXT_PARTS else part

@@ -139,7 +139,7 @@ class OutputReasoning(OutputText):
     prefix, event_name = "rs", "reasoning_text"
 
     def __init__(self, output_index: int) -> None:
-        super().__init__(output_index, type="reasoning", summary=[], content=[], encrypted_content=None)
+        super().__init__(output_index, type="reasoning", summary=[], content=[])
 
     def _part(self, text: str) -> dict[str, Any]:
         return {"type": "reasoning_text", "text": text}

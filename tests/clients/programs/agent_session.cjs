@@ -8,6 +8,26 @@ const path = require("node:path");
 const DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 const TASK = "Create hello.py that prints 42";
 
+/** A PDF file of one page. */
+function paper(text) {
+  const drawn = `BT /F1 18 Tf 20 50 Td (${text}) Tj ET`;
+  const objects = [
+    "<< /Type /Catalog /Pages 2 0 R >>",
+    "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+    "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 100] /Contents 5 0 R /Resources << /Font << /F1 3 0 R >> >> >>",
+    `<< /Length ${drawn.length} >>\nstream\n${drawn}\nendstream`,
+  ];
+  let out = "%PDF-1.4\n";
+  const places = objects.map((object, i) => {
+    const place = out.length;
+    out += `${i + 1} 0 obj\n${object}\nendobj\n`;
+    return `${String(place).padStart(10, "0")} 00000 n \n`;
+  });
+  const table = `xref\n0 6\n0000000000 65535 f \n${places.join("")}`;
+  return `${out}${table}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n${out.length}\n%%EOF\n`;
+}
+
 /** The file that an installed package runs for its command `name`. */
 function binary(pack, name) {
   const folder = path.join(process.env.NODE_PATH, pack);
@@ -26,6 +46,7 @@ function session(agent, command, { files = {}, env = {}, seconds = 240 } = {}) {
   fs.rmSync(home, { recursive: true, force: true });
   fs.mkdirSync(work, { recursive: true });
   fs.writeFileSync(path.join(work, "dot.png"), Buffer.from(DOT, "base64"));
+  fs.writeFileSync(path.join(work, "paper.pdf"), paper("The paper says 42"));
   for (const [name, content] of Object.entries(files)) {
     fs.mkdirSync(path.dirname(path.join(home, name)), { recursive: true });
     fs.writeFileSync(path.join(home, name), typeof content === "string" ? content : JSON.stringify(content));
@@ -59,4 +80,4 @@ function session(agent, command, { files = {}, env = {}, seconds = 240 } = {}) {
   });
 }
 
-module.exports = { TASK, binary, session };
+module.exports = { TASK, binary, paper, session };

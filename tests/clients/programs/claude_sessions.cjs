@@ -7,32 +7,13 @@ const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const { run } = require("./cases.cjs");
+const { paper } = require("./agent_session.cjs");
 
 const base = process.argv[2];
 const home = path.dirname(require.resolve("@anthropic-ai/claude-code/package.json"));
 const { bin } = JSON.parse(fs.readFileSync(path.join(home, "package.json"), "utf8"));
 const claude = path.join(home, typeof bin === "string" ? bin : bin.claude);
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
-
-/** A PDF file of one page. */
-function paper(text) {
-  const drawn = `BT /F1 18 Tf 20 50 Td (${text}) Tj ET`;
-  const objects = [
-    "<< /Type /Catalog /Pages 2 0 R >>",
-    "<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
-    "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 100] /Contents 5 0 R /Resources << /Font << /F1 3 0 R >> >> >>",
-    `<< /Length ${drawn.length} >>\nstream\n${drawn}\nendstream`,
-  ];
-  let out = "%PDF-1.4\n";
-  const places = objects.map((object, i) => {
-    const place = out.length;
-    out += `${i + 1} 0 obj\n${object}\nendobj\n`;
-    return `${String(place).padStart(10, "0")} 00000 n \n`;
-  });
-  const table = `xref\n0 6\n0000000000 65535 f \n${places.join("")}`;
-  return `${out}${table}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n${out.length}\n%%EOF\n`;
-}
 
 /** Run one task in a new folder and a new home; its events, and the files of the folder. */
 function session(task, model) {

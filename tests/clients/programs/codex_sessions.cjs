@@ -1,5 +1,5 @@
 // Codex, whole sessions over HTTP and a WebSocket: files are made and patched, commands run, an image is looked at,
-// and a full context is compacted.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
+// a PDF file is read by a command, since Codex has no tool for it, and a full context is compacted.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
 
 const assert = require("node:assert/strict");
 const { spawn } = require("node:child_process");
@@ -7,6 +7,7 @@ const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const { run } = require("./cases.cjs");
+const { paper } = require("./agent_session.cjs");
 
 const base = `${process.argv[2]}/v1`;
 const codex = path.join(path.dirname(require.resolve("@openai/codex/package.json")), "bin", "codex.js");
@@ -34,6 +35,7 @@ function session(task, model, config, auth) {
   fs.writeFileSync(path.join(home, ".codex", "config.toml"), `model = "${model}"\n${config}`);
   if (auth) fs.writeFileSync(path.join(home, ".codex", "auth.json"), JSON.stringify(auth));
   fs.writeFileSync(path.join(work, "dot.png"), Buffer.from(dot, "base64"));
+  fs.writeFileSync(path.join(work, "paper.pdf"), paper("The paper says 42"));
   const options = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-C", work];
   const env = { PATH: process.env.PATH, HOME: home, BRAID_KEY: "none" };
   return new Promise((resolve, reject) => {
@@ -70,7 +72,7 @@ function checkEdits({ events, files }) {
   assert.equal(files["hello.py"], "print(42)\n");
   assert.deepEqual(items(events, "file_change").map((item) => item.changes[0].kind), ["add", "update"]);
   const commands = items(events, "command_execution").map((item) => [item.exit_code, item.aggregated_output]);
-  assert.deepEqual(commands.sort(), [[0, "10 hello.py\n"], [0, "42\n"]]);
+  assert.deepEqual(commands.sort(), [[0, "10 hello.py\n"], [0, "42\n"], [0, "The paper says 42\n"]]);
   assert.equal(items(events, "agent_message").at(-1).text, "Done: hello.py prints 42.");
   assert.equal(events.at(-1).type, "turn.completed");
 }

@@ -1,5 +1,5 @@
-// opencode, whole sessions over chat completions, Responses and Messages: a file is made, changed and run, and in
-// the first two an image is looked at.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
+// opencode, whole sessions over chat completions, Responses and Messages: a file is made, changed and run, a PDF
+// file is read, and in the first two an image is looked at.  Argument: the address.  The model says what tests/fixtures/agent_scripts.py gives.
 
 const assert = require("node:assert/strict");
 const { run } = require("./cases.cjs");
@@ -8,7 +8,7 @@ const { TASK, binary, session } = require("./agent_session.cjs");
 const base = `${process.argv[2]}/v1`;
 
 async function check(npm, model = "opencode") {
-  const settings = { limit: { context: 131072, output: 8192 }, modalities: { input: ["text"], output: ["text"] } };
+  const settings = { limit: { context: 131072, output: 8192 }, modalities: { input: ["text", "pdf"], output: ["text"] } };
   const config = {
     autoupdate: false,
     share: "disabled",
