@@ -46,6 +46,40 @@ def test_a_request_is_served(request_: dict[str, Any], demo: str) -> None:
         assert expected.get("call") in (None, call)
 
 
+def test_a_conversation_of_several_turns_by_ollamas_api(demo: str) -> None:
+    """As Open WebUI and Home Assistant go on: each request has all earlier messages as the replies had them."""
+    (asked,) = [
+        request["body"]
+        for path in HISTORIES
+        for request in json.loads(path.read_text())["requests"]
+        if request["name"] == "Home Assistant's second turn has the result"
+    ]
+    question, _, result = asked["messages"]
+    messages: list[dict[str, Any]] = []
+    sizes = []
+    for said in (
+        {"role": "user", "content": "What is the capital of France?"},
+        question,
+        result,
+        {"role": "user", "content": "What is the capital of Italy?"},
+    ):
+        messages.append(said)
+        body = {**asked, "messages": messages, "options": {"temperature": 0}}
+        reply = httpx.post(f"{demo}/api/chat", json=body, timeout=PATIENCE_S)
+        assert reply.status_code == 200, reply.text
+        lines = [json.loads(line) for line in reply.text.splitlines()]
+        calls = [call for line in lines for call in line["message"].get("tool_calls") or []]
+        text = "".join(line["message"]["content"] for line in lines)
+        messages.append({"role": "assistant", "content": text, "tool_calls": calls})
+        sizes.append(lines[-1]["prompt_eval_count"])
+    texts = [message["content"] for message in messages[1::2]]
+    assert "Paris" in texts[0]
+    assert messages[3]["tool_calls"][0]["function"]["arguments"] == {"city": "Oslo"}
+    assert "7" in texts[2]
+    assert texts[3]
+    assert sizes == sorted(sizes), "each prompt has the one before"
+
+
 def whole(text: str) -> tuple[str, Any, str]:
     """(content, arguments of the call, why it ended)"""
     (choice,) = json.loads(text)["choices"]
