@@ -8,7 +8,7 @@ import sqlite3
 from collections import namedtuple
 
 import pytest
-from batches.batch_bodies import create, ended, form, line, lines
+from batch_bodies import create, ended, form, line, lines
 from patience import PATIENCE_S
 from responses.responses_bodies import PATH, ask, events
 

@@ -6,7 +6,7 @@ import asyncio
 from itertools import count
 
 import pytest
-from batches.batch_bodies import CHAT, form, line, lines, upload
+from batch_bodies import CHAT, form, line, lines, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patience import PATIENCE_S, until
