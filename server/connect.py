@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from pipelines.transcription.windows import SAMPLE_BYTES, SAMPLES_PER_S
+from pipelines.nodes.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from speech_graphs import READER, VOICE_GRAPH
 
 from graphs.check import check
 from graphs.compose import GraphSource
@@ -58,6 +59,8 @@ def test_a_shown_graph_passes_the_check(document, text):
     known = Sources(scan(ROOT / "model_repo"))
     named = {
         "smollm2": GraphSource(known["braid-demo"].text),
+        "whisper": GraphSource(READER),
+        "joe": GraphSource(VOICE_GRAPH),
         "handbook": GraphSource(index_graph("braid-embed", "braid-rerank", {}, "docs")),
     }
     graphs = graphs_from({**known, **named})

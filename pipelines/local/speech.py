@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from pipelines.local.engine import LocalEngine, LocalRequest
 from pipelines.local.replies import Transcript
 from pipelines.nodes.audio.decoding import AudioLimits, decode_audio
+from pipelines.nodes.speech.window_text import WindowText
+from pipelines.nodes.speech.windows import Sound
 from pipelines.requests.speech.request import SpeechRequest
 from pipelines.transcription.transcriber import Transcriber, check_words
-from pipelines.transcription.window_text import WindowText
-from pipelines.transcription.windows import Sound
 from pipelines.values.reply_values import Segment
 from pipelines.worker.model_choice import SPEECH
 

@@ -43,6 +43,8 @@ NODE_TYPES = {
     "guard": "composing.guard:GuardNode",
     "cascade": "composing.cascade:Cascade",
     "join": "composing.join:Join",
+    "transcribe": "composing.transcribe:Transcribe",
+    "speak": "composing.speak:Speak",
     "decoder_start": "generation.decoder_start:DecoderStart",
     "scheduler": "generation.scheduler:Scheduler",
     "model": "generation.body.model:Model",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from graphs.graph import Binding
 from graphs.node import Node
@@ -198,6 +198,10 @@ class AskedReply(ABC):
     async def answer(self) -> Any:
         """The reply that comes whole.  Raises BraidError."""
 
+    def parts(self) -> AsyncIterator[Any]:
+        """The parts of a reply that comes in parts, as sound does.  Raises BraidError."""
+        raise TypeError("this reply has no parts")
+
     @abstractmethod
     def hand_on(self) -> None:
         """From now on the updates go to the client, and are counted there."""
@@ -212,7 +216,9 @@ class Composer(Protocol):
 
     @property
     def is_result(self) -> bool:
-        """Whether the node's line is the last one, whose reply goes to the client."""
+        """Whether the reply of the node's line goes to the client: it is the last one, or the last one passes
+        it on.
+        """
 
     @property
     def tenant(self) -> str:
@@ -222,6 +228,12 @@ class Composer(Protocol):
         """Start a call of another model, for the same client and in the same trace.  It ends with the outer
         call at the latest.  Raises BraidError.
         """
+
+    def pieces(self, stream: Stream[Any]) -> AskedReply:
+        """The stream of another line, to be read piece by piece; once, and by a node that `reads_pieces`."""
+
+    def hear(self, where: str, text: str) -> None:
+        """Tell the endpoint what is said in a sound of the request, by its place in it."""
 
     def note(self, decision: str) -> None:
         """Record what the line decided, for metrics and traces: the model that it took, a refusal."""
@@ -238,6 +250,9 @@ class Composing(Protocol):
     compose: Callable[..., Awaitable[Any]]
     """Takes a `Composer` and the values of its inputs, those of streams and deferred values as well; gives
     the value of the line, which may be `AskedReply`."""
+
+    reads_pieces: ClassVar[bool] = False
+    """Whether it takes its inputs as they are declared: a stream as `Stream`, read by `Composer.pieces`."""
 
 
 @runtime_checkable

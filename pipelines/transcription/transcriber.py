@@ -13,10 +13,10 @@ from typing import Any
 from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
+from pipelines.nodes.speech.window_text import LEAST_STEP_S, Transcription, WindowText
+from pipelines.nodes.speech.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
 from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.transcription.window_calls import TranscribedRequest, WindowCalls
-from pipelines.transcription.window_text import LEAST_STEP_S, Transcription, WindowText
-from pipelines.transcription.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
 from pipelines.values.reply_values import SpeechUpdate
 from pipelines.values.tasks import SpeechInput
 from pipelines.worker.call import Call

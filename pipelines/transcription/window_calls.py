@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from pipelines.base.cancellation import ClientGone
+from pipelines.nodes.speech.windows import Window
 from pipelines.telemetry.request_trace import RequestTrace
-from pipelines.transcription.windows import Window
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import SpeechInput
 from pipelines.worker.call import Call

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pipelines.values.node_values import SpokenSound
 from pipelines.values.search_values import Hit
 from pipelines.values.stream_values import Deferred
 from pipelines.wire.token_piece import TokenPiece
@@ -82,12 +83,21 @@ class Citation:
     passage: Hit
 
 
+@dataclass(frozen=True, slots=True)
+class SpokenPart:
+    """The sound of a part of a reply, and what it says: a sentence of the reply's content."""
+
+    text: str
+    sound: SpokenSound
+
+
 class ReplyUpdate(msgspec.Struct):
     """A piece of one choice's reply, split into reasoning, content and tool calls.
 
     `num_reasoning` of the piece's tokens are reasoning, None where reasoning is not parsed.  `is_reasoning`
     marks the token ids of the piece that are reasoning or one of its markers, [] where none can be.
-    `citations` are those whose text ends in this piece.
+    `citations` are those whose text ends in this piece.  `spoken` is sound of this piece's text, or of
+    earlier pieces', where the reply is spoken.
     """
 
     piece: TextPiece
@@ -97,6 +107,7 @@ class ReplyUpdate(msgspec.Struct):
     num_reasoning: int | None = None
     is_reasoning: list[bool] = []
     citations: list[Citation] = []
+    spoken: list[SpokenPart] = []
 
     def extend(self, later: ReplyUpdate) -> None:
         """Append the next update of the same choice, in place."""
@@ -108,6 +119,7 @@ class ReplyUpdate(msgspec.Struct):
             self.num_reasoning = (self.num_reasoning or 0) + later.num_reasoning
         self.is_reasoning += later.is_reasoning
         self.citations += later.citations
+        self.spoken += later.spoken
 
 
 class SpokenWord(NamedTuple):

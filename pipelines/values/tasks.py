@@ -100,6 +100,14 @@ class PromptInput:
 
 
 @dataclass(frozen=True, slots=True)
+class SpokenForm:
+    """How a reply is spoken: by a voice of the graph, None for its default, in parts of its own speed."""
+
+    voice: str | None = None
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationInput(PromptInput):
     """One request for text: a conversation, raw prompts, or a conversation's prompt in token ids.
 
@@ -128,6 +136,7 @@ class GenerationInput(PromptInput):
     thinking_budget: int | None = None  # most tokens of reasoning
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
     expected: str = ""  # what the reply probably is: a hint that makes it faster, and changes nothing of it
+    spoken: SpokenForm | None = None  # whether the reply is spoken too, by a graph that has a voice
 
 
 @dataclass(frozen=True, slots=True)

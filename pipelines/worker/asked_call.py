@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.composed_values import WholeReply, joined
 from pipelines.values.reply_values import ReplyUpdate
-from pipelines.values.stream_values import StreamChoice
+from pipelines.values.stream_values import Series, StreamChoice
 from pipelines.values.tasks import CitedInput
 from pipelines.worker.call import Call
 from pipelines.worker.citation_finder import CitationFinder
@@ -24,6 +24,7 @@ class AskedCall(AskedReply):
         self.model = call.model
         self._call = call
         self._streams = streams
+        self._speaks = isinstance(call.result, Series)
         self._is_handed_on = False
         self._num_output = self._num_cached = 0
         self._citing: dict[int, CitationFinder] = {}
@@ -40,7 +41,7 @@ class AskedCall(AskedReply):
     @property
     def spent(self) -> Spent:
         """All that it took so far, with what its own calls of other models took."""
-        own = Spent(sum(self._call.prompt_lengths), self._num_cached, self._num_output)
+        own = Spent(self._num_prompt, self._num_cached, self._num_output)
         return own.plus(self._call.others)
 
     @property
@@ -48,7 +49,12 @@ class AskedCall(AskedReply):
         """What of it no other counts: of a reply that goes to the client the prompt alone."""
         if not self._is_handed_on:
             return self.spent
-        return Spent(sum(self._call.prompt_lengths)).plus(self._call.others)
+        return Spent(self._num_prompt).plus(self._call.others)
+
+    @property
+    def _num_prompt(self) -> int:
+        """Tokens of its prompts; what a voice reads is no token of a text."""
+        return 0 if self._speaks else sum(self._call.prompt_lengths)
 
     def hand_on(self) -> None:
         self._is_handed_on = True
@@ -92,9 +98,12 @@ class AskedCall(AskedReply):
         finally:
             self.close()
 
-    def parts(self) -> AsyncIterator[Any]:
-        """The parts of a reply that comes in parts."""
-        return self._call.parts()
+    async def parts(self) -> AsyncIterator[Any]:
+        try:
+            async for part in self._call.parts():
+                yield part
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End what has not ended."""

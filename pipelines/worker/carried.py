@@ -10,16 +10,20 @@ from pipelines.values.tasks import GenerationInput, PoolingInput
 
 def carried(request: Any, outer: Any) -> Any:
     """The request of a line with the salt of the outer one, so that no other client finds its prompts in the
-    prefix cache, and with its priority.
+    prefix cache, and with its priority.  It is not spoken: only the graph's own last line does that.
     """
     priority = priority_of(outer)
     if isinstance(request, GenerationInput):
         salt = getattr(outer, "cache_salt", "")
-        if (not salt or request.cache_salt) and (not priority or "priority" in request.sampling):
+        has_all = (not salt or request.cache_salt) and (not priority or "priority" in request.sampling)
+        if has_all and request.spoken is None:
             return request
         sampling = {"priority": priority} if priority else {}
         return replace(
-            request, cache_salt=request.cache_salt or salt, sampling={**sampling, **request.sampling}
+            request,
+            cache_salt=request.cache_salt or salt,
+            sampling={**sampling, **request.sampling},
+            spoken=None,
         )
     if isinstance(request, PoolingInput) and priority:
         return replace(request, priority=request.priority or priority)

@@ -16,7 +16,6 @@ from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import LINE_DECISIONS
 from pipelines.telemetry.registry import labelled
 from pipelines.telemetry.request_trace import LineTrace, NotesCalls
-from pipelines.values.composed_values import joined
 from pipelines.values.stream_values import Deferred, Stream, StreamChoice
 from pipelines.values.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
@@ -28,8 +27,9 @@ from pipelines.worker.line_call import LineCall
 from pipelines.worker.line_values import LineErrors, LineValues
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
-from pipelines.worker.request_sizes import LONG_CHARS, num_chars
+from pipelines.worker.request_sizes import is_long
 from pipelines.worker.spent import NOTHING_SPENT, Spent, spent_by_all
+from pipelines.worker.stream_pieces import reply_of
 
 Batch = list[tuple[int, Any]]
 
@@ -38,7 +38,8 @@ class ComposedCall(Call):
     """Lines run as soon as what they read is there; the reply of the last one is the reply.
 
     Each call of another model is an ordinary one, for the same client, tenant and trace; all of them end with
-    this one.  `asked` holds them in the order of their beginnings, `decisions` what a line decided.
+    this one.  `asked` holds them in the order of their beginnings, `decisions` what a line decided, `heard`
+    what is said in sounds of the request, by their places in it.
     """
 
     is_composed = True
@@ -55,14 +56,16 @@ class ComposedCall(Call):
         super().__init__(pipeline.name, request, plan, client, tenant, pipeline.adapter, trace)
         self.asked: list[AskedCall] = []
         self.decisions: dict[str, str] = {}
+        self.heard: dict[str, str] = {}
+        self.tenant = tenant
         self._pipeline = pipeline
         self._lines = pipeline.lines
         self._composing = pipeline.composing
-        self._client, self._tenant, self._trace = client, tenant, trace
+        self._client, self._trace = client, trace
         self._own: PlainLines | None = None
         self._task: asyncio.Task[Any] | None = None
         self._tool_counts: tuple[str, bool] | None = None
-        self._handed: AskedReply | PlainLines | None = None  # whose updates are the reply
+        self._handed: AskedReply | None = None  # whose updates are the reply
 
     # --- for endpoints
 
@@ -182,29 +185,33 @@ class ComposedCall(Call):
                 if node.takes_long:
                     return await asyncio.to_thread(node.run, self._plain, **inputs)
                 return self.clock.run(line.name, node.run, self._plain, inputs)
-        inputs = await values.inputs(line, whole=True)
-        is_result, from_s = line is self._lines[-1], monotonic()
-        composer = LineCall(line.name, self.request, self._tenant, is_result, self._ask, self._note)
+        inputs = await values.inputs(line, whole=not node.reads_pieces)
+        from_s = monotonic()
+        composer = LineCall(line.name, line in (self._lines[-1], self._pipeline.answer), self)
         try:
             with LineErrors(line.name):
                 return await node.compose(composer, **inputs)
         finally:
             self.clock.ran(line.name, from_s)
 
-    def _note(self, line: str, decision: str) -> None:
+    def note(self, line: str, decision: str) -> None:
+        """Record what a line decided."""
         self.decisions[line] = decision
         deferred.gain(labelled(LINE_DECISIONS, self.model, line, decision))
 
-    async def _ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
+    def pieces(self, stream: Stream[Any]) -> AskedReply:
+        """The stream of a line, to be read piece by piece."""
+        return reply_of(stream, lambda: self._plain, self.num_choices, self.clock)
+
+    async def ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""
         pipeline, request = cast(Pipeline, graph), carried(request, self.request)
         trace = None if self._trace is None else LineTrace(self._trace, line)
 
         def prepare() -> Call:
-            return pipeline.prepare(request, self._client, self._tenant, trace=trace)
+            return pipeline.prepare(request, self._client, self.tenant, trace=trace)
 
-        size = LONG_CHARS + 1 if pipeline.takes_long else num_chars(request)
-        call = await _off_loop(prepare, size)
+        call = await _off_loop(prepare, pipeline.takes_long or is_long(request))
         asked = AskedCall(line, call, pipeline.streams)
         if self._replies.is_closed:
             asked.close()
@@ -215,13 +222,10 @@ class ComposedCall(Call):
 
     async def _read(self, value: Any) -> Any:
         """What is in a value that comes later."""
+        if isinstance(value, Stream):
+            value = self.pieces(value)
         if isinstance(value, AskedReply):
             value = await (value.reply() if value.streams else value.answer())
-        elif isinstance(value, Stream) and isinstance(value.source, AskedReply):
-            batches = [batch async for batch in self._staged(value)]
-            value = joined([update for batch in batches for choice, update in batch if choice == 0])
-        elif isinstance(value, Stream):
-            value = await self._plain.joined(value)
         elif isinstance(value, Deferred):
             value = await self._plain.value(value)
         if value is None and self._replies.is_closed:
@@ -230,29 +234,14 @@ class ComposedCall(Call):
 
     def _handed_on(self, result: Any) -> AsyncIterator[Batch]:
         """The updates of what the last line made."""
-        if isinstance(result, AskedReply):
-            result = Stream(result)
-        if not isinstance(result.source, AskedReply):
-            self._handed = self._plain
-            return self._plain.stream(result)
-        self._handed = result.source
-        result.source.hand_on()
+        reply = self.pieces(result) if isinstance(result, Stream) else result
+        self._handed = reply
+        reply.hand_on()
         if self._tool_counts is not None:
             for asked in self.asked:
                 asked.count_tool_calls(*self._tool_counts)
-        return self._staged(result) if result.makers else result.source.updates()
-
-    async def _staged(self, stream: Stream[Any]) -> AsyncIterator[Batch]:
-        """The updates of another model's stream after the stages that plain lines added."""
-        asked: AskedReply = stream.source
-        chains: dict[int, Callable[[Any], Any]] = {}
-        async for batch in asked.updates():
-            if stream.makers:
-                for choice, _ in batch:
-                    if choice not in chains:
-                        chains[choice] = self.clock.chain(stream, asked.choice(choice))
-                batch = [(choice, chains[choice](update)) for choice, update in batch]
-            yield batch
+        updates: AsyncIterator[Batch] = reply.updates()
+        return updates
 
     async def _result(self) -> Any:
         """What the last line made; None when the call was closed from outside."""
@@ -268,8 +257,8 @@ class ComposedCall(Call):
     def _plain(self) -> PlainLines:
         """What runs the plain lines; made where there is one."""
         if self._own is None:
-            model, tenant, adapter = self.model, self._tenant, self._pipeline.adapter
-            self._own = PlainLines(model, self.request, self.plan, self._client, tenant, adapter)
+            model, adapter = self.model, self._pipeline.adapter
+            self._own = PlainLines(model, self.request, self.plan, self._client, self.tenant, adapter)
         return self._own
 
     @property
@@ -278,9 +267,9 @@ class ComposedCall(Call):
         return NOTHING_SPENT if self._own is None else self._own.spent
 
 
-async def _off_loop(prepare: Callable[[], Call], size: int) -> Call:
+async def _off_loop(prepare: Callable[[], Call], is_long: bool) -> Call:
     """A call that is prepared on the event loop where that is short, else in a thread."""
-    if size > LONG_CHARS:
+    if is_long:
         return await asyncio.to_thread(prepare)
     try:
         with short_work():

@@ -24,19 +24,20 @@ class ComposedPipeline(Pipeline):
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         super().__init__(name, version, task, max_context, lines)
         self.composing = frozenset(line.name for line in lines if isinstance(line.node, Composing))
+        self.answer = _answer(lines)
         nodes = {id(line.node) for line in lines if line.name not in self.composing}
         self._planning = [node for node in self._planning if id(node) in nodes]
         self._checking = [node for node in self._checking if id(node) in nodes]
 
     @property
     def answering(self) -> Sequence[Line]:
-        """The last line, and the plain ones: what others ask is no part of the reply."""
-        return [line for line in self.lines if line is self.lines[-1] or line.name not in self.composing]
+        """The line that answers, and the plain ones: what others ask is no part of the reply."""
+        return [line for line in self.lines if line is self.answer or line.name not in self.composing]
 
     @property
     def max_context(self) -> int:
-        """The smallest of the graphs that the last line names."""
-        last = self.lines[-1].node
+        """The smallest of the graphs that the line names which answers."""
+        last = self.answer.node
         if not isinstance(last, NamesGraph):
             return super().max_context
         return min((graph.max_context for graph in last.named_graphs() if graph.max_context), default=0)
@@ -67,3 +68,11 @@ class ComposedPipeline(Pipeline):
     def run(self, call: Running, request: Any) -> NoReturn:
         """Raise Unavailable: a plain graph ran it, which is built anew as a composed one."""
         raise Unavailable(f"{self.name} was loaded a moment ago; try again")
+
+
+def _answer(lines: Sequence[Line]) -> Line:
+    """The last line, or the one that gives the stream that the last one passes on."""
+    last, by_name = lines[-1], {line.name: line for line in lines}
+    while isinstance(last.node, Composing) and last.node.reads_pieces:
+        last = next(by_name[source.root] for source in last.sources.values() if source.root in by_name)
+    return last

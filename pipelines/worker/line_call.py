@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from pipelines.nodes.interface import AskedReply, Composer, NamedGraph
+from pipelines.values.stream_values import Stream
 
-Ask = Callable[[str, NamedGraph, Any], Awaitable[AskedReply]]
-Note = Callable[[str, str], None]
+
+class WholeCall(Protocol):
+    """The composed call that lines run for; `ask` and `note` take the name of the line first."""
+
+    request: Any
+    tenant: str
+    heard: dict[str, str]
+
+    async def ask(self, line: str, graph: NamedGraph, request: Any) -> AskedReply: ...
+
+    def pieces(self, stream: Stream[Any]) -> AskedReply: ...
+
+    def note(self, line: str, decision: str) -> None: ...
 
 
 class LineCall(Composer):
-    """The line `line` of a composed call, whose functions `ask` and `note` take its name first."""
+    """The line `line` of a composed call."""
 
-    def __init__(self, line: str, request: Any, tenant: str, is_result: bool, ask: Ask, note: Note) -> None:
+    def __init__(self, line: str, is_result: bool, call: WholeCall) -> None:
         self._line = line
-        self._request = request
-        self._tenant = tenant
         self._is_result = is_result
-        self._ask = ask
-        self._note = note
+        self._call = call
 
     @property
     def request(self) -> Any:
-        return self._request
+        return self._call.request
 
     @property
     def is_result(self) -> bool:
@@ -32,10 +40,16 @@ class LineCall(Composer):
 
     @property
     def tenant(self) -> str:
-        return self._tenant
+        return self._call.tenant
 
     async def ask(self, graph: NamedGraph, request: Any) -> AskedReply:
-        return await self._ask(self._line, graph, request)
+        return await self._call.ask(self._line, graph, request)
+
+    def pieces(self, stream: Stream[Any]) -> AskedReply:
+        return self._call.pieces(stream)
+
+    def hear(self, where: str, text: str) -> None:
+        self._call.heard[where] = text
 
     def note(self, decision: str) -> None:
-        self._note(self._line, decision)
+        self._call.note(self._line, decision)

@@ -38,6 +38,7 @@ class Pipeline:
         self.task = task
         self.streams = get_origin(TASKS[task].reply) is Stream  # whether the reply comes in pieces
         self.lines = lines
+        self.answer = lines[-1]  # the line whose reply it is
         self.created = int(time.time())
         self._max_context = max_context
         self._planning = [line.node for line in reversed(lines) if isinstance(line.node, Planning)]

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.values.node_values import Prompt
-from pipelines.values.tasks import GenerationInput, PoolingInput, PromptInput
+from pipelines.values.tasks import GenerationInput, PoolingInput, PromptInput, SpeakInput, SpeechInput
 
 LONG_CHARS = 16 << 10
 """A request with more text is prepared in a thread."""
+
+
+def is_long(request: Any) -> bool:
+    """Whether it is prepared in a thread: sound is, and a text that is spoken."""
+    return isinstance(request, SpeechInput | SpeakInput) or num_chars(request) > LONG_CHARS
 
 
 def num_chars(request: Any) -> int:

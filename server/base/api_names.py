@@ -17,7 +17,7 @@ API_NAMES = {
     "tokenizing": "vLLM's tokenize and detokenize",
     "speech": "transcriptions and translations of sound",
     "voice": "speech of text",
-    "realtime": "live speech over WebSockets",
+    "realtime": "live speech and conversations over WebSockets",
     "scale_out": "vLLM's render and generate: token ids in, token ids out",
     "usage": "what each API key has used, and OpenAI's usage of an organization",
     "kserve": "KServe's and Triton's protocol, TensorFlow Serving's paths",

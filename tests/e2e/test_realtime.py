@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from openai import OpenAI
 from patience import PATIENCE_S
+from small_models import LONG, SAID
 from sound_files import sound_file, tone
 
 pytest.importorskip("websockets")  # of the extra `audio`
@@ -19,6 +20,7 @@ pytest.importorskip("websockets")  # of the extra `audio`
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+SOUND = "response.output_audio.delta"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 DELTA = "conversation.item.input_audio_transcription.delta"
 
@@ -56,6 +58,63 @@ def test_openais_client(server):
     assert events[-1].type == COMPLETED, events[-1]
     assert "".join(event.delta for event in events if event.type == DELTA) == events[-1].transcript
     assert events[-1].usage.seconds == pytest.approx(2.5, abs=0.01)
+
+
+def until_done(connection, also=""):
+    """The events up to the end of a response, or the first of another kind."""
+    events = []
+    for event in connection:
+        assert event.type != "error", event
+        events.append(event)
+        if event.type in ("response.done", also):
+            break
+    return events
+
+
+def ask(connection, text, sound):
+    """A turn of text and sound; the small model understands no word of it."""
+    parts = [{"type": "input_text", "text": text}, {"type": "input_audio", "audio": encoded(sound)}]
+    connection.conversation.item.create(item={"type": "message", "role": "user", "content": parts})
+    connection.response.create()
+
+
+def test_a_conversation_in_speech(server):
+    """Turns that are heard, answered and spoken; the last reply is interrupted by speech."""
+    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    with client.realtime.connect(model="assistant") as connection:
+        vad = {"type": "server_vad", "silence_duration_ms": 200}
+        connection.session.update(session={"type": "realtime", "audio": {"input": {"turn_detection": vad}}})
+        for _ in range(2):
+            ask(connection, "Hello", pcm(1, 24_000))
+            events = until_done(connection)
+            assert events[-1].response.status == "completed", events[-1].response.status_details
+            assert events[-1].response.output[0].content[0].transcript == SAID
+            sound = [event.delta for event in events if event.type == SOUND]
+            assert len(b"".join(map(base64.b64decode, sound))) > 10_000
+        ask(connection, "Go on", pcm(1, 24_000))
+        events = until_done(connection, SOUND)
+        assert events[-1].type == SOUND  # before the text's end
+        connection.input_audio_buffer.append(audio=encoded(bytes(24_000) + pcm(1, 24_000)))
+        events = until_done(connection)
+        assert "input_audio_buffer.speech_started" in [event.type for event in events]
+        done = events[-1].response
+        assert (done.status, done.status_details.reason) == ("cancelled", "turn_detected")
+        assert LONG.startswith(done.output[0].content[0].transcript)
+        server.wait_for(lambda: server.metric("vllm:num_requests_running", "writer") == 0)
+        connection.input_audio_buffer.append(audio=encoded(bytes(24_000)))
+        failed = until_done(connection)[-1].response.status_details.error
+        assert failed.message == "line `heard`: there is no speech in the sound"
+    server.wait_for(lambda: "braid:open_sockets 0.0" in httpx.get(f"{server.url}/metrics").text)
+
+
+def test_a_recording_of_a_chat_is_heard(server):
+    file = encoded(sound_file(tone(1), "wav", "pcm_s16le"))
+    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    part = {"type": "input_audio", "input_audio": {"data": file, "format": "wav"}}
+    reply = client.chat.completions.create(
+        model="assistant", messages=[{"role": "user", "content": [{"type": "text", "text": "Hear:"}, part]}]
+    )
+    assert reply.choices[0].message.content == SAID
 
 
 def opened(server):

@@ -22,9 +22,10 @@ from pipelines.values.tasks import TASKS, Constraint, GenerationInput, PromptInp
 class Ask(NamesOne, PortsBySettings, Composing):
     """Asks a chat or completion model of the repository, by a template over values of other lines.
 
-    Each name in the template is an input.  Other lines read the reply whole.  On the last line the reply goes
-    to the client as it comes, and what the request sets (its sampling, `n`, `stop`, tools, the form of the
-    reply) takes precedence over the line's settings; the other lines have their own settings alone.
+    Each name in the template is an input.  Other lines read the reply whole.  On the last line, and on one
+    that a last line `speak` reads, the reply goes to the client as it comes, and what the request sets (its
+    sampling, `n`, `stop`, tools, the form of the reply) takes precedence over the line's settings; other
+    lines have their own settings alone.
     """
 
     class Config(NodeConfig):
@@ -79,7 +80,8 @@ class Ask(NamesOne, PortsBySettings, Composing):
         text = await asyncio.to_thread(self.template.render, shown)
         graph: Any = self.named_graph()
         messages = None if graph.task == "completion" else self._messages(text, request)
-        return await call.ask(graph, self._request(call, messages, text))
+        own = request if isinstance(request, GenerationInput) else call.request
+        return await call.ask(graph, self._request(call.is_result, own, messages, text))
 
     def _messages(self, text: str, request: Any) -> list[dict[str, Any]]:
         """The conversation that the model gets."""
@@ -90,15 +92,18 @@ class Ask(NamesOne, PortsBySettings, Composing):
             return around
         return [{"role": "system", "content": self.config.system}, *around]
 
-    def _request(self, call: Composer, messages: list[dict[str, Any]] | None, text: str) -> GenerationInput:
+    def _request(
+        self, is_result: bool, own: Any, messages: list[dict[str, Any]] | None, text: str
+    ) -> GenerationInput:
+        """What the model is asked; `own` is the client's request."""
         config = self.config
         named = {name: getattr(config, name) for name in ("max_tokens", "temperature", "seed")}
         sampling = {name: value for name, value in named.items() if value is not None}
         template_kwargs = {} if config.thinking is None else {"enable_thinking": config.thinking}
-        if not call.is_result or not isinstance(call.request, GenerationInput):
+        if not is_result or not isinstance(own, GenerationInput):
             own = {"sampling": sampling, "stop": config.stop, "constraint": self._constraint()}
             return of_line(messages, text, template_kwargs=template_kwargs, **own)
-        request = for_client(call.request, messages, text)
+        request = for_client(own, messages, text)
         return replace(
             request,
             sampling={**sampling, **request.sampling},

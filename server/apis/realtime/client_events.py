@@ -16,7 +16,7 @@ INVALID_JSON = "invalid_json"
 INVALID_EVENT = "invalid_event"
 UNKNOWN_EVENT = "unknown_event"
 
-Event = TypeVar("Event", bound="ClientEvent")
+Event = TypeVar("Event", bound=DeferredModel)
 
 
 class ClientEvent(DeferredModel):

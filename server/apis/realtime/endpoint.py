@@ -6,7 +6,7 @@ import falcon.asgi
 
 from pipelines.base.errors import NotFound
 from pipelines.telemetry.speech import count_sockets
-from server.apis.realtime.event_loop import EventLoop
+from server.apis.realtime.event_loop import EventLoop, Manner
 from server.http.admission import Admission
 from server.http.socket_exchange import SocketExchange, selected_subprotocol
 from server.process.socket_options import has_sockets
@@ -35,14 +35,10 @@ class RealtimeEndpoint:
         try:
             await ws.accept(selected_subprotocol(ws.subprotocols))
             is_older = "realtime" in (req.get_header(BETA) or "")
-            is_openai = (
-                is_older
-                or req.get_param("intent") == "transcription"
-                or OPENAI_SUBPROTOCOL in ws.subprotocols
-            )
-            await EventLoop(
-                self._services, ws, exchange, req.get_param("model") or None, is_openai, is_older
-            ).run()
+            is_transcription = req.get_param("intent") == "transcription"
+            is_openai = is_older or is_transcription or OPENAI_SUBPROTOCOL in ws.subprotocols
+            manner = Manner(is_openai, is_older, is_transcription)
+            await EventLoop(self._services, ws, exchange, req.get_param("model") or None, manner).run()
         finally:
             leave()
             count_sockets(-1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import falcon
 import falcon.asgi
@@ -18,7 +18,6 @@ from server.apis.realtime.client_events import INVALID_EVENT, parse_event
 from server.apis.realtime.live_text import TextListener
 from server.apis.realtime.openai_events import SessionCreatedEvent
 from server.apis.realtime.openai_realtime import OpenAIRealtime
-from server.apis.realtime.openai_session_fields import SessionState
 from server.apis.realtime.realtime_session import RealtimeSession
 from server.apis.realtime.vllm_realtime import VllmRealtime
 from server.http.errors import public_error
@@ -30,11 +29,28 @@ GOING_AWAY = 1001
 UPDATES = ("session.update", "transcription_session.update")
 
 
+class Manner(NamedTuple):
+    """What the handshake says of the events: whose they are, of which version, and what they are for."""
+
+    is_openai: bool
+    is_older: bool
+    is_transcription: bool
+
+
 class EventKind(TextListener, Protocol):
     """One kind of events: vLLM's or OpenAI's."""
 
+    talks: bool
+
     @property
     def has_sound(self) -> bool: ...
+
+    @property
+    def is_busy(self) -> bool: ...
+
+    def shown(self) -> dict[str, Any]: ...
+
+    async def open(self) -> None: ...
 
     async def take(self, event: dict[str, Any]) -> None: ...
 
@@ -52,26 +68,33 @@ class EventLoop:
         ws: falcon.asgi.WebSocket,
         socket: SocketExchange,
         asked_model: str | None,
-        is_openai: bool,
-        is_older: bool,
+        manner: Manner,
     ) -> None:
         self._ws = ws
         self._socket = socket
         self._idle_s = services.settings.socket_idle_s
         self._session = RealtimeSession(services, ws, socket, asked_model)
-        self._is_older = is_older
-        self._kind: EventKind = self._openai() if is_openai else VllmRealtime(self._session)
+        self._is_older = manner.is_older
+        self._is_transcription = manner.is_transcription
+        self._kind: EventKind = self._openai() if manner.is_openai else VllmRealtime(self._session)
 
     def _openai(self) -> OpenAIRealtime:
         return OpenAIRealtime(self._session, self._is_older)
 
+    def _conversation(self) -> OpenAIRealtime:
+        """Imported for the first conversation: most servers have none."""
+        from server.apis.realtime.conversation import ConversationRealtime
+
+        return ConversationRealtime(self._session, self._is_older)
+
     async def run(self) -> None:
         """Returns when the client has left, or the socket was closed."""
         session = self._session
-        shown = {"id": session.id, **SessionState().shown()}
         live = asyncio.create_task(session.live_text.run(), name=f"live-text-{session.id}")
         try:
             with contextlib.suppress(falcon.WebSocketDisconnected, ClientGone):
+                await self._open_kind()
+                shown = self._kind.shown()
                 await session.send(
                     SessionCreatedEvent(
                         type="session.created", id=session.id, created=session.created, session=shown
@@ -83,13 +106,24 @@ class EventLoop:
             live.cancel()
             self._kind.close()
 
+    async def _open_kind(self) -> None:
+        """A socket whose address names a chat model is a conversation."""
+        if self._is_transcription or not self._session.names_talker:
+            return
+        self._kind.close()
+        self._kind = self._conversation()
+        try:
+            await self._kind.open()
+        except BraidError as error:
+            await self._kind.report(error, {})
+
     async def _turn(self) -> bool:
         """Take one event; False once the socket was idle for too long."""
         try:
             async with asyncio.timeout(self._idle_s):
                 text = await self._ws.receive_text()
         except TimeoutError:
-            if not self._session.live_text.is_busy:
+            if not (self._session.live_text.is_busy or self._kind.is_busy):
                 await self._ws.close(GOING_AWAY, f"no event came for {self._idle_s:g} seconds")
                 return False
         except falcon.PayloadTypeError:
@@ -102,15 +136,22 @@ class EventLoop:
         event: dict[str, Any] = {}
         try:
             event = await self._socket.off_loop(lambda: parse_event(text), len(text))
-            self._choose_kind(event)
+            await self._choose_kind(event)
             await self._kind.take(event)
         except (falcon.WebSocketDisconnected, ClientGone):
             raise
         except Exception as error:
             await self._kind.report(public_error(error, self._socket.trace), event)
 
-    def _choose_kind(self, event: dict[str, Any]) -> None:
-        is_update = event.get("type") in UPDATES and isinstance(event.get("session"), dict)
-        if is_update and isinstance(self._kind, VllmRealtime) and not self._kind.has_sound:
+    async def _choose_kind(self, event: dict[str, Any]) -> None:
+        session = event.get("session")
+        is_update = event.get("type") in UPDATES and isinstance(session, dict)
+        if not is_update or self._kind.has_sound:
+            return
+        assert isinstance(session, dict)
+        if session.get("type") == "realtime" and not (self._kind.talks or self._is_transcription):
+            self._kind.close()
+            self._kind = self._conversation()
+        elif isinstance(self._kind, VllmRealtime):
             self._kind.close()
             self._kind = self._openai()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from pipelines.transcription.window_text import joiner
-from pipelines.transcription.windows import (
+from pipelines.nodes.speech.window_text import joiner
+from pipelines.nodes.speech.windows import (
     QUIET_SAMPLES,
     SAMPLES_PER_S,
     SEARCHED_SAMPLES,

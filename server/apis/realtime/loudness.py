@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from pipelines.transcription.windows import SAMPLES_PER_S
+from pipelines.nodes.speech.windows import SAMPLES_PER_S
 from server.apis.realtime.pcm import Pcm
 
 FRAME_SAMPLES = SAMPLES_PER_S // 50

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.base.errors import BraidError, RequestError
-from pipelines.transcription.windows import SAMPLES_PER_S
+from pipelines.nodes.speech.windows import SAMPLES_PER_S
 from server.apis.realtime.client_events import AppendEvent, ClientEvent, checked
 from server.apis.realtime.openai_events import (
     BufferClearedEvent,
@@ -37,6 +37,7 @@ from server.apis.realtime.turns import TurnDetector
 from server.apis.realtime.utterance import Utterance
 from server.apis.realtime.window_reader import ReadingCost, SpeechChoice
 
+Handler = Callable[[dict[str, Any]], Awaitable[None]]
 LEAST_S = 0.1
 """Less sound cannot be committed."""
 SAMPLES_PER_MS = SAMPLES_PER_S // 1000
@@ -49,17 +50,24 @@ class OpenAIRealtime:
     is one; the last `_waiting` samples belong to none yet.
     """
 
+    talks = False
+    hint = "  Sessions without a chat model are of transcription only."
+
     def __init__(self, session: RealtimeSession, is_older: bool) -> None:
         """`is_older`: items are announced as in the beta of the interface."""
         self._session = session
-        self._is_older = is_older
-        self._state = SessionState()
+        self.is_older = is_older
+        self._state = self.new_state()
         self._pcm: PcmReader | None = None
         self._num_samples = 0
         self._waiting = np.empty(0, np.int16)
         self._turns = self._detector(self._state.turns)
         self._open: Utterance | None = None
         self._last_item: str | None = None
+
+    def new_state(self) -> SessionState:
+        """What holds when a socket opens."""
+        return SessionState()
 
     @property
     def has_sound(self) -> bool:
@@ -68,38 +76,58 @@ class OpenAIRealtime:
     async def take(self, event: dict[str, Any]) -> None:
         """Raises RequestError and other errors of requests."""
         kind = event.get("type")
-        handle = HANDLERS.get(kind) if isinstance(kind, str) else None
+        handlers = self.handlers()
+        handle = handlers.get(kind) if isinstance(kind, str) else None
         if handle is None:
             raise RequestError(
                 f"Invalid value: '{str(kind)[:128]}'. Supported values are: "
-                f"{', '.join(repr(name) for name in HANDLERS)}.  Sessions here are of transcription only.",
+                f"{', '.join(repr(name) for name in handlers)}.{self.hint}",
                 "type",
                 word="invalid_value",
             )
-        await handle(self, event)
+        await handle(event)
+
+    def handlers(self) -> dict[str, Handler]:
+        """What takes the events of each type."""
+        return {
+            "session.update": self._update,
+            "transcription_session.update": self._update_older,
+            "input_audio_buffer.append": self._append,
+            "input_audio_buffer.commit": self._commit,
+            "input_audio_buffer.clear": self._clear,
+        }
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the client waits for something."""
+        return False
+
+    def shown(self) -> dict[str, Any]:
+        """The session as clients see it."""
+        return {"id": self._session.id, **self._state.shown()}
+
+    async def open(self) -> None:
+        """Prepare what clients read of the session."""
 
     def close(self) -> None:
         """Nothing is left to stop."""
 
     async def report(self, error: BraidError, event: dict[str, Any]) -> None:
         event_id = event.get("event_id")
-        fault = _fault(error, event_id if isinstance(event_id, str) else None)
+        fault = fault_of(error, event_id if isinstance(event_id, str) else None)
         await self._session.send(FaultEvent(error=fault))
 
     # --- the session
 
     async def _update(self, event: dict[str, Any]) -> None:
         await self._set(self._state.update(checked(SessionUpdate, event).session))
-        await self._session.send(SessionEvent(type="session.updated", session=self._shown()))
+        await self._session.send(SessionEvent(type="session.updated", session=self.shown()))
 
     async def _update_older(self, event: dict[str, Any]) -> None:
-        self._is_older = True
+        self.is_older = True
         await self._set(self._state.update(checked(OlderSessionUpdate, event).session))
         shown = {"id": self._session.id, **self._state.shown_older()}
         await self._session.send(SessionEvent(type="transcription_session.updated", session=shown))
-
-    def _shown(self) -> dict[str, Any]:
-        return {"id": self._session.id, **self._state.shown()}
 
     async def _set(self, state: SessionState) -> None:
         """Raises NotFound for a model that does not read speech, and RequestError."""
@@ -207,14 +235,17 @@ class OpenAIRealtime:
         utterance, previous = self._open, self._last_item
         assert utterance is not None
         self._open, self._last_item = None, utterance.id
+        await self._announce(utterance, previous)
+        utterance.end()
+
+    async def _announce(self, utterance: Utterance, previous: str | None) -> None:
         send, item = self._session.send, SpokenItem(id=utterance.id)
         await send(CommittedEvent(previous_item_id=previous, item_id=utterance.id))
-        if self._is_older:
+        if self.is_older:
             await send(ItemEvent(type="conversation.item.created", previous_item_id=previous, item=item))
         else:
             await send(ItemEvent(type="conversation.item.added", previous_item_id=previous, item=item))
             await send(ItemEvent(type="conversation.item.done", previous_item_id=previous, item=item))
-        utterance.end()
 
     async def _clear(self, event: dict[str, Any]) -> None:
         self._waiting = self._waiting[:0]
@@ -237,18 +268,9 @@ class OpenAIRealtime:
         if utterance is self._open:
             self._open = None
             self._stop_turn()
-        await self._session.send(TextFailedEvent(item_id=utterance.id, error=_fault(error)))
+        await self._session.send(TextFailedEvent(item_id=utterance.id, error=fault_of(error)))
 
 
-def _fault(error: BraidError, event_id: str | None = None) -> EventFault:
+def fault_of(error: BraidError, event_id: str | None = None) -> EventFault:
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     return EventFault(type=kind, code=error.word, message=error.message, param=error.field, event_id=event_id)
-
-
-HANDLERS: dict[str, Callable[[OpenAIRealtime, dict[str, Any]], Awaitable[None]]] = {
-    "session.update": OpenAIRealtime._update,
-    "transcription_session.update": OpenAIRealtime._update_older,
-    "input_audio_buffer.append": OpenAIRealtime._append,
-    "input_audio_buffer.commit": OpenAIRealtime._commit,
-    "input_audio_buffer.clear": OpenAIRealtime._clear,
-}

@@ -17,7 +17,7 @@ RATE = 24_000
 """OpenAI's rate; a client may name another one."""
 
 
-def _refuse(text: str) -> BeforeValidator:
+def refuse(text: str) -> BeforeValidator:
     """For a field that may only have a value that means nothing."""
 
     def check(value: Any) -> Any:
@@ -28,8 +28,8 @@ def _refuse(text: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-NoKeywords = Annotated[Any, _refuse("`keywords` are not supported: write them into `prompt`")]
-NoInclude = Annotated[Any, _refuse("`include` must be empty: log-probabilities of live text are not sent")]
+NoKeywords = Annotated[Any, refuse("`keywords` are not supported: write them into `prompt`")]
+NoInclude = Annotated[Any, refuse("`include` must be empty: log-probabilities of live text are not sent")]
 
 
 class SessionFields(DeferredModel):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.nodes.audio.pyav import import_av
-from pipelines.transcription.windows import SAMPLES_PER_S
+from pipelines.nodes.speech.windows import SAMPLES_PER_S
 
 Pcm = NDArray[np.int16]
 """int16[samples] of one channel, 16,000 a second."""

@@ -27,21 +27,36 @@ class RealtimeSession:
         self.id = f"sess-{secrets.token_hex(12)}"
         self.created = int(time.time())
         self.live_text = LiveText(services, socket)
-        self._services = services
+        self.services = services
+        self.socket = socket
+        self.asked_model = asked_model
         self._ws = ws
-        self._socket = socket
-        self._asked_model = asked_model
         self._held = HeldSound(services.settings.max_audio_s)
 
     @property
     def default_model(self) -> str | None:
         """The model of the address, or the only one that reads speech."""
-        able = able_names(self._services.of(self._socket).catalogue.cards(), SPEECH)
-        return self._asked_model or (able[0] if len(able) == 1 else None)
+        able = able_names(self.services.of(self.socket).catalogue.cards(), SPEECH)
+        return self.asked_model or (able[0] if len(able) == 1 else None)
+
+    @property
+    def default_reader(self) -> str | None:
+        """The only model that reads speech."""
+        able = able_names(self.services.of(self.socket).catalogue.cards(), SPEECH)
+        return able[0] if len(able) == 1 else None
+
+    @property
+    def names_talker(self) -> bool:
+        """Whether the address names a chat model."""
+        catalogue, name = self.services.of(self.socket).catalogue, self.asked_model
+        if name is None:
+            return False
+        model = catalogue.model_of(name)
+        return any(card.name == model and card.task == "chat" for card in catalogue.cards())
 
     async def check_model(self, model: str | None) -> str:
         """The name of a model that reads speech, loaded if it has to be.  Raises NotFound and others."""
-        return await check_model(self._services, self._socket, model)
+        return await check_model(self.services, self.socket, model)
 
     def new_utterance(self) -> Utterance:
         return Utterance(self._held)
@@ -52,7 +67,7 @@ class RealtimeSession:
     async def samples(self, pcm: PcmReader, audio: str) -> Pcm:
         """Decoded off the event loop where it is long.  Raises RequestError."""
         try:
-            return await self._socket.off_loop(lambda: pcm.read(audio), len(audio))
+            return await self.socket.off_loop(lambda: pcm.read(audio), len(audio))
         except ValueError:
             raise RequestError("Invalid audio data", "audio", word="invalid_audio") from None
 

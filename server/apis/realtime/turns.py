@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipelines.transcription.windows import SAMPLES_PER_S
+from pipelines.nodes.speech.windows import SAMPLES_PER_S
 from server.apis.realtime.loudness import FRAME_SAMPLES, Loudness
 from server.apis.realtime.pcm import Pcm
 

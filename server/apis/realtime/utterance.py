@@ -8,7 +8,7 @@ import secrets
 import numpy as np
 
 from pipelines.base.errors import RequestError
-from pipelines.transcription.windows import SAMPLES_PER_S, Sound
+from pipelines.nodes.speech.windows import SAMPLES_PER_S, Sound
 from server.apis.realtime.loudness import FRAME_SAMPLES, SILENCE, Loudness
 from server.apis.realtime.pcm import Pcm
 
@@ -88,6 +88,11 @@ class Utterance:
         while self.num_samples < num_samples and not self.is_ended:
             self._changed.clear()
             await self._changed.wait()
+
+    @property
+    def data(self) -> bytes:
+        """The samples that were not dropped: 16 bits, little endian."""
+        return bytes(self._data)
 
     def sound(self, start: int, end: int) -> Sound:
         first, last = ((at - self.num_dropped) * SAMPLE_BYTES for at in (start, end))

@@ -10,6 +10,7 @@ from pydantic import StrictBool, StrictStr
 
 from pipelines.base.errors import BraidError, NotFound, RequestError
 from server.apis.realtime.client_events import UNKNOWN_EVENT, AppendEvent, ClientEvent, checked
+from server.apis.realtime.openai_session_fields import SessionState
 from server.apis.realtime.pcm import PcmReader
 from server.apis.realtime.realtime_session import RealtimeSession
 from server.apis.realtime.utterance import Utterance
@@ -50,6 +51,8 @@ class PlainErrorEvent(Reply):
 class VllmRealtime:
     """One socket of a client of vLLM's.  Sound is at 16,000 samples a second."""
 
+    talks = False
+
     def __init__(self, session: RealtimeSession) -> None:
         self._session = session
         self._pcm = PcmReader()
@@ -69,6 +72,18 @@ class VllmRealtime:
         if handle is None:
             raise RequestError(f"Unknown event type: {str(kind)[:128]}", "type", word=UNKNOWN_EVENT)
         await handle(self, event)
+
+    @property
+    def is_busy(self) -> bool:
+        """Text that is still to come is the session's own."""
+        return False
+
+    def shown(self) -> dict[str, Any]:
+        """What clients of OpenAI's read in the first event; an update of theirs changes the kind."""
+        return {"id": self._session.id, **SessionState().shown()}
+
+    async def open(self) -> None:
+        """Nothing has to be prepared."""
 
     def close(self) -> None:
         self._stop_pause()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pipelines.base.errors import Overloaded
+from pipelines.nodes.speech.window_text import WindowText
+from pipelines.nodes.speech.windows import Sound
 from pipelines.transcription.transcriber import Transcriber
-from pipelines.transcription.window_text import WindowText
-from pipelines.transcription.windows import Sound
 from pipelines.worker.model_choice import SPEECH
 from server.http.exchange import Exchange
 from server.http.socket_exchange import SocketExchange

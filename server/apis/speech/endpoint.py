@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from pipelines.base.errors import MissingField, RequestError
 from pipelines.nodes.audio.decoding import AudioLimits, decode_audio
+from pipelines.nodes.speech.window_text import Transcription
+from pipelines.nodes.speech.windows import SAMPLES_PER_S, Sound
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
 from pipelines.telemetry.speech import count_audio
 from pipelines.transcription.transcriber import Transcriber, check_words
-from pipelines.transcription.window_text import Transcription
-from pipelines.transcription.windows import SAMPLES_PER_S, Sound
 from pipelines.worker.model_choice import SPEECH
 from server.apis.speech.events import SpeechEvents
 from server.apis.speech.form import sound_form

@@ -9,7 +9,7 @@ import time
 from typing import Any, Literal
 
 from pipelines.base.errors import BraidError
-from pipelines.transcription.window_text import WindowText, joiner
+from pipelines.nodes.speech.window_text import WindowText, joiner
 from pipelines.values.reply_values import SpeechUpdate
 from server.schema.reply_models import Reply, Usage
 from server.schema.sse import DONE, error_events, event

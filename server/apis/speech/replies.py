@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from pipelines.transcription.window_text import Transcription, WindowText, compression_ratio, mean_logprob
+from pipelines.nodes.speech.window_text import Transcription, WindowText, compression_ratio, mean_logprob
 from server.schema.reply_models import Reply
 
 FRAMES_PER_S = 100

@@ -12,8 +12,8 @@ from sound_files import sound_file, tone
 import pipelines.local.speech as speech
 from pipelines.base.errors import RequestError
 from pipelines.local.bodies import speech_body
-from pipelines.transcription.window_text import Transcription, WindowText
-from pipelines.transcription.windows import Window
+from pipelines.nodes.speech.window_text import Transcription, WindowText
+from pipelines.nodes.speech.windows import Window
 from pipelines.values.reply_values import Segment, SpokenWord
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[4]
-COPIED = ("answers", "translated", "router", "versions")
+COPIED = ("answers", "translated", "router", "versions", "voice")
 
 
 def test_each_example_stands_in_the_documentation():

@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pipelines.nodes.speech.windows import SAMPLES_PER_S, WINDOW_SAMPLES, Window
 from pipelines.nodes.speech.words import WITHOUT_SPACES
-from pipelines.transcription.windows import SAMPLES_PER_S, WINDOW_SAMPLES, Window
 from pipelines.values.reply_values import Segment, SpeechUpdate, SpokenWord
 from pipelines.values.stream_values import Deferred
 
