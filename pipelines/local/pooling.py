@@ -13,7 +13,7 @@ from pipelines.base.cancellation import ClientGone
 from pipelines.local.engine import LocalEngine, LocalRequest
 from pipelines.local.replies import DocumentScore
 from pipelines.nodes.pooling.entities import Entity, Strategy, entities_of
-from pipelines.nodes.pooling.similarity import document_scores
+from pipelines.nodes.pooling.similarity import stored_scores
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
@@ -79,7 +79,7 @@ async def ranking_of(engine: LocalEngine, body: RerankRequest) -> list[DocumentS
     """The best documents first, equal scores in their order.  Raises BraidError."""
     with LocalRequest() as request:
         scored = await _answer(engine, body.model, SCORING, request, partial(_comparison, body))
-        scores = document_scores(scored, 1)
+        scores = stored_scores(scored, body.stored_vectors)
         best = np.argsort(-scores, kind="stable")[: body.num_results].tolist()
         documents = [each.text or "" for each in body.documents]
         return [DocumentScore(index, float(scores[index]), documents[index]) for index in best]

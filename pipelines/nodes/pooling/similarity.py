@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.base.errors import RequestError
 from pipelines.nodes.pooling.sparse_vectors import dot_products
 from pipelines.values.node_values import PooledOutputs, Scores, SparseVectors
 
@@ -16,6 +19,43 @@ QUERY_TOKENS = 128
 def document_scores(value: Scores | PooledOutputs, num_queries: int) -> Floats:
     """The score of each document, float32[num_documents]: a cross-encoder's, or the similarity of vectors."""
     return value.values if isinstance(value, Scores) else similarities(value, num_queries)
+
+
+def stored_scores(value: Scores | PooledOutputs, stored: Sequence[Floats | None]) -> Floats:
+    """The score of each document, float32[num_documents], to the only query; `stored` has the vectors of
+    tokens of those that the model was not given: float32[tokens, size] or float32[tokens * size].
+
+    Raises RequestError for vectors that the query's cannot be compared with.
+    """
+    if all(vectors is None for vectors in stored):
+        return document_scores(value, 1)
+    values = [] if isinstance(value, Scores) else value.values
+    if not isinstance(values, list) or not values:
+        raise RequestError(
+            "the query has no vectors of tokens to compare these with: set `embedding_kind` to those, or "
+            "name a model that has them",
+            field=f"documents.{_first_stored(stored)}.token_embeddings",
+        )
+    query, computed = values[0], iter(values[1:])
+    documents = [
+        next(computed) if vectors is None else _of_size(vectors, query.shape[1], place)
+        for place, vectors in enumerate(stored)
+    ]
+    return _by_tokens([query], documents)
+
+
+def _first_stored(stored: Sequence[Floats | None]) -> int:
+    return next(place for place, vectors in enumerate(stored) if vectors is not None)
+
+
+def _of_size(vectors: Floats, size: int, place: int) -> Floats:
+    """float32[tokens, size].  Raises RequestError for numbers of another size."""
+    if len(vectors) % size if vectors.ndim == 1 else vectors.shape[1] != size:
+        raise RequestError(
+            f"these are no vectors of {size} numbers, which the model gives for each token",
+            field=f"documents.{place}.token_embeddings",
+        )
+    return vectors.reshape(-1, size)
 
 
 def similarities(pooled: PooledOutputs, num_queries: int) -> Floats:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, StrictStr
+from pydantic import BeforeValidator, FiniteFloat, StrictStr
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
@@ -23,9 +24,20 @@ from pipelines.requests.pooling.unsupported_fields import (
 )
 from pipelines.values.tasks import ImageInput, PoolingInput
 
+if TYPE_CHECKING:
+    from pipelines.requests.pooling.token_vectors import Floats
+
+StoredVectors = StrictStr | Items[Items[FiniteFloat]]
+"""Vectors of tokens: lists of numbers, one for each token, or the base64 of all numbers one after another."""
+
 
 class Document(TextInput):
-    """A document as an object: its text, or the fields that `rank_fields` names; others are ignored."""
+    """A document as an object: its text, or the fields that `rank_fields` names; others are ignored.
+
+    `token_embeddings`: the vectors of its tokens, as embeddings gave them before; its text is then not read.
+    """
+
+    token_embeddings: StoredVectors | None = None
 
     def to_rank(self, fields: list[str], where: str, images: list[ImageInput]) -> Content:
         """What is scored: the document, its images put into `images`; or its `fields`, one line each.
@@ -33,6 +45,8 @@ class Document(TextInput):
         Raises RequestError naming `where`.
         """
         others = self.model_extra or {}
+        if self.token_embeddings is not None:
+            return self.text or ""
         if not fields:
             if "image" in others:
                 raise RequestError(
@@ -81,6 +95,7 @@ class RerankRequest(ComparisonRequest):
     return_documents: bool | None = None
     rank_fields: Items[StrictStr] | None = None
     chunk_documents: bool | None = None
+    embed_dtype: Literal["float32", "float16"] | None = None
 
     def find_image(self) -> bool:
         return any(each.shows_images for each in (self.query, *self.documents))
@@ -94,7 +109,30 @@ class RerankRequest(ComparisonRequest):
             raise RequestError("At least one text_pair element must be given")
         return Compared([query], documents, images)
 
+    @cached_property
+    def stored_vectors(self) -> list[Floats | None]:
+        """The vectors of tokens that the request has of each document, else None.
+
+        Raises RequestError.
+        """
+        stored = [document.token_embeddings for document in self.documents]
+        if not any(vectors is not None for vectors in stored):
+            return [None] * len(stored)
+        from pipelines.requests.pooling.token_vectors import read_vectors  # few requests have them
+
+        half = self.embed_dtype == "float16"
+        return [
+            read_vectors(vectors, half, f"documents.{i}.token_embeddings") for i, vectors in enumerate(stored)
+        ]
+
     def pairs_input(self) -> PoolingInput:
+        """Raises RequestError for vectors of tokens, which a model that scores pairs cannot read."""
+        for i, vectors in enumerate(self.stored_vectors):
+            if vectors is not None:
+                raise RequestError(
+                    "this model scores pairs of texts: send `text`, or name a model with vectors of tokens",
+                    field=f"documents.{i}.token_embeddings",
+                )
         return replace(super().pairs_input(), chunk=bool(self.chunk_documents))
 
     def texts_input(self, truncate: Truncate) -> PoolingInput:
@@ -105,6 +143,11 @@ class RerankRequest(ComparisonRequest):
                 field="chunk_documents",
             )
         return super().texts_input(truncate)
+
+    def documents_to_embed(self) -> list[Content]:
+        """The documents that have no vectors of their own."""
+        pairs = zip(self.compared.documents, self.stored_vectors, strict=True)
+        return [document for document, vectors in pairs if vectors is None]
 
     @property
     def num_results(self) -> int:

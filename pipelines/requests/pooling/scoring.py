@@ -129,7 +129,7 @@ class ComparisonRequest(BasePoolingRequest):
                 field="chat_template",
             )
         queries = _cut(self.compared.queries, self.max_tokens_per_query, truncate)
-        documents = _cut(self.compared.documents, self.max_tokens_per_doc, truncate)
+        documents = _cut(self.documents_to_embed(), self.max_tokens_per_doc, truncate)
         kinds = (self.embedding_kind,) if self.embedding_kind else ()
         fields: dict[str, Any] = {**self.shared_fields(), "activate": True, "results": kinds}
         if images := self.compared.images:
@@ -139,6 +139,10 @@ class ComparisonRequest(BasePoolingRequest):
         return PoolingInput(
             prompts=[Prompt.of_text(text) for text in texts_of([*queries, *documents])], **fields
         )
+
+    def documents_to_embed(self) -> list[Content]:
+        """The documents whose vectors the model is to give."""
+        return self.compared.documents
 
 
 class ScoreRequest(ComparisonRequest):

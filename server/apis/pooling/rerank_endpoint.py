@@ -7,7 +7,7 @@ from typing import Any
 
 import falcon.asgi
 
-from pipelines.nodes.pooling.similarity import document_scores
+from pipelines.nodes.pooling.similarity import stored_scores
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
@@ -31,7 +31,7 @@ class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
         self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
     ) -> EncodedReply:
         return encode_ovms_ranking(
-            document_scores(value, len(request.compared.queries)),
+            stored_scores(value, request.stored_vectors),
             request.num_results,
             request.returned_documents,
         )
@@ -57,7 +57,7 @@ class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
     ) -> EncodedReply:
         return encode_ranking(
             context,
-            document_scores(value, len(request.compared.queries)),
+            stored_scores(value, request.stored_vectors),
             request.num_results,
             request.returned_documents,
         )

@@ -81,3 +81,46 @@ def test_documents_are_ranked_by_the_kind_that_a_request_names(ask):
     scores = {each["index"]: each["relevance_score"] for each in sparse.json["results"]}
     assert scores[1] == pytest.approx(sum(weight**2 for weight in own.values()), rel=1e-4)
     assert plain.json["results"][0]["relevance_score"] == pytest.approx(max(scores.values()))
+
+
+def test_documents_may_come_with_the_vectors_of_their_tokens(ask):
+    """MaxSim over vectors that the client has stored is that over texts; the model reads the query alone."""
+    wanted = {"model": "m", "embedding_kinds": ["each"], "encoding_format": "base64"}
+    body = {"model": "m", "query": TEXT, "embedding_kind": "each"}
+    texts, stored, halves = ask(
+        ("/v1/rerank", {**body, "documents": ["a", "abc", "b"]}),
+        ("/v1/embeddings", {**wanted, "input": ["a", "abc"]}),
+        ("/v1/embeddings", {**wanted, "input": ["a", "abc"], "embed_dtype": "float16"}),
+    )
+    items, small = stored.json["data"], halves.json["data"]
+    lists = [
+        {"token_embeddings": np.frombuffer(base64.b64decode(each["token_embeddings"]), "<f4")}
+        for each in items
+    ]
+    lists = [
+        {"token_embeddings": each["token_embeddings"].reshape(-1, 3).tolist(), "text": "x"} for each in lists
+    ]
+    packed, listed, half, others, odd, unequal, no_tokens, damaged = ask(
+        ("/v1/rerank", {**body, "documents": [*items, "b"]}),
+        ("/v1/rerank", {**body, "documents": lists}),
+        ("/v1/rerank", {**body, "documents": small, "embed_dtype": "float16"}),
+        ("/v1/rerank", {**body, "documents": [{"token_embeddings": [[1.0, 2.0]]}]}),
+        ("/v1/rerank", {**body, "documents": [{"token_embeddings": "AAAAAA=="}]}),
+        ("/v1/rerank", {**body, "documents": [{"token_embeddings": [[1.0], [2.0, 3.0]]}]}),
+        ("/v1/rerank", {**body, "documents": ["a", items[0]], "embedding_kind": "sparse"}),
+        ("/v1/rerank", {**body, "documents": [{"token_embeddings": "AAA"}]}),
+    )
+    assert ranks(packed) == pytest.approx(ranks(texts))
+    assert ranks(listed) == pytest.approx({place: ranks(texts)[place] for place in (0, 1)})
+    assert ranks(half) == pytest.approx(ranks(listed), rel=1e-2)
+    assert packed.json["usage"]["prompt_tokens"] < texts.json["usage"]["prompt_tokens"]
+    assert listed.json["results"][0]["document"]["text"] == "x"
+    for refused, place in ((others, 0), (odd, 0), (unequal, 0), (no_tokens, 1), (damaged, 0)):
+        assert (refused.status, refused.json["error"]["param"]) == (
+            400,
+            f"documents.{place}.token_embeddings",
+        )
+
+
+def ranks(reply):
+    return {each["index"]: each["relevance_score"] for each in reply.json["results"]}
