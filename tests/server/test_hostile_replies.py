@@ -78,9 +78,13 @@ def test_half_of_a_call_is_in_no_reply_that_a_limit_cuts(make_rig, family):
     updates.append(parser.push(TextUpdate(TokenPiece([], 0, "length"), "", [])))
     pipeline = ScriptedPipeline(tools=family)
     pipeline.batches = [[(0, update)] for update in updates if update.content or update.piece.finish]
-    for path, fields in ASKED.items():
-        reply = make_rig(pipeline).post(path, {"model": "tiny", **fields}).json
-        assert whole_of(path, reply) == ("I look.", [])
+
+    async def scenario(client):
+        for path, fields in ASKED.items():
+            answer = await client.post(path, {"model": "tiny", **fields})
+            assert whole_of(path, answer.json) == ("I look.", [])
+
+    make_rig(pipeline).run(scenario)
 
 
 def finite(text):
@@ -139,14 +143,18 @@ def stream_of(path, events):
 def test_every_api_answers(make_rig, family, size):
     pipeline = ScriptedPipeline(tools=family)
     pipeline.batches = replied(family, size)
-    rig, found = make_rig(pipeline), []
-    for path, fields in ASKED.items():
-        answer = rig.post(path, {"model": "tiny", **fields})
-        assert answer.status == 200, answer.body
-        found.append(whole_of(path, read(answer.body)))
-        answer = rig.post(path, {"model": "tiny", "stream": True, **fields})
-        assert answer.status == 200, answer.body
-        found.append(stream_of(path, streamed(answer.body)))
+    found = []
+
+    async def scenario(client):
+        for path, fields in ASKED.items():
+            answer = await client.post(path, {"model": "tiny", **fields})
+            assert answer.status == 200, answer.body
+            found.append(whole_of(path, read(answer.body)))
+            answer = await client.post(path, {"model": "tiny", "stream": True, **fields})
+            assert answer.status == 200, answer.body
+            found.append(stream_of(path, streamed(answer.body)))
+
+    make_rig(pipeline).run(scenario)
     assert all(isinstance(each, dict) for _, arguments in found for each in arguments)
     assert all(each[1] == found[0][1] for each in found)
     assert found[0][1], "no body is a call of this family: add one"

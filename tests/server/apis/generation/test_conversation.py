@@ -89,11 +89,19 @@ def test_parts_may_be_strings(rig):
     assert found == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
-@pytest.mark.parametrize("kind", ["image_url", "input_audio", "video_url", "file"])
-def test_media_is_refused_by_its_name_and_place(rig, kind):
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("image_url", ""),
+        ("input_audio", ""),
+        ("video_url", ""),
+        ("file", ".file.file_data"),
+    ],  # files are read
+)
+def test_media_is_refused_by_its_name_and_place(rig, kind, place):
     parts = [{"type": "text", "text": "a"}, {"type": kind, kind: {"url": "x", "data": "x"}}]
     param, message = refused(rig, {"role": "user", "content": parts})
-    assert param == "messages.0.content.1"
+    assert param == f"messages.0.content.1{place}"
     assert kind in message
 
 
