@@ -40,7 +40,6 @@ from pipelines.local.pooling import (
     classes_of,
     entities_in,
     hits_of,
-    joined,
     kinds_of,
     ranking_of,
     vectors_of,
@@ -49,6 +48,7 @@ from pipelines.local.replies import DocumentScore, TextReply, Transcript
 from pipelines.local.speech import Recording, transcript_of
 from pipelines.local.stream import ReplyStream
 from pipelines.nodes.pooling.entities import Entity, Strategy
+from pipelines.values.joined_vectors import joined
 from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import Hit
 from pipelines.worker.model_table import ModelCard

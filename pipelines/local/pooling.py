@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.retrieval.search import SearchRequest
-from pipelines.values.node_values import Classes, SparseVectors, Vectors
+from pipelines.values.node_values import Classes, Vectors
 from pipelines.values.search_values import Hit, Hits
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.encoding import truncate_texts
@@ -39,23 +38,6 @@ async def kinds_of(engine: LocalEngine, body: EmbeddingRequest) -> dict[str, Vec
     with LocalRequest() as request:
         pooled = await _answer(engine, body.model, EMBEDDING, request, lambda _: body.pooling_input())
         return dict(pooled.named)
-
-
-def joined(groups: Sequence[Mapping[str, Vectors]]) -> dict[str, Vectors]:
-    """The vectors of several groups of texts, one behind another."""
-    return {kind: _joined([group[kind] for group in groups]) for kind in groups[0]}
-
-
-def _joined(vectors: Sequence[Any]) -> Vectors:
-    first = vectors[0]
-    if isinstance(first, list):
-        return [text for group in vectors for text in group]
-    if not isinstance(first, SparseVectors):
-        return np.concatenate(vectors)
-    ids, weights, lengths = (
-        np.concatenate([getattr(group, name) for group in vectors]) for name in ("ids", "weights", "lengths")
-    )
-    return SparseVectors(ids, weights, lengths, first.size)
 
 
 async def classes_of(engine: LocalEngine, body: ClassificationRequest) -> list[dict[str, float]]:

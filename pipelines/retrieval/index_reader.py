@@ -21,6 +21,7 @@ from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
 from pipelines.retrieval.postings import Ids, Postings
 from pipelines.retrieval.rank_fusion import fused_ranks
+from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
@@ -226,6 +227,15 @@ class IndexReader:
                 if self._folder.number() == number:
                     raise
         raise FileNotFoundError(f"{self._folder.path} changes faster than it can be opened")
+
+
+def dense_of(vectors: Mapping[str, Vectors], num_queries: int) -> Floats:
+    """The dense vectors of queries, float32[queries, size]; a size of 1 where there are none.
+
+    Raises ValueError for a vector per token.
+    """
+    dense = vectors.get("dense")
+    return np.zeros((num_queries, 1), np.float32) if dense is None else query_vectors(dense)
 
 
 def query_vectors(vectors: Any) -> Floats:

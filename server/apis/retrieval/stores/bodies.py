@@ -161,16 +161,20 @@ class ChangeStoreFile(StoreBody):
 
 
 class HybridWeights(DeferredModel):
-    """What the ranks by vectors and by words count for."""
+    """What the ranks by vectors and by words count for.
+
+    `sparse_weight`, Braid's own, is of the sparse vectors that some models give beside dense ones.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     embedding_weight: FiniteFloat = Field(ge=0)
     text_weight: FiniteFloat = Field(ge=0)
+    sparse_weight: FiniteFloat = Field(default=0.0, ge=0)
 
     @model_validator(mode="after")
     def _check_sum(self) -> HybridWeights:
-        if not self.embedding_weight + self.text_weight:
+        if not self.embedding_weight + self.text_weight + self.sparse_weight:
             raise PydanticCustomError("plain_error", "one of the weights must be more than 0")
         return self
 

@@ -11,22 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipelines.base.errors import Unavailable
 from pipelines.retrieval.cutting import Cutting
-from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import About, query_vectors
 from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
 from pipelines.retrieval.passages import Passages
+from pipelines.retrieval.postings import Postings
 from pipelines.telemetry.request_trace import RequestTrace
-from pipelines.values.node_values import Prompt, Vectors
+from pipelines.values.joined_vectors import joined
+from pipelines.values.node_values import Prompt, SparseVectors, Vectors
+from pipelines.values.search_values import VECTOR_KINDS
 from pipelines.values.tasks import PoolingInput
 from pipelines.wire.sampling_params import BACKGROUND
 from pipelines.worker import model_choice
 from pipelines.worker.model_choice import EMBEDDING
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import gives_kind
 from server.apis.batches.line_calls import TENANT
 from server.apis.retrieval.stores.file_texts import FileTexts
 from server.apis.retrieval.stores.rows import StoreFileRow, StoreRow
@@ -38,6 +39,8 @@ TEXTS = 16
 CHARS_PER_TOKEN = 4
 VECTOR_BYTES = 3
 """Bytes of each number of a vector: it is stored in 8 bits and in 16."""
+POSTING_BYTES = 8
+"""Bytes of each number of a sparse vector, and of the row that it belongs to."""
 PATH = "/v1/vector_stores"
 
 
@@ -49,7 +52,8 @@ class IndexRun:
         self._folder = IndexFolder(index)
         self._texts = FileTexts(services.stores.files.folder)
         self._loop = asyncio.get_running_loop()
-        self._embedding: Future[Floats] | None = None
+        self._embedding: Future[dict[str, Vectors]] | None = None
+        self._kinds: tuple[str, ...] = ()
         self.is_stopped = False
 
     def stop(self) -> None:
@@ -64,11 +68,33 @@ class IndexRun:
         Raises IndexBusy, OSError, ValueError, sqlite3.Error and BraidError; nothing of a version that is not
         whole is left.
         """
+        self._kinds = await asyncio.to_thread(self._stored_kinds) or await self._given_kinds()
         await asyncio.to_thread(self._apply, work)
         return await asyncio.to_thread(self._usage), self._texts.errors
 
+    def _stored_kinds(self) -> tuple[str, ...]:
+        """The kinds of vectors of the index, which stay; () where there is none yet."""
+        number = self._folder.number()
+        return () if number is None else About.read(self._folder.version(number)).kinds
+
+    async def _given_kinds(self) -> tuple[str, ...]:
+        """The kinds of vectors that the store's model gives."""
+        closers = list[Callable[[], None]]()
+        try:
+            pipeline = await self._pipeline(closers)
+            given = tuple(kind for kind in VECTOR_KINDS if gives_kind(pipeline, kind))
+        finally:
+            for close in closers:
+                close()
+        return given or ("dense",)
+
+    async def _pipeline(self, closers: list[Callable[[], None]]) -> Pipeline:
+        return await model_choice.find_pipeline(
+            self._services.catalogue, self._store.model, EMBEDDING, closers.append, _loaded
+        )
+
     def _apply(self, work: StoreWork) -> None:
-        making = Making(self._store.model, self._embed)
+        making = Making(self._store.model, self._embed, kinds=self._kinds)
         if work.removed:
             remove(self._folder, work.removed, making)
         if work.described:
@@ -85,31 +111,32 @@ class IndexRun:
         if number is None:
             return {}
         version = self._folder.version(number)
-        passages, size = Passages(version), About.read(version).size
+        passages, about = Passages(version), About.read(version)
+        of_passage = about.size * VECTOR_BYTES
+        if "sparse" in about.kinds and about.passages:
+            of_passage += len(Postings(version, about.passages).rows) * POSTING_BYTES // about.passages
         try:
             counts = passages.documents()
             return {
-                name: num_bytes + counts[name] * size * VECTOR_BYTES
+                name: num_bytes + counts[name] * of_passage
                 for name, num_bytes in passages.num_bytes().items()
             }
         finally:
             passages.close()
 
     def _embed(self, texts: list[str]) -> dict[str, Vectors]:
-        """Dense vectors, float32[texts, size]; called in a thread of the update."""
+        """The vectors of each kind; called in a thread of the update."""
         if self.is_stopped:
             raise Unavailable("the update was stopped")
         self._embedding = asyncio.run_coroutine_threadsafe(self._vectors(texts), self._loop)
         if self.is_stopped:
             self._embedding.cancel()
-        return {"dense": self._embedding.result()}
+        return self._embedding.result()
 
-    async def _vectors(self, texts: list[str]) -> Floats:
-        services, closers = self._services, list[Callable[[], None]]()
+    async def _vectors(self, texts: list[str]) -> dict[str, Vectors]:
+        closers = list[Callable[[], None]]()
         try:
-            pipeline = await model_choice.find_pipeline(
-                services.catalogue, self._store.model, EMBEDDING, closers.append, _loaded
-            )
+            pipeline = await self._pipeline(closers)
             parts = [
                 await self._part(pipeline, texts[first : first + TEXTS])
                 for first in range(0, len(texts), TEXTS)
@@ -117,9 +144,9 @@ class IndexRun:
         finally:
             for close in closers:
                 close()
-        return np.concatenate(parts)
+        return joined(parts)
 
-    async def _part(self, pipeline: Pipeline, texts: list[str]) -> Floats:
+    async def _part(self, pipeline: Pipeline, texts: list[str]) -> dict[str, Vectors]:
         """The vectors of one request, below all requests of clients; its tokens are counted for its key."""
         trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         trace.account, trace.path = self._store.account, PATH
@@ -128,6 +155,7 @@ class IndexRun:
             purpose="search_document",
             truncate_prompt_tokens=-1,
             priority=BACKGROUND,
+            results=self._kinds if "sparse" in self._kinds else (),
         )
         client = self._services.client.route(None)
         tenant = TENANT + self._store.account
@@ -140,7 +168,13 @@ class IndexRun:
             self._services.usage.add(trace)
         if pooled is None:
             raise Unavailable("the engine gave no vectors")
-        return query_vectors(pooled.values)
+        named = pooled.named if "sparse" in self._kinds else {"dense": pooled.vectors}
+        return {kind: _checked(vectors) for kind, vectors in named.items()}
+
+
+def _checked(vectors: Vectors) -> Vectors:
+    """Raises ValueError for a vector per token."""
+    return vectors if isinstance(vectors, SparseVectors) else query_vectors(vectors)
 
 
 async def _loaded(loading: Coroutine[Any, Any, Pipeline]) -> Pipeline:

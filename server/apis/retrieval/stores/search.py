@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from pipelines.base.errors import RequestError
-from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import Where, where
-from pipelines.retrieval.index_reader import IndexReader, Query, query_vectors
-from pipelines.values.node_values import Prompt
+from pipelines.retrieval.index_reader import IndexReader, Query, dense_of, query_vectors
+from pipelines.values.node_values import Prompt, SparseVectors, Vectors
 from pipelines.values.search_values import Hit, pairs_to_rank
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.call import Call
@@ -44,39 +44,67 @@ class StoreSearch:
 
     async def hits(self, store: StoreRow, removed: list[str]) -> list[Hit]:
         """The best passages, the best first.  `removed` names files that are no longer of the store."""
-        vectors = await self._vectors(store.model)
+        stores = self._services.stores
+        index = stores.index_of(store.id)
+        unwritten: tuple[str, ...] = ()
+        kinds = await stores.readers.read(index, lambda reader: reader.about.kinds, unwritten)
+        if not kinds:
+            return []
+        vectors = await self._vectors(store.model, kinds)
         ranks = self._ranking.ranker not in NO_RANKERS
         wanted = self._request.max_num_results
-        queries = self._queries(max(wanted, FIRST) if ranks else wanted, _without(removed, self._condition))
+        condition = _without(removed, self._condition)
+        queries = self._queries(max(wanted, FIRST) if ranks else wanted, condition, vectors)
         nothing: list[list[Hit]] = [[] for _ in queries]
 
         def search(reader: IndexReader) -> list[list[Hit]]:
-            return reader.search(queries, vectors) if reader.about.passages else nothing
+            return (
+                reader.search(queries, dense_of(vectors, len(queries))) if reader.about.passages else nothing
+            )
 
-        stores = self._services.stores
-        hits = await stores.readers.read(stores.index_of(store.id), search, nothing)
+        hits = await stores.readers.read(index, search, nothing)
         if ranks:
             hits = await self._ranked(hits)
         best = _merged(hits)
         least = self._ranking.score_threshold
         return [hit for hit in best if least is None or hit.score >= least][:wanted]
 
-    def _queries(self, top: int, condition: Where | None) -> list[Query]:
-        hybrid = self._ranking.hybrid_search
-        weights = (
-            {"dense": 1.0}
-            if hybrid is None
-            else {"dense": hybrid.embedding_weight, "text": hybrid.text_weight}
-        )
-        return [Query(text, top, weights, condition) for text in self._request.queries]
+    def _queries(self, top: int, condition: Where | None, vectors: Mapping[str, Vectors]) -> list[Query]:
+        texts, sparse = self._request.queries, vectors.get("sparse")
+        terms = [*sparse] if isinstance(sparse, SparseVectors) else [None] * len(texts)
+        weights = self._weights({*vectors})
+        return [Query(text, top, weights, condition, own) for text, own in zip(texts, terms, strict=True)]
 
-    async def _vectors(self, model: str) -> Floats:
-        """float32[queries, size]."""
+    def _weights(self, kinds: set[str]) -> dict[str, float]:
+        """What each kind of search counts for; where the model has sparse vectors alone, they are its
+        embeddings.
+
+        Raises RequestError for a weight of sparse vectors where the store has none beside dense ones.
+        """
+        hybrid, of_model = self._ranking.hybrid_search, "sparse" if kinds == {"sparse"} else "dense"
+        if hybrid is None:
+            return {of_model: 1.0}
+        if hybrid.sparse_weight and kinds != {"dense", "sparse"}:
+            raise RequestError(
+                "the store's model gives no sparse vectors beside dense ones: leave `sparse_weight` out",
+                field="ranking_options.hybrid_search.sparse_weight",
+            )
+        weights = {of_model: hybrid.embedding_weight, "text": hybrid.text_weight}
+        return weights | ({"sparse": hybrid.sparse_weight} if hybrid.sparse_weight else {})
+
+    async def _vectors(self, model: str, kinds: tuple[str, ...]) -> dict[str, Vectors]:
+        """The vectors of the queries of each of the index's kinds; dense ones: float32[queries, size]."""
         prompts = [Prompt.of_text(text) for text in self._request.queries]
-        request = PoolingInput(prompts=prompts, purpose="search_query", truncate_prompt_tokens=-1)
+        results = kinds if "sparse" in kinds else ()
+        request = PoolingInput(
+            prompts=prompts, purpose="search_query", truncate_prompt_tokens=-1, results=results
+        )
         result = await self._run(model, EMBEDDING, request)
+        named = dict(result.value.named) if results else {"dense": result.value.vectors}
         try:
-            return query_vectors(result.value.values)
+            if "dense" in named:
+                query_vectors(named["dense"])
+            return named
         except ValueError as error:
             raise RequestError(f"`{model}`: {error}", field="embedding_model") from None
 

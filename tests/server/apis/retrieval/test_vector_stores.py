@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
+from shutil import copytree
 
 import httpx
+import numpy as np
 import pytest
 from documents import ROOT
 from every_case import every_case
 from openai import BadRequestError, NotFoundError, OpenAI
 from patience import PATIENCE_S
+from safetensors.numpy import save_file
 from server_process import ServerProcess
 
 TEXTS = {
@@ -28,13 +31,26 @@ def folder(tmp_path_factory):
     folder.mkdir()
     for name in MODELS:
         (folder / name).symlink_to(ROOT / "model_repo" / name)
+    write_sparse(folder / "sparse")
     return folder
+
+
+def write_sparse(folder):
+    """The model of vectors with a layer beside it that gives sparse ones too, as BGE-M3 has."""
+    copytree(ROOT / "model_repo/braid-embed/model", folder / "model")
+    graph = (ROOT / "model_repo/braid-embed/graph.yaml").read_text()
+    kept, _ = graph.split("  vectors: {type: matryoshka")
+    (folder / "graph.yaml").write_text(
+        f"{kept}      words: {{type: sparse, from: hidden, weights: row.safetensors}}\n"
+    )
+    row = np.random.default_rng(1).standard_normal((1, 128)).astype(np.float32)
+    save_file({"weight": row, "bias": np.ones(1, np.float32)}, folder / "row.safetensors")
 
 
 @pytest.fixture(scope="module")
 def survivor(folder):
     """A store with a file whose worker was killed, and one whose server was: neither was indexed then."""
-    with ServerProcess(folder, FILES=str(folder.parent / "files")) as first:
+    with ServerProcess(folder, FILES=str(folder.parent / "files"), DEFAULT_MODEL="braid-embed") as first:
         first.all_ready()
         with OpenAI(base_url=f"{first.url}/v1", api_key="none", max_retries=5) as client:
             files = [upload(client, f"{i}.txt", long_text(i).encode()) for i in range(2)]
@@ -54,7 +70,7 @@ def survivor(folder):
 
 @pytest.fixture(scope="module")
 def server(folder, survivor):
-    with ServerProcess(folder, FILES=str(folder.parent / "files")) as running:
+    with ServerProcess(folder, FILES=str(folder.parent / "files"), DEFAULT_MODEL="braid-embed") as running:
         running.all_ready()
         yield running
 
@@ -158,6 +174,43 @@ def test_words_and_a_reranking_model_order_what_is_found(client, store):
     reply = httpx.post(f"{client.base_url}rerank", json=body).json()
     assert [r["index"] for r in reply["results"]] == [0, 1, 2, 3]
     assert [r["relevance_score"] for r in reply["results"]] == pytest.approx([r.score for r in ranked.data])
+
+
+def test_a_store_holds_the_sparse_vectors_that_its_model_gives(client, ids, store):
+    """Both kinds of scores are products of the vectors that /v1/embeddings gives for the passages."""
+    both = client.vector_stores.create(
+        name="both", file_ids=[ids[name] for name in TEXTS], extra_body={"embedding_model": "sparse"}
+    )
+    assert finished(client, both.id).file_counts.completed == 3
+    question = "How far away is the moon?"
+
+    def search(**hybrid):
+        options = {"hybrid_search": {"embedding_weight": 0, "text_weight": 0, **hybrid}} if hybrid else {}
+        return client.vector_stores.search(both.id, query=question, ranking_options=options).data
+
+    def sparse_of(texts, purpose):
+        body = {"model": "sparse", "input": texts, "embedding_kinds": ["sparse"], "sparse_format": "ids"}
+        reply = httpx.post(f"{client.base_url}embeddings", json={**body, "input_type": purpose}).json()
+        return [each["sparse_embedding"] for each in reply["data"]]
+
+    by_sparse = search(sparse_weight=1)
+    (wanted,) = sparse_of([question], "query")
+    passages = sparse_of([result.content[0].text for result in by_sparse], "document")
+    products = [sum(wanted.get(key, 0) * weight for key, weight in own.items()) for own in passages]
+    assert [result.score for result in by_sparse] == pytest.approx(products, abs=1e-3)
+    assert products == sorted(products, reverse=True)
+    assert search()[0].score == pytest.approx(
+        client.vector_stores.search(store.id, query=question).data[0].score, abs=1e-3
+    )
+    best = search(embedding_weight=1, sparse_weight=2, text_weight=1)[0]
+    place = [result.content[0].text for result in by_sparse].index(best.content[0].text)
+    assert best.score == pytest.approx(2 / 61 + 2 / (61 + place))
+    with pytest.raises(BadRequestError, match="no sparse vectors beside dense ones"):
+        client.vector_stores.search(
+            store.id,
+            query=question,
+            ranking_options={"hybrid_search": {"embedding_weight": 1, "text_weight": 0, "sparse_weight": 1}},
+        )
 
 
 def test_files_are_listed_changed_read_and_removed(client, store, ids):
