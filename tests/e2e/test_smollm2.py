@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import openai
 import pytest
+from breadth import after
 from server_process import ROOT, ServerProcess
 from tokenizers import Tokenizer
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.model.inference_type import inference_type
+from tools.lab.first_tokens.__main__ import WAYS
 from tools.paged_steps import Prompt, prompt_logits
 
 NAME = "SmolLM2-135M-Instruct.Q4_1"
@@ -52,17 +52,26 @@ def test_a_stream_is_the_same_text(client):
     assert "".join(parts) == whole
 
 
-def test_it_knows_it_in_bfloat16_too(tmp_path):
-    """Which some processors compute in, and others with AVX-512 can be asked for."""
-    if inference_type("bf16").to_string() != "bf16":
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("converted")
+    convert(FILE, folder / "model")
+    return folder / "model"
+
+
+@pytest.mark.parametrize(
+    "way", after(1, ["bf16", "default", "f32", "f32-u8", "bf16-u8", "kernels", "onnxruntime"])
+)
+def test_it_knows_it_in_every_type_that_loses_few_first_tokens(converted, way):
+    """In bfloat16 too, which some processors compute in, and others with AVX-512 can be asked for."""
+    if way.startswith("bf16") and inference_type("bf16").to_string() != "bf16":
         pytest.skip("OpenVINO computes in bfloat16 only with AVX-512")
-    convert(FILE, tmp_path / "model")
-    tokenizer = Tokenizer.from_file(str(tmp_path / "model" / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(converted / "tokenizer.json"))
     system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
     said = [("system", system), ("user", MESSAGES[0]["content"])]
     text = "".join(f"<|im_start|>{role}\n{words}<|im_end|>\n" for role, words in said)
     ids = tokenizer.encode(f"{text}<|im_start|>assistant\n").ids
-    session = OpenVINOSession(tmp_path / "model" / "model.onnx", OpenVINOSettings(precision="bf16"))
+    session = WAYS[way](converted / "model.onnx")
     for _ in range(8):
         (logits,) = prompt_logits(session, [Prompt(np.array(ids), np.array([len(ids) - 1]))], len(ids))
         ids.append(int(logits[0].argmax()))

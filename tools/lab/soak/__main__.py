@@ -23,7 +23,7 @@ from rich.console import Console
 
 from tools.client.connection import Connection
 from tools.lab.soak.attacks import QUIET_PART, SETTINGS, SOAK_KEY, Attacks, ended
-from tools.lab.soak.figures import Bounds, broken_bounds, broken_by_attacks
+from tools.lab.soak.figures import Bounds, broken_bounds, broken_by_attacks, refused_to_neighbour
 from tools.lab.soak.processes import Sample, named_processes, usage_of
 from tools.lab.soak.report import answers_table, kinds_table, processes_table, progress_line
 from tools.lab.soak.sending import Outcome, send_all
@@ -100,8 +100,9 @@ def main(
     if attacks is not None:
         console.print(answers_table(attacks.answers))
         console.print(kinds_table(attacks.neighbour.outcomes, "small requests of a neighbour"))
-        console.print(f"What it stored, after the attacks: {dict(attacks.neighbour.stored)}")
+        console.print(f"Its part of the pools: {dict(attacks.neighbour.stored)}")
         broken += broken_by_attacks(attacks.answers, attacks.neighbour.outcomes)
+        broken += refused_to_neighbour(attacks.neighbour.stored)
     if file is not None:
         samples = [sample._asdict() for sample in soak.samples]
         file.write_text(json.dumps({"bounds": asdict(bounds), "samples": samples}, indent=1) + "\n")
@@ -139,7 +140,7 @@ class Soak:
             for task in beside:
                 await ended(task)
             if attacks is not None:
-                await attacks.neighbour.read_stored()
+                await attacks.neighbour.use_pools()
             for connection in connections:
                 connection.close()
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -17,6 +20,8 @@ from tools.lab.soak.request_kinds import CHAT
 LARGE_BYTES = 8_000_000
 UNREAD_S = 10.0
 NUM_SCANS = 5000
+AT_ONCE = 60
+"""More than half of the WebSockets that a server opens by default; two of these attacks run at once."""
 BOUNDARY = "soak-boundary"
 FOREIGN = {"Origin": "http://evil.example"}
 UPGRADE = {
@@ -84,12 +89,13 @@ def _large_stored(rng: Random) -> RawRequest:
     return _post("/v1/responses", max_output_tokens=16, store=True, input=[message])
 
 
-def upload(content: bytes) -> RawRequest:
-    """A file for a batch."""
+def upload(content: bytes, **more: Any) -> RawRequest:
+    """A file for a batch.  `more`: other fields of the request."""
     part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
     body = f'{part}"purpose"\r\n\r\nbatch\r\n{part}"file"; filename="a.jsonl"\r\n\r\n'.encode()
     headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    return RawRequest("/v1/files", body + content + f"\r\n--{BOUNDARY}--\r\n".encode(), headers=headers)
+    end = f"\r\n--{BOUNDARY}--\r\n".encode()
+    return RawRequest("/v1/files", body + content + end, headers=headers, **more)
 
 
 def _files(rng: Random) -> RawRequest:
@@ -111,6 +117,73 @@ def _socket(rng: Random) -> RawRequest:
     frame = b"\x01\xff" + size.to_bytes(8, "big") + bytes(4) + b"a" * LARGE_BYTES
     path = "/v1/realtime?intent=transcription"
     return RawRequest(path, method="GET", headers=UPGRADE, then=frame, leaves_after_s=UNREAD_S)
+
+
+def _sockets(rng: Random) -> RawRequest:
+    """More WebSockets than one key may open, which say nothing."""
+    return RawRequest("/v1/responses", method="GET", headers=UPGRADE, leaves_after_s=2.0, copies=AT_ONCE)
+
+
+def _slow_uploads(rng: Random) -> RawRequest:
+    """More uploads than one key may send, which stop in the middle."""
+    whole = upload(b"\n" * LARGE_BYTES, copies=8, gives_up_s=UNREAD_S)
+    length = str(len(whole.body))
+    return replace(whole, body=whole.body[:100_000], headers={**whole.headers, "Content-Length": length})
+
+
+def _background(rng: Random) -> RawRequest:
+    """Responses that run on without a client."""
+    ask = _post("/v1/responses", input="hi", background=True, store=True, max_output_tokens=200)
+    return replace(ask, copies=16)
+
+
+def _batch(rng: Random) -> RawRequest:
+    """A batch each of whose lines has a grammar of its own that costs much."""
+    lines = []
+    for number in range(10):
+        body = {"model": CHAT, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+        regex = f"((a{{100}}){{100}}){{{rng.randint(40, 140)}}}"
+        body |= {"structured_outputs": {"regex": regex}}
+        line = {"custom_id": str(number), "method": "POST", "url": "/v1/chat/completions", "body": body}
+        lines.append(json.dumps(line))
+    return upload("\n".join(lines).encode(), next_of=_batch_of)
+
+
+def _batch_of(answer: bytes) -> RawRequest:
+    fields = {"endpoint": "/v1/chat/completions", "completion_window": "24h"}
+    body = {"input_file_id": json.loads(answer)["id"], **fields}
+    return RawRequest("/v1/batches", json.dumps(body).encode())
+
+
+def _wide(rng: Random) -> RawRequest:
+    return _chat(n=128, max_tokens=100, ignore_eos=True, logprobs=True, top_logprobs=20)
+
+
+def _broken(rng: Random) -> RawRequest:
+    """A body that is no request: cut, nested, compressed, of other types, of numbers without end."""
+    good, packed = _chat().body, _packed()
+    bodies = [
+        good[: rng.randrange(len(good))],
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"\xff\xfe{}",
+        bytes(1000),
+    ]
+    numbers = [b"1e400", b"-" + b"9" * 10_000, b"NaN", b"{}"]
+    bodies += [good.replace(b"4}", number + b"}") for number in numbers]
+    bodies += [
+        good.replace(b'"hi"', content) for content in (b"null", b"[[]]", b'[{"type": []}]', b"7" * 5000)
+    ]
+    bodies += [packed, packed[: len(packed) // 2]]
+    body = rng.choice(bodies)
+    headers = {"Content-Encoding": "gzip"} if body[:2] == packed[:2] else {}
+    return RawRequest("/v1/chat/completions", body, headers=headers)
+
+
+@cache
+def _packed() -> bytes:
+    """100 MB of zeros."""
+    return gzip.compress(bytes(100_000_000), 1, mtime=0)
 
 
 def _foreign(rng: Random) -> RawRequest:
@@ -143,7 +216,7 @@ def _odd_path(rng: Random) -> RawRequest:
 
 
 def _scans(rng: Random) -> RawRequest:
-    """A progressive JPEG whose last scan is repeated."""
+    """A progressive JPEG whose last scan is repeated; a model that does not see refuses it unread."""
     file = io.BytesIO()
     image = Image.linear_gradient("L").rotate(rng.randint(1, 89)).resize((512, 512))
     image.save(file, "JPEG", progressive=True)
@@ -172,10 +245,16 @@ ATTACKS: dict[str, Callable[[Random], RawRequest]] = {
     "schema of itself": _self,
     "body of 8 MB": _large,
     "stored field of 8 MB": _large_stored,
+    "batch of hard grammars": _batch,
     "files to the quota": _files,
     "unread stream": _unread,
     "stream, client leaves": _cancelled,
     "unfinished WebSocket message": _socket,
+    "WebSockets to the limit": _sockets,
+    "slow uploads to the limit": _slow_uploads,
+    "background responses": _background,
+    "128 choices": _wide,
+    "broken body": _broken,
     "foreign Origin": _foreign,
     "foreign Origin, WebSocket": _foreign_socket,
     "administration": _administration,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 
-from tools.lab.soak.attack_kinds import ATTACKS, upload
+from tools.lab.soak.attack_kinds import ATTACKS, UPGRADE, upload
 from tools.lab.soak.raw_requests import RawRequest, answer_to
 from tools.lab.soak.request_kinds import CHAT
 from tools.lab.soak.sending import STREAM_ERRORS, Outcome
@@ -28,6 +28,7 @@ QUIET_PART = 0.2
 AT_ONCE = 2
 POLL_S = 0.1
 PROBE_PERIOD_S = 0.2
+PROBES_PER_LOOK = 10
 BEFORE, UNDER, AFTER = "before", "under attack", "after"
 
 Address = tuple[str, int]
@@ -60,14 +61,22 @@ class Attacks:
     async def _attack(self, turns: Iterator[tuple[int, int, str]]) -> None:
         for seed, turn, kind in turns:
             request = ATTACKS[kind](Random(f"{seed}-{turn}-{kind}"))
-            status, body = await answer_to(request, self._address, ATTACKER_KEY)
-            is_broken = any(mark in body for mark in STREAM_ERRORS)
-            self.answers[kind][f"{status}, error in the stream" if is_broken else status] += 1
+            await asyncio.gather(*(self._send(kind, request) for _ in range(request.copies)))
+
+    async def _send(self, kind: str, request: RawRequest) -> None:
+        status, body = await answer_to(request, self._address, ATTACKER_KEY)
+        is_broken = any(mark in body for mark in STREAM_ERRORS)
+        self.answers[kind][f"{status}, error in the stream" if is_broken else status] += 1
+        if request.next_of is not None and status == "200":
+            await self._send(kind, request.next_of(body))
 
 
 class Neighbour:
-    """A client of another key: `outcomes` of its small requests by phase, `stored` what was answered for its
-    file and response after the attacks."""
+    """A client of another key: `outcomes` of its small requests by phase.
+
+    `stored`: what was answered when it read its file and its response, uploaded and deleted another file, and
+    opened a WebSocket, now and then and after the attacks.
+    """
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -77,19 +86,28 @@ class Neighbour:
         self.stored: Counter[str] = Counter()
 
     async def store(self) -> None:
-        """Store a file and a response, to be read after the attacks."""
+        """Store a file and a response, to be read during and after the attacks."""
         body = {"model": CHAT, "input": "hi", "max_output_tokens": 16, "store": True}
         for request in (RawRequest("/v1/responses", json.dumps(body).encode()), upload(b"{}\n")):
             status, answer = await self._answer(request)
             if status == "200":
                 self._paths.append(f"{request.path}/{json.loads(answer)['id']}")
 
-    async def read_stored(self) -> None:
-        """Read what was stored, and upload another file."""
+    async def use_pools(self) -> None:
+        """Read what was stored, upload and delete another file, and open a WebSocket."""
         for path in self._paths:
-            status, _ = await self._answer(RawRequest(path, method="GET"))
-            self.stored[f"GET {path.rpartition('/')[0]}: {status}"] += 1
-        self.stored[f"POST /v1/files: {(await self._answer(upload(b'{}')))[0]}"] += 1
+            await self._use(f"GET {path.rpartition('/')[0]}", RawRequest(path, method="GET"))
+        if answer := await self._use("POST /v1/files", upload(b"{}")):
+            path = f"/v1/files/{json.loads(answer)['id']}"
+            await self._use("DELETE /v1/files", RawRequest(path, method="DELETE"))
+        socket = RawRequest("/v1/responses", method="GET", headers=UPGRADE, leaves_after_s=0)
+        await self._use("WebSocket /v1/responses", socket)
+
+    async def _use(self, what: str, request: RawRequest) -> bytes:
+        """Note the status by `what`; the body where it is 200, else nothing."""
+        status, answer = await self._answer(request)
+        self.stored[f"{what}: {status}"] += 1
+        return answer if status == "200" else b""
 
     async def probe(self) -> None:
         """Send small requests, one after another."""
@@ -99,6 +117,8 @@ class Neighbour:
             status, answer = await self._answer(RawRequest("/v1/completions", json.dumps(body).encode()))
             error = "" if status == "200" else f"{status} {answer[:200].decode(errors='replace')}"
             self.outcomes.append(Outcome(phase, time.perf_counter() - begin, error))
+            if len(self.outcomes) % PROBES_PER_LOOK == 0:
+                await self.use_pools()
             await asyncio.sleep(PROBE_PERIOD_S)
 
     async def _answer(self, request: RawRequest) -> tuple[str, bytes]:

@@ -13,6 +13,9 @@ from tools.lab.soak.attacks import BEFORE, UNDER
 from tools.lab.soak.processes import Sample
 from tools.lab.soak.sending import Outcome
 
+STATED = ("503", "507")
+"""What an attack may be refused with: its own place or its own room is full."""
+ADMITTED = ("200", "101")
 TIMES_QUIET = 3
 """How much longer a neighbour's small requests may take under attack than before, at the 99th percentile."""
 
@@ -95,7 +98,12 @@ def broken_by_attacks(answers: Mapping[str, Counter[str]], neighbour: Sequence[O
 
     `neighbour`: its small requests, of which the kind is the phase: before, under attack or after.
     """
-    broken = [f"{kind}: {counts['500']} × 500" for kind, counts in answers.items() if counts["500"]]
+    broken = [
+        f"{kind}: {count} × {status}"
+        for kind, counts in answers.items()
+        for status, count in counts.items()
+        if status[0] == "5" and status not in STATED
+    ]
     broken += [f"neighbour, {count} × {error}" for error, count in error_counts(neighbour).most_common(10)]
     phases = kind_figures(neighbour)
     if UNDER in phases and BEFORE in phases and phases[UNDER].p99_s > TIMES_QUIET * phases[BEFORE].p99_s:
@@ -104,6 +112,12 @@ def broken_by_attacks(answers: Mapping[str, Counter[str]], neighbour: Sequence[O
             f"{phases[BEFORE].p99_s:.2f} s before"
         )
     return broken
+
+
+def refused_to_neighbour(stored: Mapping[str, int]) -> list[str]:
+    """A sentence for each use of a pool by a neighbour that was refused: `stored` counts "what: status"."""
+    refused = {what: count for what, count in stored.items() if what.rpartition(": ")[2] not in ADMITTED}
+    return [f"neighbour, {count} × {what}" for what, count in refused.items()]
 
 
 def _broken_by(process: str, samples: Sequence[Sample], bounds: Bounds) -> list[str]:

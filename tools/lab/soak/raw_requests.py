@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,7 +15,10 @@ ANSWER_S = 120.0
 @dataclass(frozen=True)
 class RawRequest:
     """`then`: bytes to send after the head of the answer; `leaves_after_s`: seconds after that head until
-    the client leaves, which then reads no body; None: it reads all."""
+    the client leaves, which then reads no body; None: it reads all.  `gives_up_s`: seconds until it leaves
+    wherever it is.  `copies`: how many are sent at once; `next_of` makes a second request of the body of an
+    answer with status 200.
+    """
 
     path: str
     body: bytes = b""
@@ -23,19 +26,22 @@ class RawRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     then: bytes = b""
     leaves_after_s: float | None = None
+    gives_up_s: float = ANSWER_S
+    copies: int = 1
+    next_of: Callable[[bytes], RawRequest] | None = None
 
 
 async def answer_to(request: RawRequest, address: tuple[str, int], key: str) -> tuple[str, bytes]:
     """The status, or why there is none, and the body as far as it was read."""
     try:
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(request.gives_up_s):
             reader, writer = await asyncio.open_connection(*address, limit=UNREAD_BYTES)
             try:
                 return await _answer(request, _head(request, address, key), reader, writer)
             finally:
                 writer.close()
     except TimeoutError:
-        return f"none in {ANSWER_S:g} s", b""
+        return f"none in {request.gives_up_s:g} s", b""
     except (OSError, asyncio.IncompleteReadError):
         return "closed", b""
 
