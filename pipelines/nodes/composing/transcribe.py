@@ -39,7 +39,7 @@ class Transcribe(NamesOne, Node, PortsBySettings, Composing):
             default=None, description="ISO 639-1 code of what is spoken; default: detected"
         )
         prompt: str = Field(default="", description="words to expect")
-        max_sounds: int = Field(default=8, ge=1, description="sounds of one request; more are a 400")
+        max_sounds: int = Field(default=32, ge=1, description="sounds of one request; more are a 400")
         max_mb: float = Field(default=25, gt=0, description="MB of a sound file; a larger one is a 400")
         max_seconds: float = Field(
             default=600, gt=0, description="seconds of all sounds of a request together; more are a 400"

@@ -62,6 +62,7 @@ class ConversationRealtime(OpenAIRealtime):
         self._read = asyncio.Event()
         self._run: ResponseRun | None = None
         self._speaks = False
+        self._is_read = False  # whether the open utterance becomes text while it lasts
         self._reader: str | None = None  # the model that the graph transcribes with
 
     def new_state(self) -> ConversationState:
@@ -152,7 +153,8 @@ class ConversationRealtime(OpenAIRealtime):
 
     async def _begin(self) -> Utterance:
         """Without a wish for its text, what is said is held for the graph to read."""
-        if self._state.transcribes:
+        self._is_read = self._state.transcribes
+        if self._is_read:
             return await super()._begin()
         self._open = self._session.new_utterance()
         return self._open
@@ -173,7 +175,7 @@ class ConversationRealtime(OpenAIRealtime):
             await self._respond(ResponseFields())
 
     async def _announce(self, utterance: Utterance, previous: str | None) -> None:
-        is_read = self._state.transcribes
+        is_read = self._is_read
         part = ItemPart("input_audio", sound=None if is_read else utterance)
         item = Item(parts=[part], id=utterance.id)
         before = self._items.grow(item)
@@ -210,7 +212,7 @@ class ConversationRealtime(OpenAIRealtime):
 
     async def _create_item(self, event: dict[str, Any]) -> None:
         asked = checked(ItemCreateEvent, event)
-        item = item_of(asked.item, await self._sounds(asked.item))
+        item = await self._written(asked.item)
         try:
             before = self._items.add(item, asked.previous_item_id)
         except BraidError:
@@ -218,16 +220,21 @@ class ConversationRealtime(OpenAIRealtime):
             raise
         await self._send_item(item, before)
 
-    async def _sounds(self, fields: ItemFields) -> list[Utterance]:
-        """What is said in the parts of a message."""
-        found = []
-        for each in fields.content or []:
-            if each.type == "input_audio" and each.audio is not None:
-                utterance = self._session.new_utterance()
-                utterance.append(await self._session.samples(PcmReader(self._state.rate), each.audio))
-                utterance.end()
-                found.append(utterance)
-        return found
+    async def _written(self, fields: ItemFields) -> Item:
+        """The item that a client writes.  Raises RequestError; then no sound of it is held."""
+        sounds: list[Utterance] = []
+        try:
+            for content in fields.content or []:
+                if content.type == "input_audio" and content.audio is not None:
+                    sounds.append(self._session.new_utterance())
+                    reader = PcmReader(self._state.rate)
+                    sounds[-1].append(await self._session.samples(reader, content.audio))
+                    sounds[-1].end()
+            return item_of(fields, sounds)
+        except BraidError:
+            for utterance in sounds:
+                utterance.drop(utterance.num_samples)
+            raise
 
     async def _send_item(self, item: Item, before: str | None) -> None:
         shown = item.shown(self.is_older)
@@ -292,9 +299,9 @@ class ConversationRealtime(OpenAIRealtime):
                 "`response.cancel`",
                 word="conversation_already_has_active_response",
             )
-        items = list(self._items.items) if fields.input is None else await self._given(fields.input)
         session, settings = self._session, self._state.reply.changed(fields)
         await self._check(settings)
+        items = list(self._items.items) if fields.input is None else await self._given(fields.input)
         self._run = ResponseRun(
             session.services,
             session.socket,
@@ -304,6 +311,13 @@ class ConversationRealtime(OpenAIRealtime):
             fields.metadata,
             is_beside=fields.conversation == "none",
         )
+        self._run.at_end(lambda: self._release(items))
+
+    def _release(self, items: list[Item]) -> None:
+        """Release the sounds of items that were there for one response alone."""
+        for item in items:
+            if item not in self._items.items:
+                item.release()
 
     async def _given(self, fields: list[dict[str, Any]]) -> list[Item]:
         """The items that a response shall answer in place of the conversation's."""
@@ -312,8 +326,11 @@ class ConversationRealtime(OpenAIRealtime):
             if each.get("type") == "item_reference":
                 found.append(self._items.find(str(each.get("id"))))
                 continue
-            item_fields = checked(ItemFields, each)
-            found.append(item_of(item_fields, await self._sounds(item_fields)))
+            try:
+                found.append(await self._written(checked(ItemFields, each)))
+            except BraidError:
+                self._release(found)
+                raise
         return found
 
     async def _cancel_response(self, event: dict[str, Any]) -> None:

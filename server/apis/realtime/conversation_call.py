@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,24 +36,28 @@ class ConversationCall:
     `finish` is why the reply ended, None where it did not.
     """
 
-    def __init__(self, services: Services, part: Exchange, pipeline: Pipeline) -> None:
+    def __init__(self, services: Services, part: Exchange, pipeline: Pipeline, num_bytes: int) -> None:
+        """`num_bytes` are those of the conversation."""
         self.finish: str | None = None
         self._services = services
         self._part = part
         self._pipeline = pipeline
+        self._num_bytes = num_bytes
         self._call: Call | None = None
         self._counter: TokenCounter | None = None
 
     async def updates(
         self, messages: list[dict[str, Any]], settings: ReplySettings, spoken: SpokenForm | None, cuts: bool
-    ) -> AsyncIterator[ReplyUpdate]:
+    ) -> AsyncGenerator[ReplyUpdate, None]:
         """What the model says.  `cuts`: where a conversation is too long, its older half is left out, until
         it is not.  Raises BraidError.
         """
         while True:
             try:
-                async for update in self._once(messages, settings, spoken):
-                    yield update
+                updates = self._once(messages, settings, spoken)
+                async with aclosing(updates):
+                    async for update in updates:
+                        yield update
                 return
             except ContextTooLong:
                 shorter = without_oldest(messages)
@@ -62,9 +67,9 @@ class ConversationCall:
 
     async def _once(
         self, messages: list[dict[str, Any]], settings: ReplySettings, spoken: SpokenForm | None
-    ) -> AsyncIterator[ReplyUpdate]:
+    ) -> AsyncGenerator[ReplyUpdate, None]:
         body = chat_body(messages, settings)
-        num_bytes = sum(len(str(message["content"])) for message in messages)
+        num_bytes = self._num_bytes
         request = await self._part.off_loop(lambda: checked(ChatRequest, body), num_bytes)
 
         def generation(max_context: int) -> GenerationInput:

@@ -141,6 +141,12 @@ class Item:
         own = len(self.content) + len(self.name)
         return own + sum(len(part.text or "") + len(part.image_url or "") for part in self.parts)
 
+    @property
+    def num_bytes(self) -> int:
+        """About how many bytes a chat has of it."""
+        sounds = [part.sound for part in self.parts if part.sound is not None]
+        return self.num_chars + sum(2 * sound.num_samples for sound in sounds)
+
     def shown(self, is_older: bool) -> dict[str, Any]:
         """The item as clients see it."""
         shown: dict[str, Any] = {"id": self.id, "object": "realtime.item", "type": self.type}

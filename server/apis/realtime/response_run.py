@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
 import falcon
@@ -110,6 +111,10 @@ class ResponseRun:
         self._work.cancel()
         await asyncio.wait([self._task])
 
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the response has ended, however it does."""
+        self._task.add_done_callback(lambda _: callback())
+
     def close(self) -> None:
         """The client has left."""
         self._task.cancel()
@@ -153,16 +158,20 @@ class ResponseRun:
             await self._talk.send(self._state("response.created", "in_progress"))
 
     async def _reply(self, part: Exchange, pipeline: Pipeline, spoken: SpokenForm | None) -> None:
-        messages, sounds = chat_messages(self._items, self._settings.instructions)
-        self._call = call = ConversationCall(self._services, part, pipeline)
+        items, instructions = self._items, self._settings.instructions
+        num_bytes = sum(item.num_bytes for item in items)
+        messages, sounds = await part.off_loop(lambda: chat_messages(items, instructions), num_bytes)
+        self._call = call = ConversationCall(self._services, part, pipeline, num_bytes)
         home = Beside(self._talk) if self._is_beside else self._talk
         self._writer = writer = ReplyWriter(
             home, self.id, spoken is not None, self._settings.rate, part.long_work
         )
         try:
-            async for update in call.updates(messages, self._settings, spoken, self._talk.truncates):
-                self._hear(sounds)
-                await writer.add(update)
+            updates = call.updates(messages, self._settings, spoken, self._talk.truncates)
+            async with aclosing(updates):
+                async for update in updates:
+                    self._hear(sounds)
+                    await writer.add(update)
         finally:
             self._hear(sounds)
 

@@ -374,6 +374,30 @@ def test_what_is_wrong_is_named(talk):
     assert named == {name: param for name, (_, param) in REFUSED.items()}
 
 
+def test_sound_is_held_no_longer_than_it_is_needed(talk):
+    sound = {"type": "input_audio", "audio": append(spoken(1, 24_000))["audio"]}
+
+    async def scenario(socket):
+        for _ in range(3):  # three seconds are the most
+            socket.say(item(content=[sound, sound], role=None))
+            assert (await socket.event())["type"] == "error"
+            asked = {"conversation": "none", "input": [USER | {"content": [sound, sound]}]}
+            socket.say(CREATE | {"response": asked})
+            (*_, done) = await socket.until(DONE)
+            assert "input_audio" in done["response"]["status_details"]["error"]["message"]
+        socket.say(item(content=[sound] * 4))
+        too_much = await socket.event()
+        for _ in range(2):
+            socket.say(item(content=[sound, sound], id="loud"))
+            await socket.until("conversation.item.done")
+            socket.say({"type": "conversation.item.delete", "item_id": "loud"})
+            await socket.until("conversation.item.deleted")
+        return too_much
+
+    too_much = talk(scenario, settings={"max_audio_s": 3})
+    assert too_much["error"]["param"] == "audio"
+
+
 def test_items_are_bounded(talk):
     async def scenario(socket):
         for _ in range(MAX_ITEMS):
