@@ -321,17 +321,17 @@ class ConversationRealtime(OpenAIRealtime):
 
     async def _given(self, fields: list[dict[str, Any]]) -> list[Item]:
         """The items that a response shall answer in place of the conversation's."""
-        found = []
-        for each in fields:
-            if each.get("type") == "item_reference":
-                found.append(self._items.find(str(each.get("id"))))
+        items = []
+        for item in fields:
+            if item.get("type") == "item_reference":
+                items.append(self._items.find(str(item.get("id"))))
                 continue
             try:
-                found.append(await self._written(checked(ItemFields, each)))
+                items.append(await self._written(checked(ItemFields, item)))
             except BraidError:
-                self._release(found)
+                self._release(items)
                 raise
-        return found
+        return items
 
     async def _cancel_response(self, event: dict[str, Any]) -> None:
         checked(ClientEvent, event)
