@@ -31,6 +31,7 @@ OTHER_CLIENTS = {
 
 
 RECORDING, LISTENER, VOICE, TRANSLATOR = "speech.mp3", '"whisper"', '"joe"', '"flan-t5"'
+ASSISTANT = '"assistant"'
 SMALL = re.compile("|".join((RECORDING, LISTENER, VOICE, TRANSLATOR)))
 """What stands in the blocks that are sent to the server of small random models."""
 TOO_LARGE = '"voxtral"'
@@ -38,7 +39,9 @@ TOO_LARGE = '"voxtral"'
 SHOWN = [block for block in all_blocks() if not SMALL.search(block.text)]
 PROGRAMS = [block for block in SHOWN if block.language == "python" and SHOWN_URL in block.text]
 CURLS = [block for block in SHOWN if block.language == "" and "curl http" in block.text]
-SPOKEN = [block for block in all_blocks() if VOICE in block.text and SHOWN_URL in block.text]
+VOICED = [block for block in all_blocks() if VOICE in block.text and SHOWN_URL in block.text]
+SPOKEN = [block for block in VOICED if ASSISTANT not in block.text]
+TALKED = [block for block in VOICED if ASSISTANT in block.text]
 HEARD = [
     block
     for block in all_blocks()
@@ -126,6 +129,14 @@ def test_a_text_is_spoken(block: Block, speech: str, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr[-3000:]
     (file,) = tmp_path.glob("hello.*")
     assert len(decode_audio(file.read_bytes())) > 1000
+
+
+@pytest.mark.parametrize("block", TALKED, ids=str)
+def test_an_assistant_answers_what_is_said(block: Block, speech: str) -> None:
+    """A model with random weights may hear no speech: the program must come to the response's end."""
+    text = block.text.replace(SHOWN_URL, speech)
+    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert run.returncode == 0, run.stderr[-3000:]
 
 
 def test_both_ways_to_let_a_voice_speak_are_shown() -> None:
