@@ -60,18 +60,15 @@ class VectorWriter:
         if HALVES in self._names:
             self._write(HALVES, vectors.astype(np.float16))
 
-    def copy(self, vectors: DenseVectors, rows: Rows) -> None:
-        """Begin with rows of an earlier version, in ascending order.  Raises OSError.
+    def share(self, vectors: DenseVectors) -> None:
+        """Begin with all rows of an earlier version: its parts are parts of this one too.  Raises OSError."""
+        for number in range(len(vectors.parts)):
+            for name in self._names:
+                share(part_file(vectors.folder, number, name), part_file(self._folder, number, name))
+        self._part = len(vectors.parts)
 
-        Where all of them stay, its parts are parts of this version too; but for every `MAX_PARTS`th time,
-        which makes one part of all.
-        """
-        if len(rows) == vectors.count and len(vectors.parts) < MAX_PARTS:
-            for number in range(len(vectors.parts)):
-                for name in self._names:
-                    _share(vectors.folder / _file(number, name), self._folder / _file(number, name))
-            self._part = len(vectors.parts)
-            return
+    def copy(self, vectors: DenseVectors, rows: Rows) -> None:
+        """Begin with rows of an earlier version, in ascending order, as one part.  Raises OSError."""
         first = 0
         for part in vectors.parts:
             own = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + part.count)] - first
@@ -87,7 +84,7 @@ class VectorWriter:
 
     def _write(self, name: str, values: NDArray[Any]) -> None:
         if name not in self._open:
-            self._open[name] = (self._folder / _file(self._part, name)).open("wb")
+            self._open[name] = (part_file(self._folder, self._part, name)).open("wb")
         self._open[name].write(values.tobytes())
 
     def close(self) -> None:
@@ -140,12 +137,12 @@ class DensePart:
 
     def __init__(self, folder: Path, number: int, size: int) -> None:
         """Raises OSError, and ValueError where a file has another length than the others."""
-        scales = folder / _file(number, SCALES)
+        scales = part_file(folder, number, SCALES)
         count = scales.stat().st_size // 8
         self.count, self.size = count, size
-        self.codes: NDArray[np.int8] = mapped(folder / _file(number, CODES), np.int8, (count, size))
+        self.codes: NDArray[np.int8] = mapped(part_file(folder, number, CODES), np.int8, (count, size))
         self.scales: Floats = mapped(scales, np.float32, (count, 2))
-        halves = folder / _file(number, HALVES)
+        halves = part_file(folder, number, HALVES)
         self.halves: NDArray[np.float16] | None = (
             mapped(halves, np.float16, (count, size)) if halves.exists() else None
         )
@@ -204,11 +201,12 @@ def _first(found: list[tuple[Rows, Floats]], top: int) -> tuple[Rows, Floats]:
     return rows[order], scores[order]
 
 
-def _file(part: int, name: str) -> str:
-    return f"{part}-{name}"
+def part_file(folder: Path, part: int, name: str) -> Path:
+    """A file of a part of a version."""
+    return folder / f"{part}-{name}"
 
 
-def _share(file: Path, own: Path) -> None:
+def share(file: Path, own: Path) -> None:
     """Make a file of an earlier version one of this version too; a copy where the disk has no links."""
     try:
         own.hardlink_to(file)

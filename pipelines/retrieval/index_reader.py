@@ -26,7 +26,7 @@ from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
-ABOUT, FORMAT = "about.json", 2
+ABOUT, FORMAT = "about.json", 3
 CHECK_S = 1.0
 """How long a version is searched before it is looked whether there is a newer one, in seconds."""
 NUM_CANDIDATES = 100
@@ -37,7 +37,8 @@ NUM_CANDIDATES = 100
 class About:
     """What a version holds: its model, the size of its vectors and how many there are.
 
-    `kinds` are those of its vectors; `size` is of dense ones, 0 without any.
+    `kinds` are those of its vectors; `size` is of dense ones, 0 without any; `rows` counts those of passages
+    that were removed too; `postings` are the numbers of sparse ones.
     """
 
     model: str
@@ -48,6 +49,8 @@ class About:
     passage_size: int
     overlap: int
     kinds: tuple[str, ...]
+    rows: int
+    postings: int
     format: int = FORMAT
 
     @classmethod
@@ -82,10 +85,12 @@ class Version:
     def __init__(self, folder: Path) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
         self.about = About.read(folder)
-        count, kinds = self.about.passages, self.about.kinds
+        count, kinds = self.about.rows, self.about.kinds
         self.vectors = DenseVectors(folder, count, self.about.size) if "dense" in kinds else None
-        self.postings = Postings(folder, count) if "sparse" in kinds else None
+        self.postings = Postings(folder, count, self.about.postings) if "sparse" in kinds else None
         self.passages = Passages(folder)
+        has_removed = count > self.about.passages
+        self._present = self.passages.allowed(("1", []), count) if has_removed else None
 
     def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
         """The hits of each query; `vectors`: float32[queries, size], of any size where none are wanted.
@@ -108,9 +113,9 @@ class Version:
         """(row, score) of each kind of search that has a weight, the best first."""
         kinds = [kind for kind in SEARCH_KINDS if query.weights.get(kind)]
         top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
-        allowed = None
+        allowed = self._present
         if query.condition and kinds != ["text"]:
-            allowed = self.passages.allowed(query.condition, self.about.passages)
+            allowed = self.passages.allowed(query.condition, self.about.rows)
         ranked = {}
         if "dense" in kinds and self.vectors is not None:
             ranked["dense"] = _ranked(self.vectors.nearest(vector[None], top, allowed)[0])

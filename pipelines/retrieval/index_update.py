@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.retrieval.cutting import Cutting, Passage, cut
-from pipelines.retrieval.dense_vectors import DenseVectors, Precision, VectorWriter, unit
+from pipelines.retrieval.dense_vectors import MAX_PARTS, DenseVectors, Precision, Rows, VectorWriter, unit
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import ABOUT, About
 from pipelines.retrieval.passages import FILE, PassageWriter
@@ -24,6 +24,8 @@ from pipelines.values.node_values import SparseVectors, Vectors
 
 Embed = Callable[[list[str]], Mapping[str, Vectors]]
 """The vectors of texts by their kind; may be called in another thread."""
+REMOVED_SHARE = 8
+"""Where more than one row in this number is of a removed passage, a version is written as a whole."""
 GROUP = 256
 """Passages that are embedded by one call; the next group is cut and the last one written meanwhile."""
 
@@ -128,8 +130,8 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
 class _Change:
     """A version that is being written, from the one before if there is one.
 
-    `size` is that of a dense vector, 0 where none is known; `num_rows` have vectors so far; `num_passages` is
-    known once the version is written.
+    `size` is that of a dense vector, 0 where none is known; `num_rows` have vectors so far, those of removed
+    passages too; `num_passages` is known once the version is written.
     """
 
     before: Path | None
@@ -141,15 +143,37 @@ class _Change:
     num_passages: int = 0
 
     def copy_remaining(self) -> None:
-        """Copy the vectors of the passages that are left."""
+        """Take over the vectors of the passages that are left.
+
+        The version before shares its files, and rows of passages that were removed stay unused; where these
+        or its parts are many, what is left is written as one part.
+        """
         if self.before is None:
             return
-        about, rows = About.read(self.before), self.passages.remaining_rows()
-        if "dense" in about.kinds:
-            self.vectors.copy(DenseVectors(self.before, about.passages, about.size), rows)
-        if "sparse" in about.kinds:
-            self.postings.copy(Postings(self.before, about.passages), rows)
-        self.size, self.num_rows = about.size, len(rows)
+        about, rows = About.read(self.before), self.passages.rows()
+        self.size, num_removed = about.size, about.rows - len(rows)
+        dense = DenseVectors(self.before, about.rows, about.size) if "dense" in about.kinds else None
+        sparse = Postings(self.before, about.rows, about.postings) if "sparse" in about.kinds else None
+        num_parts = max(len(stored.parts) for stored in (dense, sparse) if stored is not None)
+        if num_removed * REMOVED_SHARE <= about.rows and num_parts < MAX_PARTS:
+            self.num_rows = about.rows
+            self._share(dense, sparse)
+        else:
+            self.passages.number_rows()
+            self.num_rows = len(rows)
+            self._copy(dense, sparse, rows)
+
+    def _share(self, dense: DenseVectors | None, sparse: Postings | None) -> None:
+        if dense is not None:
+            self.vectors.share(dense)
+        if sparse is not None:
+            self.postings.share(sparse)
+
+    def _copy(self, dense: DenseVectors | None, sparse: Postings | None, rows: Rows) -> None:
+        if dense is not None:
+            self.vectors.copy(dense, rows)
+        if sparse is not None:
+            self.postings.copy(sparse, rows)
 
     def append(self, vectors: Mapping[str, Vectors], model: str) -> None:
         """Add vectors of each kind.  Raises OSError, and ValueError for those of another model."""
@@ -194,10 +218,10 @@ def _changing(
         passages = PassageWriter(new)
         try:
             with VectorWriter(new, making.precision) as vectors:
-                change = _Change(before, passages, vectors, PostingsWriter())
+                change = _Change(before, passages, vectors, PostingsWriter(new))
                 yield change
             if "sparse" in making.kinds:
-                change.postings.write(new)
+                change.postings.write()
             num_documents, change.num_passages = passages.count()
         finally:
             passages.close()
@@ -214,6 +238,8 @@ def _write_about(new: Path, making: Making, change: _Change, num_documents: int)
         making.cutting.size,
         making.cutting.overlap,
         making.kinds,
+        change.num_rows,
+        change.postings.count,
     )
     (new / ABOUT).write_text(json.dumps(asdict(about)), encoding="utf-8")
 
@@ -224,7 +250,7 @@ class _Writer:
     def __init__(self, change: _Change, making: Making, report: UpdateReport, progress: Progress) -> None:
         self._change, self._making = change, making
         self._report, self._progress = report, progress
-        self._num_rows = change.passages.count()[1]
+        self._num_rows = change.num_rows
         self._embedded = 0
 
     def add(self, documents: Iterable[SourceDocument]) -> None:

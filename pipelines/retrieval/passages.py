@@ -83,14 +83,16 @@ class PassageWriter:
         values = (digest, json.dumps(dict(attributes), ensure_ascii=False), name)
         self._db.execute("UPDATE documents SET digest = ?, attributes = ? WHERE name = ?", values)
 
-    def remaining_rows(self) -> NDArray[np.int64]:
-        """The rows of the vectors that are left, in order; they are numbered from 0 from now on."""
-        rows = [row for (row,) in self._db.execute("SELECT row FROM passages ORDER BY row")]
-        if not rows or rows[-1] + 1 == len(rows):  # nothing was removed before the last one
-            return np.array(rows, np.int64)
+    def rows(self) -> NDArray[np.int64]:
+        """The rows of the vectors of all passages, in order."""
+        return np.array(
+            [row for (row,) in self._db.execute("SELECT row FROM passages ORDER BY row")], np.int64
+        )
+
+    def number_rows(self) -> None:
+        """Number the rows of the vectors from 0, in their order."""
         ids = [number for (number,) in self._db.execute("SELECT id FROM passages ORDER BY row")]
         self._db.executemany("UPDATE passages SET row = ? WHERE id = ?", enumerate(ids))
-        return np.array(rows, np.int64)
 
     def add(self, name: str, digest: str, attributes: Mapping[str, Any]) -> int:
         """A new document; its number."""

@@ -187,6 +187,27 @@ def test_an_added_document_costs_its_own_vectors_alone(folder, has_links, monkey
         assert names(IndexReader(folder.path), text)[0] == name
 
 
+def test_a_changed_document_costs_its_own_vectors_alone(tmp_path):
+    """What was removed is found by nothing, until it is much: then what is left is written as one part."""
+    folder = IndexFolder(tmp_path / "index")
+    texts = {f"{number}.txt": f"common number{number}" for number in range(20)}
+    update(folder, documents(texts), MAKING)
+    for changes in range(1, 4):
+        name = f"{changes}.txt"
+        texts[name] = f"common changed{changes}"
+        update(folder, documents(texts), MAKING)
+        reader = IndexReader(folder.path)
+        assert reader.about.rows == (20 + changes if changes < 3 else 20)
+        for weights in ({"dense": 1.0}, {"text": 1.0}):
+            hits = reader.search([Query("common", 30, weights)], embed(["common"]))[0]
+            assert sorted(hit.text for hit in hits) == sorted(texts.values())
+        assert names(reader, f"changed{changes}")[0] == name
+    remove(folder, ["1.txt"], MAKING)
+    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
+    assert names(IndexReader(folder.path), "whales")[0] == "new.txt"
+    assert "1.txt" not in names(IndexReader(folder.path), "changed1")
+
+
 def test_two_writers_do_not_write_at_once(folder):
     with folder.next_version() as new:
         shutil.copytree(folder.version(folder.number()), new, dirs_exist_ok=True)
@@ -211,6 +232,27 @@ def test_a_writer_that_is_killed_leaves_the_old_index(folder):
     assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
     update(folder, documents(TEXTS), MAKING)
     assert not list(folder.path.glob(".new-*"))
+
+
+@pytest.mark.parametrize("limit", [1 << 12, 1 << 16])
+def test_a_writer_without_room_leaves_the_old_index(folder, limit):
+    """A file may have no more bytes than the limit: the system refuses the rest, as on a full disk."""
+    code = f"""
+        import os, resource, sqlite3, sys
+        sys.path[:0] = [{os.path.dirname(__file__)!r}, {os.getcwd()!r}]
+        import test_index_update as t
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+        new = {{f"{{i}}.txt": f"number {{i}} " * 9 for i in range(999)}}
+        try:
+            t.update(t.IndexFolder(t.Path({str(folder.path)!r})), t.documents(new), t.MAKING, keeps_others=True)
+        except (OSError, sqlite3.Error):
+            sys.exit(7)
+    """
+    before = folder.number()
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120, check=False)
+    assert (ended.returncode, folder.number()) == (7, before)
+    assert not list(folder.path.glob(".new-*"))
+    assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
 
 
 def damage_vectors(version):

@@ -44,38 +44,51 @@ def expected(values, query, top, allowed=None):
     return [(row, pytest.approx(scores[row], rel=1e-5)) for row in best if scores[row] > 0]
 
 
+def written(folder, count, vectors, begin=lambda writer: None):
+    """A version that begins so, and has the vectors in its last rows."""
+    writer = PostingsWriter(folder)
+    begin(writer)
+    writer.append(count - len(vectors), vectors)
+    writer.write()
+    return Postings(folder, count, writer.count)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_best_rows_are_those_of_the_products(seed, tmp_path):
     first, second, queries = random_rows(seed, 60), random_rows(seed + 100, 25), random_rows(seed + 200, 5)
-    writer = PostingsWriter()
-    writer.append(0, sparse(first))
-    writer.write(tmp_path)
+    before = written(tmp_path, 60, sparse(first))
     stays = np.flatnonzero(np.random.default_rng(seed).random(60) < 0.7)
-    later = tmp_path / "later"
-    later.mkdir()
-    writer = PostingsWriter()
-    writer.copy(Postings(tmp_path, 60), stays)
-    writer.append(len(stays), sparse(second))
-    writer.write(later)
-    allowed = np.random.default_rng(seed).random(len(stays) + 25) < 0.5
+    whole, shared = tmp_path / "whole", tmp_path / "shared"
+    whole.mkdir()
+    shared.mkdir()
+    num_stays = len(stays)
+    indexes = [
+        (before, first),
+        (
+            written(whole, num_stays + 25, sparse(second), lambda writer: writer.copy(before, stays)),
+            np.concatenate([first[stays], second]),
+        ),
+        (
+            written(shared, 85, sparse(second), lambda writer: writer.share(before)),
+            np.concatenate([first, second]),
+        ),
+    ]
+    assert [len(index.parts) for index, _ in indexes] == [1, 1, 2]
     for query in queries:
-        for folder, values, mask in (
-            (tmp_path, first, None),
-            (later, np.concatenate([first[stays], second]), None),
-            (later, np.concatenate([first[stays], second]), allowed),
-        ):
-            for top in (1, 7, 1000):
-                rows, scores = Postings(folder, len(values)).best(*terms(query), top, mask)
-                assert [*zip(rows, scores, strict=True)] == expected(values, query, top, mask)
+        for index, values in indexes:
+            for mask in (None, np.random.default_rng(seed).random(len(values)) < 0.5):
+                for top in (1, 7, 1000):
+                    rows, scores = index.best(*terms(query), top, mask)
+                    assert [*zip(rows, scores, strict=True)] == expected(values, query, top, mask)
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
-    writer = PostingsWriter()
-    writer.append(0, sparse(random_rows(1, 9)))
-    writer.write(tmp_path)
-    (tmp_path / "weights.bin").write_bytes(b"abcd")
-    with pytest.raises(ValueError, match="the index is damaged"):
-        Postings(tmp_path, 9)
+    num_postings = written(tmp_path, 9, sparse(random_rows(1, 9))).num_postings
+    for file, data in (("0-weights.bin", b"abcd"), ("0-terms.bin", None)):
+        place = tmp_path / file
+        place.unlink() if data is None else place.write_bytes(data)
+        with pytest.raises(ValueError, match="the index is damaged"):
+            Postings(tmp_path, 9, num_postings)
 
 
 def embed(texts):

@@ -17,7 +17,6 @@ from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import About, query_vectors
 from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
 from pipelines.retrieval.passages import Passages
-from pipelines.retrieval.postings import Postings
 from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.values.joined_vectors import joined
 from pipelines.values.node_values import Prompt, SparseVectors, Vectors
@@ -113,8 +112,7 @@ class IndexRun:
         version = self._folder.version(number)
         passages, about = Passages(version), About.read(version)
         of_passage = about.size * VECTOR_BYTES
-        if "sparse" in about.kinds and about.passages:
-            of_passage += len(Postings(version, about.passages).rows) * POSTING_BYTES // about.passages
+        of_passage += about.postings * POSTING_BYTES // max(about.rows, 1)
         try:
             counts = passages.documents()
             return {
