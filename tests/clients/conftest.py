@@ -11,6 +11,7 @@ from client_programs import REAL_TENSORS, python_of
 from scripted_images import write_scripted_with_images
 from scripted_model import GRAPH, write_scripted_model
 from server_process import ServerProcess, free_port
+from three_kinds import write_three_kinds
 
 GUARD_GRAPH = GRAPH.replace("reasoning: qwen3, tools: hermes", "guard: llama_guard")
 REAL_MODELS = {
@@ -103,6 +104,16 @@ def guards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     models = tmp_path_factory.mktemp("guards") / "models"
     write_scripted_model(models / "guard", GUARD, graph=GUARD_GRAPH)
     write_scripted_model(models / "said", GUARDED)
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a model of dense, sparse and token vectors, `three`."""
+    models = tmp_path_factory.mktemp("vectors") / "models"
+    write_three_kinds(models / "three")
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
-from shutil import copytree
 
 import httpx
-import numpy as np
 import pytest
 from documents import ROOT
 from every_case import every_case
 from openai import BadRequestError, NotFoundError, OpenAI
 from patience import PATIENCE_S
-from safetensors.numpy import save_file
 from server_process import ServerProcess
+from three_kinds import write_three_kinds
 
 TEXTS = {
     "bread.md": "# Bread\n\nYeast makes dough rise.\n\n## Ovens\n\nBread is baked in an oven at 230 degrees.",
@@ -31,20 +29,8 @@ def folder(tmp_path_factory):
     folder.mkdir()
     for name in MODELS:
         (folder / name).symlink_to(ROOT / "model_repo" / name)
-    write_sparse(folder / "sparse")
+    write_three_kinds(folder / "sparse")
     return folder
-
-
-def write_sparse(folder):
-    """The model of vectors with a layer beside it that gives sparse ones too, as BGE-M3 has."""
-    copytree(ROOT / "model_repo/braid-embed/model", folder / "model")
-    graph = (ROOT / "model_repo/braid-embed/graph.yaml").read_text()
-    kept, _ = graph.split("  vectors: {type: matryoshka")
-    (folder / "graph.yaml").write_text(
-        f"{kept}      words: {{type: sparse, from: hidden, weights: row.safetensors}}\n"
-    )
-    row = np.random.default_rng(1).standard_normal((1, 128)).astype(np.float32)
-    save_file({"weight": row, "bias": np.ones(1, np.float32)}, folder / "row.safetensors")
 
 
 @pytest.fixture(scope="module")
