@@ -11,6 +11,7 @@ from pipelines.requests.generation.chat import ChatRequest
 from pipelines.worker.model_choice import SPEECH, able_names
 from pipelines.worker.pipeline import Pipeline
 from server.apis.realtime.client_events import INVALID_EVENT, ClientEvent, checked
+from server.apis.realtime.client_items import ClientItems
 from server.apis.realtime.conversation_call import chat_body, find_talker, speaker, spoken_form
 from server.apis.realtime.conversation_fields import (
     ConversationState,
@@ -22,16 +23,13 @@ from server.apis.realtime.conversation_fields import (
 from server.apis.realtime.conversation_items import (
     Item,
     ItemCreateEvent,
-    ItemFields,
     ItemList,
     ItemNamedEvent,
     ItemPart,
     TruncateEvent,
-    item_of,
 )
 from server.apis.realtime.openai_events import CommittedEvent, OpenAIEvent, SessionEvent
 from server.apis.realtime.openai_realtime import Handler, OpenAIRealtime
-from server.apis.realtime.pcm import PcmReader
 from server.apis.realtime.response_events import ConversationItemEvent, OneItemEvent, in_older_words
 from server.apis.realtime.response_run import CANCELLED, INTERRUPTED, ResponseRun
 from server.apis.realtime.utterance import Utterance
@@ -58,6 +56,7 @@ class ConversationRealtime(OpenAIRealtime):
         super().__init__(session, is_older)
         self.model: str | None = session.asked_model
         self._items = ItemList()
+        self._client_items = ClientItems(session, self._items)
         self._unread: dict[str, ItemPart] = {}
         self._read = asyncio.Event()
         self._run: ResponseRun | None = None
@@ -212,29 +211,13 @@ class ConversationRealtime(OpenAIRealtime):
 
     async def _create_item(self, event: dict[str, Any]) -> None:
         asked = checked(ItemCreateEvent, event)
-        item = await self._written(asked.item)
+        item = await self._client_items.written(asked.item, self._state.rate)
         try:
             before = self._items.add(item, asked.previous_item_id)
         except BraidError:
             item.release()
             raise
         await self._send_item(item, before)
-
-    async def _written(self, fields: ItemFields) -> Item:
-        """The item that a client writes.  Raises RequestError; then no sound of it is held."""
-        sounds: list[Utterance] = []
-        try:
-            for content in fields.content or []:
-                if content.type == "input_audio" and content.audio is not None:
-                    sounds.append(self._session.new_utterance())
-                    reader = PcmReader(self._state.rate)
-                    sounds[-1].append(await self._session.samples(reader, content.audio))
-                    sounds[-1].end()
-            return item_of(fields, sounds)
-        except BraidError:
-            for utterance in sounds:
-                utterance.drop(utterance.num_samples)
-            raise
 
     async def _send_item(self, item: Item, before: str | None) -> None:
         shown = item.shown(self.is_older)
@@ -301,7 +284,9 @@ class ConversationRealtime(OpenAIRealtime):
             )
         session, settings = self._session, self._state.reply.changed(fields)
         await self._check(settings)
-        items = list(self._items.items) if fields.input is None else await self._given(fields.input)
+        items = list(self._items.items)
+        if fields.input is not None:
+            items = await self._client_items.given(fields.input, self._state.rate)
         self._run = ResponseRun(
             session.services,
             session.socket,
@@ -311,27 +296,7 @@ class ConversationRealtime(OpenAIRealtime):
             fields.metadata,
             is_beside=fields.conversation == "none",
         )
-        self._run.at_end(lambda: self._release(items))
-
-    def _release(self, items: list[Item]) -> None:
-        """Release the sounds of items that were there for one response alone."""
-        for item in items:
-            if item not in self._items.items:
-                item.release()
-
-    async def _given(self, fields: list[dict[str, Any]]) -> list[Item]:
-        """The items that a response shall answer in place of the conversation's."""
-        items = []
-        for item in fields:
-            if item.get("type") == "item_reference":
-                items.append(self._items.find(str(item.get("id"))))
-                continue
-            try:
-                items.append(await self._written(checked(ItemFields, item)))
-            except BraidError:
-                self._release(items)
-                raise
-        return items
+        self._run.at_end(lambda: self._client_items.release(items))
 
     async def _cancel_response(self, event: dict[str, Any]) -> None:
         checked(ClientEvent, event)
