@@ -108,6 +108,17 @@ def test_no_graph_without_an_export(tmp_path):
         new_graph(tmp_path)
 
 
+@pytest.mark.parametrize("file", ["model.onnx", "onnx/model_quantized.onnx"])
+def test_gliner_is_refused_by_name(tmp_path, file):
+    """Its tokenizer and, in some folders, its config.json look like those of another encoder."""
+    for name in (file, "gliner_config.json", "tokenizer.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert recognise(tmp_path) == "onnx"
+    with pytest.raises(ValueError, match="a GLiNER model, whose marks of words and spans"):
+        new_graph(tmp_path)
+
+
 def test_without_a_chat_template_the_task_is_completion(tmp_path):
     graph = lines(exported(tmp_path))
     assert graph["task"] == "completion"
