@@ -40,6 +40,10 @@ from server.services.services import Services
 log = logging.getLogger("braid.server")
 
 PRIORITY = "X-Vllm-Priority"
+MANY_SCORES = 2000
+"""Log-probabilities that a reply is written with on the event loop: more would hold up other requests."""
+SCORE_BYTES = 70
+"""About what one takes in a reply."""
 
 
 class UpdateBuilder(Protocol):
@@ -193,16 +197,24 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     async def _gather(self, running: ReplyInProgress[AnyContext]) -> bytes:
         counter = running.counter
         choices = [self.builder(running.context) for _ in range(counter.num_choices)]
+        num_scores = 0
         async for batch in running.updates():
             for choice, update in batch:
                 counter.add(choice, update)
                 choices[choice].add(update)
+                num_scores += _num_scores(update)
         if not counter.complete:
             raise ClientGone
-        reply = self.full_reply(running.context, choices, counter)
-        if running.context.trace is not None and isinstance(reply, TracedReply):
-            reply.trace = running.context.trace()
-        return reply.to_json()
+
+        def whole() -> bytes:
+            reply = self.full_reply(running.context, choices, counter)
+            if running.context.trace is not None and isinstance(reply, TracedReply):
+                reply.trace = running.context.trace()
+            return reply.to_json()
+
+        if num_scores <= MANY_SCORES:
+            return whole()
+        return await running.exchange.long_work(whole, num_scores * SCORE_BYTES)
 
     async def _stream(self, resp: falcon.asgi.Response, running: ReplyInProgress[AnyContext]) -> None:
         """Start a stream at the first update, so that an earlier failure is a reply with its own status."""
@@ -248,3 +260,11 @@ def requested_priority(req: falcon.asgi.Request, in_body: int | None) -> int | N
     if given is not None and not -(2**63) <= given < 2**63:
         raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
     return in_body if given is None else given
+
+
+def _num_scores(update: Any) -> int:
+    """The log-probabilities that an update brings, those of alternatives and of the prompt included."""
+    logprobs = update.piece.logprobs
+    if logprobs is None:
+        return 0
+    return sum(1 + len(entry.alternatives) for entry in [*logprobs.tokens, *(logprobs.prompt or ())])

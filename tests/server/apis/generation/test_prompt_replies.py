@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from scripted import ABC, ScriptedPipeline, logprob, said, text
 
 from pipelines.values.reply_values import Alternative, TextLogprob
+from server.apis.generation import generation_endpoint
+from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
 
 PROMPT = [logprob("b", -1.0, ("x", -0.5)), logprob("c", -2.0)]
 
@@ -235,3 +238,21 @@ def test_pieces_can_be_joined(rig):
     texts = [event["text"] for event in chunks(rig.complete(stream=True, stream_interval=2))]
     assert texts == ["a", "bc", "de"]
     assert json.loads(rig.complete(stream_interval=2).body)["choices"][0]["text"] == "abcde"
+
+
+def test_many_log_probabilities_are_written_off_the_event_loop(rig, monkeypatch):
+    """A whole reply of 128 choices of 100 tokens with 20 alternatives each held others up for six seconds."""
+    threads, replies, full_reply = [], [], ChatCompletionsEndpoint.full_reply
+
+    def noted(*values):
+        threads.append(threading.get_ident())
+        return full_reply(*values)
+
+    monkeypatch.setattr(ChatCompletionsEndpoint, "full_reply", noted)
+    for most in (1, 0):
+        monkeypatch.setattr(generation_endpoint, "MANY_SCORES", most)
+        rig.pipeline.batches = script(said("d", "stop", logprobs=[logprob("d")]))
+        replies.append(rig.chat(logprobs=True).json["choices"])
+    assert threads[0] != threads[1]
+    assert replies[0] == replies[1]
+    assert replies[0][0]["logprobs"]["content"][0]["token"] == "d"
