@@ -20,6 +20,7 @@ from pipelines.wire.messages import (
     Pause,
     Resume,
     Sleep,
+    UnloadModel,
     WakeUp,
     WantModel,
 )
@@ -63,6 +64,7 @@ class TrainerCommands:
             Abort: self._abort,
             CancelRequest: self._cancel,
             WantModel: self._want,
+            UnloadModel: self._unload,
         }
 
     def turn(self) -> None:
@@ -145,11 +147,20 @@ class TrainerCommands:
         self._listener.send([(peer, Followed(message.request_id, sorted(loaded)))])
 
     def _wake_up(self, peer: Peer, message: WakeUp) -> None:
-        """A model that was removed meanwhile is not in the reply."""
-        known = {model.name for model in self._instances.statuses()}
-        woken, self._asleep, self.is_sleeping = self._asleep, [], False
+        """A model that was removed meanwhile is not in the reply; one that is not loaded after it, as where
+        the client left, is in the next one.
+        """
+        self.is_sleeping = False
+        states = {model.name: model.state for model in self._instances.statuses()}
+        self._asleep = [name for name in self._asleep if states.get(name, "ready") != "ready"]
         self._changed()
-        self._listener.send([(peer, Followed(message.request_id, [name for name in woken if name in known]))])
+        self._listener.send([(peer, Followed(message.request_id, list(self._asleep)))])
+
+    def _unload(self, peer: Peer, message: UnloadModel) -> None:
+        """A model that a client unloads while the server is awake stays unloaded."""
+        if not self.is_sleeping and message.model in self._asleep:
+            self._asleep.remove(message.model)
+        self._others[UnloadModel](peer, message)
 
     def _want(self, peer: Peer, message: WantModel) -> None:
         if self.is_sleeping and not message.by_hand and self._instances.current(message.model) is None:

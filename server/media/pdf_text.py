@@ -18,7 +18,6 @@ MAX_SECONDS = 20.0
 MAX_MEMORY_BYTES = 1 << 30
 MAX_CHARS = 2 << 20
 """The most that all files of one request take and have."""
-LEAST_SECONDS = 0.02
 NUM_STORED = 16
 """How many texts are stored: a conversation sends its files again with every request."""
 PROCESSES = BoundedProcesses("server.media.pdf_reading", 1, MAX_MEMORY_BYTES, "read documents")
@@ -59,9 +58,11 @@ def _read(data: bytes, where: str, left: Left) -> str:
     if find_spec(READER) is None:
         raise BadDocument(INSTALL, where)
     need_long_work()
+    if left.seconds <= 0:
+        raise BadDocument(f"the PDF files of a request may take {MAX_SECONDS:g} s together", where)
     job = {"data": base64.b64encode(data).decode(), "max_chars": MAX_CHARS}
     try:
-        done = PROCESSES.outcome(job, max(left.seconds, LEAST_SECONDS))
+        done = PROCESSES.outcome(job, left.seconds)
     except OutOfBounds as error:
         raise BadDocument(str(error), where) from None
     answer: dict[str, str] = done.value

@@ -14,7 +14,7 @@ from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import BraidError
 from pipelines.nodes.composing.decide import asked
 from pipelines.nodes.composing.decider import decide
-from pipelines.nodes.composing.passed_reply import FILTERED, REFUSED, HeldReply
+from pipelines.nodes.composing.passed_reply import ABORTED, FILTERED, REFUSED, HeldReply
 from pipelines.nodes.composing.readable import question
 from pipelines.nodes.composing.sureness import MEASURES, with_logprobs
 from pipelines.nodes.interface import AskedReply, Composer, Composing, NamedGraph
@@ -102,8 +102,8 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
             return None
 
     async def _is_taken(self, call: Composer, request: GenerationInput, reply: HeldReply) -> bool:
-        """Whether the small model's reply is sure enough, or was ended by a filter."""
-        if any(choice.finish == FILTERED for choice in reply.choices):
+        """Whether the small model's reply is sure enough, or was ended by a filter or by who may end it."""
+        if any(choice.finish in (FILTERED, ABORTED) for choice in reply.choices):
             return True
         if self.config.measure == DECISION:
             shares = await asyncio.gather(*(self._share(call, request, each) for each in reply.choices))

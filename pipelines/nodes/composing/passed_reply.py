@@ -18,6 +18,8 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 Batch = list[tuple[int, Any]]
 FILTERED = "content_filter"
 """Why a reply ended of which something was left out."""
+ABORTED = "abort"
+"""Why a reply ended that a client cancelled, or a pause ended."""
 REFUSED = "content_policy_violation"
 """OpenAI's word for a request that a filter refuses."""
 

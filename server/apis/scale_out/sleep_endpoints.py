@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import falcon
 import falcon.asgi
 
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import BraidError, RequestError
 from pipelines.wire.messages import PauseMode
 from server.services.services import Services
 
@@ -17,7 +18,8 @@ MODES: tuple[PauseMode, ...] = get_args(PauseMode)
 class SleepEndpoint:
     """Unloads every loaded model, once its calls have ended; requests load none until `wake_up`.
 
-    Level 0 is a pause.  `mode` says what becomes of calls in flight: they end by themselves without it.
+    Level 0 is a pause.  `mode` says what becomes of calls in flight: they end by themselves without it.  A
+    pause ends: calls that waited for its end would never let their models go.
     """
 
     def __init__(self, services: Services) -> None:
@@ -30,25 +32,39 @@ class SleepEndpoint:
         if mode == "abort" or level == 0:
             await exchange.while_here(self._services.client.pause(mode, clears_cache=False))
         if level > 0:
-            if mode == "abort":
-                await self._services.client.resume()
+            await self._services.client.resume()
             for name in await self._services.client.sleep():
                 await exchange.while_here(self._services.client.unload(name))
         resp.media = {"status": "sleeping", "level": level}
 
 
 class WakeUpEndpoint:
-    """Loads the models that `sleep` unloaded; returns when all are served by this worker.  A pause ends."""
+    """Loads the models that `sleep` unloaded; returns when all are served by this worker.  A pause ends.
+
+    A model that fails keeps no other from loading; a composed graph is served after the models that it names.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        catalogue, client = self._services.catalogue, self._services.client
+        client = self._services.client
         await client.resume()
-        for name in await client.wake_up():
-            await req.scope["braid.exchange"].while_here(catalogue.load_by_hand(name))
+        await req.scope["braid.exchange"].while_here(self._load(await client.wake_up()))
         resp.media = {"status": "awake", "tags": req.get_param_as_list("tags")}
+
+    async def _load(self, names: Sequence[str]) -> None:
+        """Load as many as can be loaded: in rounds, as long as one brings another.  Raises BraidError."""
+        failed: dict[str, BraidError] = {}
+        for name in names:
+            try:
+                await self._services.catalogue.load_by_hand(name)
+            except BraidError as error:
+                failed[name] = error
+        if failed and len(failed) < len(names):
+            await self._load(list(failed))
+        elif failed:
+            raise next(iter(failed.values()))
 
 
 class IsSleepingEndpoint:

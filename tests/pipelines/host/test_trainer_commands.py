@@ -141,3 +141,19 @@ def test_a_server_that_sleeps_loads_for_no_request(tmp_path, repository):
 
     limits = MemoryLimits(on_request=True)
     assert in_process(scene, repository.source(tmp_path), limits) == (["a"], True, [], ["a"], False)
+
+
+def test_what_was_not_loaded_after_it_slept_is_named_again(tmp_path, repository):
+    repository.folders = [Folder("a"), Folder("b")]
+
+    async def scene(client):
+        for name in await client.sleep():
+            await client.unload(name)
+        first = await client.wake_up()
+        async with client.wanted("a", by_hand=True):
+            pass
+        second = await client.wake_up()
+        await client.unload("b")
+        return first, second, await client.wake_up()
+
+    assert in_process(scene, repository.source(tmp_path)) == (["a", "b"], ["b"], [])

@@ -6,6 +6,7 @@ import base64
 
 import pytest
 
+from pipelines.base.errors import BadDocument
 from server.media import pdf_text
 from server.media.file_parts import FileReader
 
@@ -79,3 +80,8 @@ def test_without_a_media_type_the_name_says_what_it_is(monkeypatch, name, is_tex
     bare = base64.b64encode(TEXT).decode()
     shown = FileReader().text({"filename": name, "file_data": bare}, "x")
     assert shown.endswith(TEXT.decode() if is_text else "pages")
+
+
+def test_files_that_have_taken_all_their_seconds_are_refused():
+    with pytest.raises(BadDocument, match="may take 20 s together"):
+        pdf_text.read_pdf(b"%PDF-1.4 never read", "x", pdf_text.Left(-0.1, 100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import shutil
 from pathlib import Path
@@ -246,6 +247,20 @@ def test_rankings_are_fused(played):
         fused = (await client.post("/rerank", {"model": "fused", **asked})).json["results"]
         assert [each["index"] for each in fused] == [each["index"] for each in own]
         assert np.allclose([each["relevance_score"] for each in fused], [2 / 61, 2 / 62, 2 / 63])
+
+    played(scene)
+
+
+def test_no_further_model_is_asked_where_a_pause_ends_the_first_reply(played):
+    async def scene(client):
+        await client.post("/pause?mode=keep", {})
+        asking = asyncio.create_task(client.post(CHAT, chat("not_taken"), **{"X-Braid-Trace": "1"}))
+        while not asking.done():
+            await client.post("/pause?mode=abort", {})
+        await client.post("/resume", {})
+        found = asking.result().json
+        assert found["choices"][0]["finish_reason"] == "abort"
+        assert found["trace"]["decisions"] == {"reply": "tiny"}
 
     played(scene)
 

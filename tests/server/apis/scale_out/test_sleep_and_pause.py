@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from fake_decoder import write_fake_model
-from live_app import answers
+from live_app import answers, live_app
+from patience import PATIENCE_S
 
 
 def completion(model):
@@ -59,6 +62,53 @@ def test_a_server_pauses_and_goes_on(tmp_path):
     assert [answered[at].json["is_paused"] for at in (0, 2, 4, 7)] == [False, True, False, True]
     assert (answered[1].json, answered[3].json) == ({"status": "paused"}, {"status": "resumed"})
     assert (answered[5].status, answered[9].status) == (200, 200)
+
+
+GRAPH = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: fake, from: request}\n"
+
+
+def test_composed_graphs_wake_up_after_the_models_that_they_name(tmp_path):
+    write_fake_model(tmp_path / "fake")
+    (tmp_path / "asks").mkdir()
+    (tmp_path / "asks" / "graph.yaml").write_text(GRAPH)
+    asked = {"model": "asks", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
+    paths = [("/sleep", {}), ("/wake_up", {}), ("/v1/chat/completions", asked)]
+    assert [each.status for each in answers(tmp_path, paths)] == [200, 200, 200]
+
+
+def test_a_model_that_fails_keeps_no_other_from_waking_up(tmp_path):
+    for name in ("broken", "fake"):
+        write_fake_model(tmp_path / name)
+
+    async def scene(client):
+        slept = await client.post("/sleep", {})
+        (tmp_path / "broken" / "graph.yaml").write_text("version: 1\ntask: chat\nnodes: {}\n")
+        (tmp_path / "broken" / "tokenizer.json").write_text("{")
+        woken = await client.post("/wake_up", {})
+        return slept.status, woken.status, (await client.post(*completion("fake"))).status
+
+    app = live_app(tmp_path)
+    slept, woken, served = app.run(scene(app.client))
+    assert (slept, served) == (200, 200)
+    assert 400 <= woken <= 503
+
+
+def test_a_paused_server_sleeps_once_what_waited_has_ended(tmp_path):
+    write_fake_model(tmp_path / "fake")
+
+    async def scene(client):
+        await client.post("/pause?mode=keep", {})
+        asking = asyncio.create_task(client.post(*completion("fake")))
+        while not (await client.get("/v1/status")).json["requests"]:
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE_S):
+            slept = await client.post("/sleep", {})
+        paused = (await client.get("/is_paused")).json["is_paused"]
+        await client.post("/wake_up", {})
+        return slept.status, (await asking).status, paused
+
+    app = live_app(tmp_path)
+    assert app.run(scene(app.client)) == (200, 200, False)
 
 
 @pytest.mark.parametrize(
