@@ -65,6 +65,13 @@ class RequestError(BraidError):
     status, kind = 400, "BadRequestError"
 
 
+class RequestCancelled(RequestError):
+    """A client or a pause ended what the request needs, while its own client waits."""
+
+    def __init__(self) -> None:
+        super().__init__("The request was cancelled.")
+
+
 class MissingField(RequestError):
     word = "missing_required_parameter"
 

@@ -190,6 +190,8 @@ class Host:
         if self._may_warm():
             self._warm()
         self._loop_times.mark("warm")
+        if had_messages and self._is_paused:
+            self._publisher.note_change()  # no step does
         self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
         self._view.turn()
         if self._trainers is not None:

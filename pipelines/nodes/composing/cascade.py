@@ -11,7 +11,7 @@ from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import Node, NodeConfig, Port
-from pipelines.base.errors import BraidError
+from pipelines.base.errors import BraidError, RequestCancelled
 from pipelines.nodes.composing.decide import asked
 from pipelines.nodes.composing.decider import decide
 from pipelines.nodes.composing.passed_reply import ABORTED, FILTERED, REFUSED, HeldReply
@@ -119,6 +119,8 @@ class Cascade(NamesGraphs, Node, PortsBySettings, Composing):
         calls = "".join(f" {piece.name or ''} {piece.arguments}" for piece in choice.calls)
         try:
             answer = await decide(call, graph, asked(self.config.question), text + calls)
+        except RequestCancelled:
+            raise
         except BraidError:
             return 0.0
         return (answer.probabilities or [0.0, 0.0])[1]

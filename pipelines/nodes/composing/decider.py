@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pipelines.base.cancellation import WorkCancelled
-from pipelines.base.errors import EngineError, RequestError
+from pipelines.base.errors import EngineError, RequestCancelled, RequestError
 from pipelines.nodes.decisions.answers import Answer
 from pipelines.nodes.decisions.labels import Labels, Words
 from pipelines.nodes.decisions.questions import Question
@@ -30,12 +29,13 @@ from pipelines.values.tasks import GenerationInput
 async def decide(call: Composer, graph: NamedGraph, question: Question, text: str) -> Answer:
     """The answer of a model to a question about a text, as `/v1/decisions` gives it.
 
-    Raises RequestError for a text that is too long, and EngineError for a graph that has no tokenizer.
+    Raises RequestError for a text that is too long, or where it was cancelled, and EngineError for a graph
+    that has no tokenizer.
     """
     words, asked = await asyncio.to_thread(_request, graph, question, text)
     reply = await (await call.ask(graph, asked)).reply()
     if reply.finish == "abort":
-        raise WorkCancelled
+        raise RequestCancelled
     if not reply.logprobs:
         raise EngineError("the model gave no probabilities, by which the question is answered")
     return answer_to(question, words, token_read(reply.logprobs[0]))

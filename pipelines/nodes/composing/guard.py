@@ -9,7 +9,8 @@ from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
-from pipelines.base.errors import RequestError
+from pipelines.base.cancellation import WorkCancelled
+from pipelines.base.errors import RequestCancelled, RequestError
 from pipelines.nodes.composing.client_texts import (
     asked_texts,
     begun_reply,
@@ -98,7 +99,10 @@ class GuardNode(NamesGraphs, Node, PortsBySettings, Composing):
             if not self.config.unjudged_media:
                 check_media(request, judge.sees)
             texts = await judge.parts(asked_texts(request, roles))
-            fault = await judge.fault(call, texts, conversation(request, roles, judge.sees))
+            try:
+                fault = await judge.fault(call, texts, conversation(request, roles, judge.sees))
+            except WorkCancelled:
+                raise RequestCancelled from None
             if fault is not None:
                 return self._refused(call, request, fault)
         asked = await call.ask(graph, request)

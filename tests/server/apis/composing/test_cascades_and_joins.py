@@ -251,14 +251,28 @@ def test_rankings_are_fused(played):
     played(scene)
 
 
+async def paused(client, model):
+    """The answer to a request whose calls of other models a pause ends."""
+    await client.post("/pause?mode=keep", {})
+    asking = asyncio.create_task(client.post(CHAT, chat(model), **{"X-Braid-Trace": "1"}))
+    while not asking.done():
+        await client.post("/pause?mode=abort", {})
+    await client.post("/resume", {})
+    return asking.result()
+
+
+def test_a_decision_that_a_pause_ends_is_no_error_of_the_server(played):
+    async def scene(client):
+        answer = await paused(client, "asks")
+        assert (answer.status, answer.error["type"]) == (400, "BadRequestError")
+        assert answer.error["message"].endswith("The request was cancelled.")
+
+    played(scene)
+
+
 def test_no_further_model_is_asked_where_a_pause_ends_the_first_reply(played):
     async def scene(client):
-        await client.post("/pause?mode=keep", {})
-        asking = asyncio.create_task(client.post(CHAT, chat("not_taken"), **{"X-Braid-Trace": "1"}))
-        while not asking.done():
-            await client.post("/pause?mode=abort", {})
-        await client.post("/resume", {})
-        found = asking.result().json
+        found = (await paused(client, "not_taken")).json
         assert found["choices"][0]["finish_reason"] == "abort"
         assert found["trace"]["decisions"] == {"reply": "tiny"}
 

@@ -99,9 +99,11 @@ def test_a_paused_server_sleeps_once_what_waited_has_ended(tmp_path):
     async def scene(client):
         await client.post("/pause?mode=keep", {})
         asking = asyncio.create_task(client.post(*completion("fake")))
-        while not (await client.get("/v1/status")).json["requests"]:
-            await asyncio.sleep(0.01)
         async with asyncio.timeout(PATIENCE_S):
+            while (
+                b'vllm:num_requests_waiting{model_name="fake"} 1' not in (await client.get("/metrics")).body
+            ):
+                await asyncio.sleep(0.01)
             slept = await client.post("/sleep", {})
         paused = (await client.get("/is_paused")).json["is_paused"]
         await client.post("/wake_up", {})
