@@ -309,7 +309,9 @@ def test_messages(both, name):
     whole, events = both("/v1/messages", {"max_tokens": 100, **MESSAGES[name]})
     assert blocks_of(events) == [block_said(block) for block in whole["content"]]
     (ended,) = [event for event in events if event["type"] == "message_delta"]
-    assert ended["delta"] == {name: whole[name] for name in ("stop_reason", "stop_sequence")}
+    assert ended["delta"] == {
+        name: whole[name] for name in ("stop_reason", "stop_sequence", "stop_details", "container")
+    }
     counted = ("output_tokens", "output_tokens_details")
     assert {name: ended["usage"][name] for name in counted} == {
         name: whole["usage"][name] for name in counted
