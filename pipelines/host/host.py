@@ -331,7 +331,14 @@ class Host:
         adapters = self._registry.statuses([model.name for model in models])
         models = [replace(model, adapters=adapters.get(model.name, [])) for model in models]
         is_sleeping = self._trainers is not None and self._trainers.is_sleeping
-        return Status(os.getpid(), self.state, models, self._num_statuses, self._is_paused, is_sleeping)
+        return Status(
+            os.getpid(),
+            self.state,
+            models,
+            number=self._num_statuses,
+            is_paused=self._is_paused,
+            is_sleeping=is_sleeping,
+        )
 
     def _send_status(self) -> None:
         self._num_statuses += 1
