@@ -69,7 +69,7 @@ def folder(tmp_path_factory):
 
 
 def test_all_is_free_when_a_client_hangs_up_at_any_line(folder, monkeypatch):
-    ask, begun, at = ComposedCall._ask, [], []
+    ask, begun, at = ComposedCall.ask, [], []
 
     async def noted(self, line, graph, request):
         asked = await ask(self, line, graph, request)
@@ -78,7 +78,7 @@ def test_all_is_free_when_a_client_hangs_up_at_any_line(folder, monkeypatch):
             at[1].hang_up()
         return asked
 
-    monkeypatch.setattr(ComposedCall, "_ask", noted)
+    monkeypatch.setattr(ComposedCall, "ask", noted)
 
     async def whole():
         services = make_services(Settings(responses_store=False), InProcessClient(ModelSource(folder)))
