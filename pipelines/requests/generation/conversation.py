@@ -38,6 +38,7 @@ from pipelines.requests.generation.sound_parts import (
 from pipelines.values.tasks import ImageInput, SoundInput
 
 TEXT_PARTS = ("text", "input_text", "output_text")
+FILE_PART = "file"
 THINKING = "thinking"
 """The type of a part of an assistant message that is reasoning."""
 SILENT_ROLES = ("assistant", "tool", "function")
@@ -49,7 +50,7 @@ MEDIA_PARTS = (
     *SOUND_PARTS,
     "video_url",
     "video",
-    "file",
+    FILE_PART,
     "input_file",
 )
 
@@ -225,6 +226,11 @@ class Message(DeferredModel):
 
     def _is_reasoning(self, part: ContentPart) -> bool:
         return part.type == THINKING and self.role == "assistant"
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a part of the content is a file."""
+        return isinstance(self.content, list) and any(part.type == FILE_PART for part in self.content)
 
     @property
     def shows_images(self) -> bool:

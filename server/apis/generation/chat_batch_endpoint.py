@@ -15,7 +15,7 @@ from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.spent import spent_by_all
-from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
+from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint, read_files
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.generation_endpoint import ReplyInProgress
 from server.apis.generation.replies.chat import chat_completion
@@ -34,6 +34,10 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
 
     kind = "batch"
     body = BatchRequest
+
+    def read_files(self, request: Any) -> None:
+        for number, conversation in enumerate(request.messages):
+            read_files(conversation, f"messages.{number}")
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]

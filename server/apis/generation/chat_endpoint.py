@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.conversation import Message
@@ -26,11 +27,12 @@ class ChatCompletionsEndpoint(GenerationEndpoint[ChatRequest, TextReplyContext, 
 
     def read(self, raw: bytes) -> ChatRequest:
         request = super().read(raw)
-        if b'"file"' in raw and isinstance(request.messages, list):
-            from server.apis.generation.requests.chat_files import read_files  # few requests have files
-
-            read_files([message for message in request.messages if isinstance(message, Message)])
+        self.read_files(request)
         return request
+
+    def read_files(self, request: ChatRequest) -> None:
+        """Put the texts of files into the messages."""
+        read_files(request.messages)
 
     def check(self, request: ChatRequest, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
@@ -49,6 +51,17 @@ class ChatCompletionsEndpoint(GenerationEndpoint[ChatRequest, TextReplyContext, 
 
     def chunks(self, context: TextReplyContext, counter: TokenCounter) -> ChatChunks:
         return ChatChunks(context, counter)
+
+
+def read_files(messages: Sequence[Any] | None, place: str = "messages") -> None:
+    """Put the text of each file among the parts of messages into its place.
+
+    Raises RequestError and BadDocument, which name a file that is not there or not read.
+    """
+    if any(isinstance(message, Message) and message.has_files for message in messages or ()):
+        from server.apis.generation.requests.chat_files import put_texts  # few requests have files
+
+        put_texts(messages or (), place)
 
 
 def chat_context(request: ChatRequest, reply_id: str, model: str) -> TextReplyContext:

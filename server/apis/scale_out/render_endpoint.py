@@ -14,7 +14,7 @@ from pipelines.values.tasks import GenerationInput
 from pipelines.worker.encoding import chat_ids, tokenize_node
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
-from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
+from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint, read_files
 from server.apis.generation.completions_endpoint import CompletionsEndpoint
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.scale_out.render_request import RenderChatRequest, RenderCompletionRequest
@@ -143,7 +143,9 @@ class _Rendering:
 
 class RenderChatEndpoint(_Rendering):
     def read(self, raw: bytes) -> RenderChatRequest:
-        return parse(RenderChatRequest, raw)
+        request = parse(RenderChatRequest, raw)
+        read_files(request.messages)
+        return request
 
     def reply(self, request: RenderChatRequest, name: str, pipeline: Pipeline) -> RenderedPrompt:
         ChatCompletionsEndpoint(self._services).check(request, pipeline)

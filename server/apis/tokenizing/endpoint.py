@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pipelines.worker import encoding
 from pipelines.worker.model_choice import READING
 from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.chat_endpoint import read_files
 from server.apis.generation.request_images import fetch_images, size_of
 from server.apis.generation.requests.trusted_template import check_template
 from server.apis.generation.requests.work_bytes import work_bytes
@@ -47,6 +48,7 @@ class TokenizeEndpoint(_TokenizerEndpoint):
         request = read_tokenize(body)
         if isinstance(request, TokenizeChat):
             check_template(request.chat_template, self._services.settings)
+            read_files(request.messages)
         return request
 
 

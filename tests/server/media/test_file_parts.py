@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
+from scripted_model import serving, write_scripted_model
 
 from pipelines.base.errors import BadDocument
 from server.media import pdf_text
@@ -64,6 +66,30 @@ def test_a_file_that_is_not_read_is_refused_at_its_place(rig, path, body, place,
     assert found.status == 400
     assert found.error["message"].startswith(f"`{place}{fault}")
     assert found.error["param"].startswith(place)
+
+
+def test_tokens_of_a_conversation_are_those_with_the_text_of_its_files(tmp_path):
+    write_scripted_model(tmp_path / "scripted", ["Done."])
+    text = [{"type": "text", "text": "Read."}, {"type": "text", "text": f"Title: a.txt\n{TEXT.decode()}"}]
+    plain = {"messages": [{"role": "user", "content": text}]}
+    asked = chat({"file_data": data(), "filename": "a.txt"})
+
+    async def scene():
+        async with serving(tmp_path) as client:
+            for path in ("/tokenize", "/v1/chat/completions/render"):
+                answer, other = await client.post(path, asked), await client.post(path, plain)
+                assert answer.status == other.status == 200, answer.body
+                ids = [each.json.get("tokens") or each.json["token_ids"] for each in (answer, other)]
+                assert ids[0] == ids[1]
+
+    asyncio.run(scene())
+
+
+def test_a_file_in_one_of_several_conversations_is_read_there(rig):
+    asked = chat({"file_data": data()})["messages"]
+    assert rig.post("/v1/chat/completions/batch", {"messages": [asked, asked]}).status == 200
+    refused = rig.post("/v1/chat/completions/batch", {"messages": [asked, chat({})["messages"]]})
+    assert refused.error["param"] == "messages.1.0.content.1.file.file_data"
 
 
 def test_without_a_reader_the_error_says_what_to_install(rig, monkeypatch):
