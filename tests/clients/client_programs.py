@@ -84,7 +84,7 @@ PROGRAMS = [
     Program("adapters_of_a_model.py", "litellm", LIBRARIES),
     Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
-    Program("image_questions.py", "openai", served=VISION),
+    Program("image_questions.py", "litellm", LIBRARIES, VISION),
     Program("instructor_extraction.py", "instructor", LIBRARIES),
     Program("langchain_chat.py", "langchain-openai", LIBRARIES),
     Program("langchain_embeddings.py", "langchain-openai", LIBRARIES),
