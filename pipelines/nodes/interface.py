@@ -233,7 +233,7 @@ class Composer(Protocol):
         """The stream of another line, to be read piece by piece; once, and by a node that `reads_pieces`."""
 
     def hear(self, where: str, text: str) -> None:
-        """Tell the endpoint what is said in a sound of the request, by its place in it."""
+        """Note for the endpoint what is said in a sound of the request, by its place in it."""
 
     def note(self, decision: str) -> None:
         """Record what the line decided, for metrics and traces: the model that it took, a refusal."""
@@ -252,7 +252,7 @@ class Composing(Protocol):
     the value of the line, which may be `AskedReply`."""
 
     reads_pieces: ClassVar[bool] = False
-    """Whether it takes its inputs as they are declared: a stream as `Stream`, read by `Composer.pieces`."""
+    """Whether a node takes its inputs as they are declared: streams as `Stream`, for `Composer.pieces`."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ LONG_CHARS = 16 << 10
 
 
 def is_long(request: Any) -> bool:
-    """Whether it is prepared in a thread: sound is, and a text that is spoken."""
+    """Whether a request is prepared in a thread: sound is, and a text that is spoken."""
     return isinstance(request, SpeechInput | SpeakInput) or num_chars(request) > LONG_CHARS
 
 

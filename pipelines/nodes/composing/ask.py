@@ -101,8 +101,14 @@ class Ask(NamesOne, PortsBySettings, Composing):
         sampling = {name: value for name, value in named.items() if value is not None}
         template_kwargs = {} if config.thinking is None else {"enable_thinking": config.thinking}
         if not is_result or not isinstance(own, GenerationInput):
-            own = {"sampling": sampling, "stop": config.stop, "constraint": self._constraint()}
-            return of_line(messages, text, template_kwargs=template_kwargs, **own)
+            return of_line(
+                messages,
+                text,
+                template_kwargs=template_kwargs,
+                sampling=sampling,
+                stop=config.stop,
+                constraint=self._constraint(),
+            )
         request = for_client(own, messages, text)
         return replace(
             request,

@@ -41,7 +41,7 @@ class GrowingSentences:
         return [text] if text else []
 
     def _end(self) -> int | None:
-        """Where the first part ends; None where it is not whole yet."""
+        """The place where the first part ends; None where it is not whole yet."""
         for mark in END.finditer(self._text, self._searched):
             if mark.end() > self._longest:
                 break

@@ -37,7 +37,7 @@ class Judge:
         self._guard = next((GUARDS[name] for name in guards if name is not None), None)
         self._nodes = nodes
         self.sees = self._guard is not None and any(hasattr(node.config, "max_images") for node in nodes)
-        """Whether it reads images of the conversation."""
+        """Whether the judge reads images of the conversation."""
         harmful = (getattr(node.config, "moderation", None) for node in nodes)
         self._labels = next((list(named) for named in harmful if named), []) if labels is None else labels
         self._tokenizers = [node.tokenizer for node in nodes if hasattr(node, "tokenizer")]

@@ -182,6 +182,23 @@ class ReplySettings:
     voice: str | None = None
     speed: float = 1.0
 
+    @property
+    def shown_sound(self) -> dict[str, Any]:
+        """How a response sounds, as clients see it."""
+        return {"format": {"type": "audio/pcm", "rate": self.rate}, "voice": self.shown_voice}
+
+    @property
+    def shown_voice(self) -> str:
+        return self.voice or "alloy"
+
+    @property
+    def shown_max_tokens(self) -> int | str:
+        return self.max_output_tokens or "inf"
+
+    def made_of(self, speaks: bool) -> Modality:
+        """What a response is made of; `speaks`: the model's graph does."""
+        return self.modality or ("audio" if speaks else "text")
+
     def changed(self, fields: ReplyFields) -> ReplySettings:
         """The settings after an update: what it does not name stays."""
         wanted = {name: getattr(fields, name) for name in fields.model_fields_set}
@@ -247,20 +264,16 @@ class ConversationState(SessionState):
         """`session` of `session.created` and `session.updated`."""
         reply, shown = self.reply, self.shown()
         shown["audio"]["input"]["transcription"] = self._shown_transcription()
-        shown["audio"]["output"] = {
-            "format": {"type": "audio/pcm", "rate": reply.rate},
-            "voice": reply.voice or "alloy",
-            "speed": reply.speed,
-        }
+        shown["audio"]["output"] = reply.shown_sound | {"speed": reply.speed}
         return shown | {
             "type": "realtime",
             "object": "realtime.session",
             "model": model,
-            "output_modalities": [reply.modality or ("audio" if speaks else "text")],
+            "output_modalities": [reply.made_of(speaks)],
             "instructions": reply.instructions,
             "tools": reply.tools,
             "tool_choice": reply.tool_choice,
-            "max_output_tokens": reply.max_output_tokens or "inf",
+            "max_output_tokens": reply.shown_max_tokens,
             "truncation": "auto" if self.truncates else "disabled",
             "tracing": None,
             "prompt": None,
@@ -269,13 +282,12 @@ class ConversationState(SessionState):
     def shown_older_with(self, model: str | None, speaks: bool) -> dict[str, Any]:
         """`session` in the words of the beta."""
         reply = self.reply
-        is_text = reply.modality == "text" or not (speaks or reply.modality)
         return {
             "object": "realtime.session",
             "model": model,
-            "modalities": ["text"] if is_text else ["text", "audio"],
+            "modalities": ["text"] if reply.made_of(speaks) == "text" else ["text", "audio"],
             "instructions": reply.instructions,
-            "voice": reply.voice or "alloy",
+            "voice": reply.shown_voice,
             "speed": reply.speed,
             "input_audio_format": "pcm16",
             "output_audio_format": "pcm16",
@@ -284,7 +296,7 @@ class ConversationState(SessionState):
             "tools": reply.tools,
             "tool_choice": reply.tool_choice,
             "temperature": reply.temperature or 0.8,
-            "max_response_output_tokens": reply.max_output_tokens or "inf",
+            "max_response_output_tokens": reply.shown_max_tokens,
         }
 
     def _shown_transcription(self) -> dict[str, Any] | None:

@@ -177,7 +177,7 @@ class ItemList:
         """Put an item behind another one, by default the last; the id of that.  Raises RequestError."""
         if any(known.id == item.id for known in self.items):
             raise _invalid(f"There is an item with the id '{item.id}' already", "item.id")
-        if len(self.items) >= MAX_ITEMS or self._num_chars + item.num_chars > MAX_TEXT_CHARS:
+        if self._is_full_for(item):
             raise _invalid(
                 f"A conversation has {MAX_ITEMS} items and {MAX_TEXT_CHARS} characters at most: delete some "
                 "with `conversation.item.delete`",
@@ -191,9 +191,7 @@ class ItemList:
 
     def grow(self, item: Item) -> str | None:
         """Put what was said at the end; of too many items the oldest leave.  The id of the one before."""
-        while self.items and (
-            len(self.items) >= MAX_ITEMS or self._num_chars + item.num_chars > MAX_TEXT_CHARS
-        ):
+        while self.items and self._is_full_for(item):
             self.items.pop(0).release()
         return self.add(item)
 
@@ -216,9 +214,9 @@ class ItemList:
                 return at
         raise _invalid(f"There is no item with the id '{item_id[:64]}'", where)
 
-    @property
-    def _num_chars(self) -> int:
-        return sum(item.num_chars for item in self.items)
+    def _is_full_for(self, item: Item) -> bool:
+        num_chars = sum(known.num_chars for known in self.items)
+        return len(self.items) >= MAX_ITEMS or num_chars + item.num_chars > MAX_TEXT_CHARS
 
 
 def item_of(fields: ItemFields, sounds: list[Utterance]) -> Item:

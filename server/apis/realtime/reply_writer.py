@@ -19,7 +19,7 @@ SAMPLES_PER_EVENT = 9_600
 
 
 class ItemHome(Protocol):
-    """Where the items of a reply belong."""
+    """The place where the items of a reply belong, as a conversation."""
 
     is_older: bool
 
@@ -112,8 +112,7 @@ class ReplyWriter:
         return {"type": "audio", "transcript": text} if is_sound else {"type": "text", "text": text}
 
     async def _send_part(self, kind: str, at: int, item: Item, **fields: object) -> None:
-        event = {"response_id": self._response_id, "item_id": item.id, "output_index": at}
-        await self._home.send(PartEvent.model_validate({"type": kind, **event, **fields}))
+        await self._home.send(PartEvent.model_validate(self._placed(kind, at, item) | fields))
 
     # --- calls of functions
 
@@ -131,13 +130,14 @@ class ReplyWriter:
         await self._end(at, item, is_whole)
 
     async def _send_call(self, what: str, at: int, item: Item, **fields: object) -> None:
-        event = {"response_id": self._response_id, "item_id": item.id, "output_index": at}
-        kind = f"response.function_call_arguments.{what}"
-        await self._home.send(
-            CallEvent.model_validate({"type": kind, "call_id": item.call_id, **event, **fields})
-        )
+        placed = self._placed(f"response.function_call_arguments.{what}", at, item)
+        await self._home.send(CallEvent.model_validate(placed | {"call_id": item.call_id} | fields))
 
     # --- items
+
+    def _placed(self, kind: str, at: int, item: Item) -> dict[str, object]:
+        """The fields of an event inside an item."""
+        return {"type": kind, "response_id": self._response_id, "item_id": item.id, "output_index": at}
 
     async def _begin(self, item: Item) -> int:
         at = len(self.items)

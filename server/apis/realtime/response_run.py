@@ -59,7 +59,7 @@ class Talk(Protocol):
 
 
 class Beside:
-    """Where the items of a response belong that is no part of the conversation."""
+    """The place of the items of a response that is no part of the conversation."""
 
     def __init__(self, talk: Talk) -> None:
         self.is_older = talk.is_older
@@ -221,19 +221,14 @@ class ResponseRun:
             "output": [item.shown(is_older) for item in (self._writer.items if self._writer else ())],
             "conversation_id": None if self._is_beside else f"conv_{self._talk.id[5:]}",
             "metadata": self._metadata,
+            "max_output_tokens": settings.shown_max_tokens,
             "usage": None if kind == "response.created" else self._usage(),
         }
         if is_older:
             shown["modalities"] = ["text", "audio"] if self._speaks else ["text"]
-            shown["max_output_tokens"] = settings.max_output_tokens or "inf"
         else:
             shown["output_modalities"] = ["audio" if self._speaks else "text"]
-            shown["max_output_tokens"] = settings.max_output_tokens or "inf"
-            sound = {
-                "format": {"type": "audio/pcm", "rate": settings.rate},
-                "voice": settings.voice or "alloy",
-            }
-            shown["audio"] = {"output": sound}
+            shown["audio"] = {"output": settings.shown_sound}
         return ResponseEvent(type=kind, response=shown)
 
     def _usage(self) -> dict[str, Any]:
