@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self, TypeVar
@@ -62,10 +63,8 @@ class VectorWriter:
 
     def share(self, vectors: DenseVectors) -> None:
         """Begin with all rows of an earlier version: its parts are parts of this one too.  Raises OSError."""
-        for number in range(len(vectors.parts)):
-            for name in self._names:
-                share(part_file(vectors.folder, number, name), part_file(self._folder, number, name))
         self._part = len(vectors.parts)
+        share_parts(vectors.folder, self._folder, self._part, self._names)
 
     def copy(self, vectors: DenseVectors, rows: Rows) -> None:
         """Begin with rows of an earlier version, in ascending order, as one part.  Raises OSError."""
@@ -206,7 +205,16 @@ def part_file(folder: Path, part: int, name: str) -> Path:
     return folder / f"{part}-{name}"
 
 
-def share(file: Path, own: Path) -> None:
+def share_parts(folder: Path, own: Path, num_parts: int, names: Iterable[str]) -> None:
+    """Share the first parts of a version with a new one, each of as many files as there are `names`.
+
+    Raises OSError.
+    """
+    for number, name in product(range(num_parts), names):
+        _share(part_file(folder, number, name), part_file(own, number, name))
+
+
+def _share(file: Path, own: Path) -> None:
     """Make a file of an earlier version one of this version too; a copy where the disk has no links."""
     try:
         own.hardlink_to(file)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.retrieval.dense_vectors import Floats, Rows, largest, mapped, part_file, share
+from pipelines.retrieval.dense_vectors import Floats, Rows, largest, mapped, part_file, share_parts
 from pipelines.values.node_values import SparseVectors
 
 TERMS, ENDS, ROWS, WEIGHTS = "terms.bin", "ends.bin", "rows.bin", "weights.bin"
@@ -31,10 +31,8 @@ class PostingsWriter:
 
     def share(self, postings: Postings) -> None:
         """Begin with all rows of an earlier version: its parts are parts of this one too.  Raises OSError."""
-        for number in range(len(postings.parts)):
-            for name in (TERMS, ENDS, ROWS, WEIGHTS):
-                share(part_file(postings.folder, number, name), part_file(self._folder, number, name))
         self._part, self.count = len(postings.parts), postings.num_postings
+        share_parts(postings.folder, self._folder, self._part, (TERMS, ENDS, ROWS, WEIGHTS))
 
     def append(self, first_row: int, vectors: SparseVectors) -> None:
         """Add vectors, whose rows count from `first_row`.  Raises ValueError for NaN and infinity."""
