@@ -16,6 +16,7 @@ FILES = (
     "draft_verification.cu",
     "logprobs.cu",
     "pooling.cu",
+    "recurrent.cu",
 )
 """In the order of compilation: later files use declarations of the first."""
 OPTIONS = ("-std=c++17", "-fmad=false")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from tools.lab.gpu_check.correctness.pooling_cases import pooling_cases
+from tools.lab.gpu_check.correctness.recurrent_cases import recurrent_cases
 from tools.lab.gpu_check.correctness.sampling_cases import (
     CHOICES,
     EDITS,
@@ -61,7 +62,7 @@ def _cases() -> Iterator[Case]:
     yield Case("step inputs: mixed", lambda device, size: check_step_inputs(False, 0, device, size))
     yield Case("copy_blocks", check_copies)
     yield Case("swap", check_swaps)
-    for name, check in pooling_cases():
+    for name, check in (*pooling_cases(), *recurrent_cases()):
         yield Case(name, check)
 
 
