@@ -9,7 +9,7 @@
 // Only the C interface of ONNX Runtime is used, which later releases have too.
 #include <onnxruntime_c_api.h>
 
-#include <exception>
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,72 +17,19 @@
 
 #include "block_linear.h"
 #include "huge_pages.h"
+#include "onnxruntime_values.hpp"
+#include "state_operators.hpp"
 #include "stored_weight.h"
 
 namespace {
+
+using namespace braid;
 
 constexpr size_t CHANNELS = 16, ROWS = 16;     // of a block of the kernels, and of a tile
 constexpr size_t MOST_PARTS = 32;              // of a loop, which the threads of the session share
 constexpr size_t PART_BYTES = 32 * 1024;       // of weights: less is not worth a second thread
 constexpr size_t ROUNDED_BY_ONE = 32 * 1024;   // numbers that one thread rounds sooner than several would
 constexpr size_t X = 0, CODES = 1, SCALES = 2, ZEROS = 3, INPUTS = 4;
-
-const OrtApi* api;
-
-struct Failure : std::exception {
-    explicit Failure(std::string text) : message(std::move(text)) {}
-    const char* what() const noexcept override { return message.c_str(); }
-    std::string message;
-};
-
-void check(OrtStatus* status) {
-    if (!status) return;
-    const std::string message = api->GetErrorMessage(status);
-    api->ReleaseStatus(status);
-    throw Failure(message);
-}
-
-// Runs `body`; what it throws becomes a status, as no exception may leave a library with a C interface.
-template <class Body>
-OrtStatus* guarded(const Body& body) {
-    try {
-        body();
-    } catch (const std::exception& error) {
-        return api->CreateStatus(ORT_FAIL, (std::string("braid.BlockLinear: ") + error.what()).c_str());
-    }
-    return nullptr;
-}
-
-struct Shaped {
-    ONNXTensorElementDataType type;
-    std::vector<int64_t> shape;
-};
-
-Shaped shaped(const OrtValue* value) {
-    OrtTensorTypeAndShapeInfo* info = nullptr;
-    check(api->GetTensorTypeAndShape(value, &info));
-    const std::unique_ptr<OrtTensorTypeAndShapeInfo, void (*)(OrtTensorTypeAndShapeInfo*)> held(
-        info, [](OrtTensorTypeAndShapeInfo* one) { api->ReleaseTensorTypeAndShapeInfo(one); });
-    Shaped found;
-    size_t count = 0;
-    check(api->GetTensorElementType(info, &found.type));
-    check(api->GetDimensionsCount(info, &count));
-    found.shape.resize(count);
-    check(api->GetDimensions(info, found.shape.data(), count));
-    return found;
-}
-
-size_t size_of(const Shaped& given) {
-    size_t size = 1;
-    for (const int64_t length : given.shape) size *= size_t(length);
-    return size;
-}
-
-void* data_of(const OrtValue* value) {
-    void* data = nullptr;
-    check(api->GetTensorMutableData(const_cast<OrtValue*>(value), &data));
-    return data;
-}
 
 // Calls part(begin, end) for ranges that cover [0, count), in at most `parts`, by the threads of the session.
 template <class Part>
@@ -141,17 +88,6 @@ public:
     }
 
 private:
-    static void require(bool holds, const char* what) {
-        if (!holds) throw Failure(std::string("not as it has to be: ") + what);
-    }
-
-    static size_t attribute(const OrtKernelInfo* info, const char* name) {
-        int64_t value = 0;
-        check(api->KernelInfoGetAttribute_int64(info, name, &value));
-        require(value > 0 && value < int64_t(1) << 31, name);
-        return size_t(value);
-    }
-
     // The initializer of an input; null where it is left out.
     static const OrtValue* constant(const OrtKernelInfo* info, size_t input) {
         int is_constant = 0;
@@ -227,10 +163,10 @@ struct Operator : OrtCustomOp {
         GetOutputType = [](const OrtCustomOp*, size_t) { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; };
         GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
         CreateKernelV2 = [](const OrtCustomOp*, const OrtApi*, const OrtKernelInfo* info, void** kernel) {
-            return guarded([&] { *kernel = new Kernel(info); });
+            return guarded("braid.BlockLinear", [&] { *kernel = new Kernel(info); });
         };
         KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
-            return guarded([&] { static_cast<Kernel*>(kernel)->compute(context); });
+            return guarded("braid.BlockLinear", [&] { static_cast<Kernel*>(kernel)->compute(context); });
         };
         KernelDestroy = [](void* kernel) { delete static_cast<Kernel*>(kernel); };
     }
@@ -243,12 +179,30 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(O
     static Operator block_linear;
     api = base->GetApi(ORT_API_VERSION);
     if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "ONNX Runtime is older than its header");
-    static OrtCustomOpDomain* const domain = [] {  // belongs to the process
-        OrtCustomOpDomain* made = nullptr;
-        OrtStatus* status = api->CreateCustomOpDomain("braid", &made);
-        if (!status) status = api->CustomOpDomain_Add(made, &block_linear);
-        if (status) api->ReleaseStatus(status);
-        return made;
-    }();
-    return api->AddCustomOpDomain(options, domain);
+    return guarded("braid", [&] {
+        static OrtCustomOpDomain* const domain = [] {  // belongs to the process
+            OrtCustomOpDomain* made = nullptr;
+            check(api->CreateCustomOpDomain("braid", &made));
+            check(api->CustomOpDomain_Add(made, &block_linear));
+            return made;
+        }();
+        static OrtCustomOpDomain* const with_states = state_domain();
+        check(api->AddCustomOpDomain(options, domain));
+        check(api->AddCustomOpDomain(options, with_states));
+    });
+}
+
+// Adds the kernels of a device, in the order of `Function`; returns the number of the set, or 0 where there are
+// not as many as there have to be.
+extern "C" __attribute__((visibility("default"))) int braid_add_kernels(void* launch, void* const* functions,
+                                                                              int count) {
+    if (count != braid::FUNCTIONS || !launch) return 0;
+    braid::DeviceKernels kernels{reinterpret_cast<braid::Launch>(launch), {}};
+    for (int i = 0; i < count; i++) kernels.functions[size_t(i)] = functions[i];
+    return braid::kernel_sets.add(kernels);
+}
+
+// Forgets a set, once no session launches its kernels any more.
+extern "C" __attribute__((visibility("default"))) void braid_remove_kernels(int number) {
+    braid::kernel_sets.remove(number);
 }

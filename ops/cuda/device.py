@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ctypes
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,6 +15,7 @@ from ops.cuda.kernel_sources import OPTIONS, kernel_names, source
 Array = Any
 """An array on the device: slices, `.reshape`, `.view`, `.shape`, `.dtype`, `.nbytes` work as numpy's do."""
 
+DRIVER = "libcuda.so.1"
 STAGING_BUFFERS = 4
 """Pinned staging buffers, used in turn; the fifth upload waits until the first has finished."""
 STAGED_BYTES = 32 * 2**20
@@ -24,6 +26,17 @@ NO_GPU_ADVICE = "it takes an NVIDIA GPU and its driver, 580 or newer; `nvidia-sm
 
 class DeviceError(RuntimeError):
     """The device is missing or has failed; the message states what to install or to check."""
+
+
+class Launcher(NamedTuple):
+    """The address of a function with the parameters of cuLaunchKernel, and those of kernels for it, in order.
+
+    `owner` is what has to stay alive meanwhile.
+    """
+
+    launch: int
+    kernels: list[int]
+    owner: Any = None
 
 
 class Device(Protocol):
@@ -65,6 +78,9 @@ class Device(Protocol):
 
         Nothing is launched when `blocks` is 0.
         """
+
+    def launcher(self, kernels: Sequence[str]) -> Launcher:
+        """Addresses by which libraries launch these kernels on this device; alive as long as the device."""
 
     def synchronize(self) -> None:
         """Wait until all work so far is done; raises DeviceError when something failed."""
@@ -152,6 +168,12 @@ class CupyDevice:
         with self._current(f"kernel {kernel} failed"):
             passed = tuple(np.uint64(0) if arg is None else arg for arg in args)
             self._kernels[kernel]((blocks,), (threads,), passed, shared_mem=shared_bytes)
+
+    def launcher(self, kernels: Sequence[str]) -> Launcher:
+        with self._current("cannot read the addresses of kernels"):
+            driver = ctypes.CDLL(DRIVER)
+            launch = ctypes.cast(driver.cuLaunchKernel, ctypes.c_void_p).value or 0
+            return Launcher(launch, [int(self._kernels[name].kernel.ptr) for name in kernels], driver)
 
     def synchronize(self) -> None:
         with self._current("the GPU failed"):
@@ -247,7 +269,7 @@ def _any_failure(failure: str) -> Iterator[None]:
         raise DeviceError(f"{failure}: {error}; {ADVICE}") from error
 
 
-def _load(module: Any) -> dict[str, Callable[..., None]]:
+def _load(module: Any) -> dict[str, Any]:
     """All kernels, compiled and loaded on the GPU.
 
     CUDA would load each at its first launch, perhaps while another thread captures a graph, which loading

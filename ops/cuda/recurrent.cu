@@ -191,7 +191,7 @@ struct DeltaNet {
 
     __device__ void step(State<PARTS>& state, Token& given, int token) const {
         float of_query = sqrtf(warp_sum(squares_of<PARTS>(given.query)) + epsilon) * sqrtf((float)key_size);
-        float of_key = sqrtf(warp_sum(squares_of<PARTS>(given.key)) + epsilon), kept = expf(given.decay);
+        float of_key = sqrtf(warp_sum(squares_of<PARTS>(given.key)) + epsilon), fading = expf(given.decay);
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
             given.query[p] /= of_query;
@@ -202,7 +202,7 @@ struct DeltaNet {
             float known = 0.0f, sum = 0.0f;
 #pragma unroll
             for (int p = 0; p < PARTS; p++) {
-                state.rows[r][p] *= kept;
+                state.rows[r][p] *= fading;
                 known += state.rows[r][p] * given.key[p];
             }
             float added = given.beta * (given.value[r] - warp_sum(known));
@@ -240,13 +240,13 @@ struct StateSpace {
     }
 
     __device__ void step(State<PARTS>& state, Token& given, int token) const {
-        float kept = expf(decay * given.step);
+        float fading = expf(decay * given.step);
 #pragma unroll
         for (int r = 0; r < STATE_ROWS; r++) {
             float added = given.step * given.value[r], sum = 0.0f;
 #pragma unroll
             for (int p = 0; p < PARTS; p++) {
-                state.rows[r][p] = kept * state.rows[r][p] + added * given.written[p];
+                state.rows[r][p] = fading * state.rows[r][p] + added * given.written[p];
                 sum += state.rows[r][p] * given.read[p];
             }
             write_mixed(mixed, place, r, sum, token, heads, rows_of_head);

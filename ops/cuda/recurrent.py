@@ -1,7 +1,7 @@
 """Recurrent layers on the device, over rows of states; a step's records say who reads and writes which row.
 
-In a decoder ONNX Runtime launches the same kernels itself (`ops/cpu/state_operators.hpp`); these functions are for
-whoever has the arrays.  What each computes is in `pipelines.onnx_format.recurrent_format`.
+In a decoder ONNX Runtime launches the same kernels itself (`ops/cpu/state_operators.hpp`); these functions
+are for arrays that lie on a device.  What each computes is in `pipelines.onnx_format.recurrent_format`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def records(
     interval: NDArray[np.int32],
     table: NDArray[np.int32],
 ) -> NDArray[np.int32]:
-    """int32[num_seqs, RECORD + columns - 1]: the records of sequences whose tokens begin at `starts`, int32[num_seqs
-    + 1], after `num_past` others; `table`, int32[num_seqs, columns]: the row that is read, and those written.
+    """int32[num_seqs, RECORD - 1 + columns]: the records of sequences whose tokens begin at `starts`,
+    int32[num_seqs + 1], after `num_past` others.
+
+    `table`, int32[num_seqs, columns]: the row that is read, and those that are written.
     """
     lead = [starts[:-1], starts[1:], num_past % interval, interval]
     return np.concatenate([np.stack(lead, axis=1), table], axis=1, dtype=np.int32)
@@ -41,16 +43,16 @@ def records(
 def short_convolution(
     device: Device, rows: Array, weight: Array, bias: Array, steps: Array, states: Array
 ) -> Array:
-    """float32[T, channels] of `rows` [T, channels] of any type: their sums with `weight`, float32[channels, 1,
-    kernel], and `bias`.
+    """float32[T, channels] of `rows` [T, channels] of any type: their sums with `weight`,
+    float32[channels, 1, kernel], and `bias`.
 
     `steps`: records.  `states`, float32[num_rows, channels, kernel], is read and written.
     """
     (channels, kernel), total = states.shape[1:], math.prod(rows.shape)
     mixed = device.empty(rows.shape, np.float32)
     sizes = (np.int32(steps.shape[1]), np.int32(len(steps)), np.int32(channels), np.int32(kernel))
-    given = (rows, _type(rows), weight, bias, steps, *sizes, np.int64(total))
-    device.launch("short_convolution", -(-total // THREADS), THREADS, *given, states, mixed)
+    arguments = (rows, _type(rows), weight, bias, steps, *sizes, np.int64(total))
+    device.launch("short_convolution", -(-total // THREADS), THREADS, *arguments, states, mixed)
     return mixed
 
 
@@ -66,17 +68,23 @@ def gated_delta_net(
     _, heads, size, key_size = states.shape
     mixed = device.empty(value.shape, np.float32)
     sizes = (np.int32(query.shape[1]), np.int32(key_size), np.int32(heads), np.int32(size))
-    given = (*inputs, _type(query), steps, np.int32(steps.shape[1]), *sizes, np.int32(_tiles(size)))
+    arguments = (*inputs, _type(query), steps, np.int32(steps.shape[1]), *sizes, np.int32(_tiles(size)))
     blocks = len(steps) * heads * _tiles(size)
     device.launch(
-        _of_width("gated_delta_net", key_size), blocks, THREADS, *given, np.float32(epsilon), states, mixed
+        _of_width("gated_delta_net", key_size),
+        blocks,
+        THREADS,
+        *arguments,
+        np.float32(epsilon),
+        states,
+        mixed,
     )
     return mixed
 
 
 def mamba2(device: Device, inputs: tuple[Array, ...], decay: Array, steps: Array, states: Array) -> Array:
-    """float32[T, heads, head_size] of values [T, heads, head_size], steps [T, heads], written, read [T, groups,
-    state_size], all of one type, and `decay`, float32[heads].
+    """float32[T, heads, head_size] of values [T, heads, head_size], steps [T, heads], written, read
+    [T, groups, state_size], all of one type, and `decay`, float32[heads].
 
     `states`: float32[num_rows, heads, head_size, state_size].
     """
@@ -84,9 +92,17 @@ def mamba2(device: Device, inputs: tuple[Array, ...], decay: Array, steps: Array
     _, heads, size, state_size = states.shape
     mixed = device.empty(values.shape, np.float32)
     sizes = (np.int32(heads), np.int32(size), np.int32(written.shape[1]), np.int32(state_size))
-    given = (*inputs, _type(values), decay, steps, np.int32(steps.shape[1]), *sizes, np.int32(_tiles(size)))
+    arguments = (
+        *inputs,
+        _type(values),
+        decay,
+        steps,
+        np.int32(steps.shape[1]),
+        *sizes,
+        np.int32(_tiles(size)),
+    )
     blocks = len(steps) * heads * _tiles(size)
-    device.launch(_of_width("mamba2", state_size), blocks, THREADS, *given, states, mixed)
+    device.launch(_of_width("mamba2", state_size), blocks, THREADS, *arguments, states, mixed)
     return mixed
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.experts import shape_of
-from pipelines.host.contracts.device_errors import ModelError, Unsupported
+from pipelines.host.contracts.device_errors import ModelError
 from pipelines.onnx_format.decoder_format import DOMAIN
 from pipelines.onnx_format.recurrent_format import KINDS, NUMBER, OPTIONAL, RecurrentKind, Size
 
@@ -49,15 +49,6 @@ def find_recurrent(graph: ir.Graph) -> list[RecurrentNode]:
     if numbers != list(range(len(numbers))):
         raise ModelError(f"its recurrent states are numbered {numbers}, not from 0 on in order.")
     return recurrent
-
-
-def refuse_recurrent(graph: ir.Graph, engine: str) -> None:
-    """Raise `Unsupported` where the graph has recurrent layers, which `engine` does not compute."""
-    if kinds := sorted({read.node.op_type for read in find_recurrent(graph)}):
-        raise Unsupported(
-            f"has recurrent layers ({', '.join(kinds)}), which Braid does not compute on {engine} yet; "
-            "OpenVINO and ONNX Runtime do, on the CPU."
-        )
 
 
 def _read(node: ir.Node) -> RecurrentNode:

@@ -18,5 +18,14 @@ IMAGE_ENDS = "image_ends"
 """Input of a decoder whose tokens of an image attend to one another, int64[T]: to which position of its
 sequence each token attends, that of the last token of its image, or its own.
 """
+STATE_STEPS, STATE_KERNELS = "state_steps", "state_kernels"
+"""Inputs of a decoder with recurrent states on a GPU: int32[B, W], and int32[1] in host memory; see
+`cuda.recurrent`.
+"""
 ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS = "adapters.rows", "adapters.row_owners", "adapters.token_owners"
 """Inputs of a decoder with adapters on a GPU: int32[R], int32[1, R], int32[T, 1]; see `lora_linears`."""
+
+
+def state_name(number: int) -> str:
+    """The input of the rows of a recurrent state."""
+    return f"state.{number}"

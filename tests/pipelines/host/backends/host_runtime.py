@@ -19,10 +19,14 @@ from small_onnx_decoders import write_small
 
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states
+from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
+from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST
 
@@ -41,16 +45,23 @@ class HostRuntime:
     fails: Callable[[int], None] = lambda graph_id: None
 
     def open(self, lowered: LoweredDecoder) -> tuple[Any, bool]:
-        return Watched(open_session(lowered.model, lowered.folder, [CPU], 1, {}), self), self.graphs
+        return Watched(
+            open_session(lowered.model, lowered.folder, [CPU], 1, {}, operators_of(lowered)), self
+        ), self.graphs
 
 
 def lower_for_host(
-    path: Path, *, gathers: bool = False, targets: frozenset[str] | None = None
+    path: Path,
+    *,
+    gathers: bool = False,
+    targets: frozenset[str] | None = None,
+    block_tokens: int = BLOCK_TOKENS,
 ) -> LoweredDecoder:
     """A model.onnx in standard operators, in which attention_metadata can be watched."""
     decoder = read_decoder(path)
     adapted = () if targets is None else add_adapter_pools(decoder.model.graph, targets)
-    model = lower_for_cpu(decoder, BLOCK_TOKENS)
+    states = lower_states(GraphWriter(decoder.model.graph), find_recurrent(decoder.model.graph))
+    model = lower_for_cpu(decoder, block_tokens)
     show(model.graph)
     return LoweredDecoder(
         model=ir.to_proto(model).SerializeToString(),
@@ -59,11 +70,17 @@ def lower_for_host(
         vocab_size=decoder.vocab_size,
         max_context=decoder.max_context,
         element_type=decoder.element_type,
-        block_tokens=BLOCK_TOKENS,
+        block_tokens=block_tokens,
         kv_cache=decoder.element_type,
         gathers=gathers,
         adapted=adapted,
+        state_shapes=states,
     )
+
+
+def operators_of(lowered: LoweredDecoder) -> Path | None:
+    """The library that launches the kernels of states, on the CPU provider too."""
+    return state_library() if lowered.state_shapes else None
 
 
 class Watched:

@@ -18,7 +18,8 @@ RECORDED = Path(__file__).parent / "recorded" / "hybrids"
 EXPORTS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.is_dir()))
 NODES = "recurrent nodes"
 ON_RUNTIME = "recurrent nodes on ONNX Runtime"
-FAMILIES = (NODES, ON_RUNTIME, *EXPORTS)
+ON_CUDA = "recurrent nodes on CUDA"
+FAMILIES = (NODES, ON_RUNTIME, ON_CUDA, *EXPORTS)
 
 
 class Recorded(NamedTuple):

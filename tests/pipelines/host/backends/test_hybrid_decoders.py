@@ -9,11 +9,14 @@ import openvino as ov
 import pytest
 from breadth import after
 from engine_invariants import snapshot, violations
+from host_device import HostDevice
+from host_runtime import HostRuntime, lower_for_host
 from lone_steps import step, together
 from openvino import opset13 as ops
-from recorded_hybrids import EXPORTS, FAMILIES, ON_RUNTIME, recorded, unpack, write
+from recorded_hybrids import EXPORTS, FAMILIES, ON_CUDA, ON_RUNTIME, recorded, unpack, write
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged
@@ -47,8 +50,15 @@ def path(family, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def session(family, path):
-    opened = OnnxCpuSession(path, BLOCKS) if family == ON_RUNTIME else OpenVINOSession(path, EXACT)
+def session(family, path, request):
+    if family == ON_CUDA:
+        folder = request.getfixturevalue("kernel_folder")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BRAID_KERNELS", str(folder))
+            lowered = lower_for_host(path, block_tokens=BLOCKS.block_tokens)
+            opened = OnnxCudaSession(lowered, HostDevice(), HostRuntime())
+    else:
+        opened = OnnxCpuSession(path, BLOCKS) if family == ON_RUNTIME else OpenVINOSession(path, EXACT)
     opened.reserve(24, NUM_SLOTS)
     yield opened
     opened.close()
@@ -57,7 +67,7 @@ def session(family, path):
 @pytest.fixture
 def paged(family, session):
     """A session on OpenVINO, whose tables are the device's."""
-    if family == ON_RUNTIME:
+    if family in (ON_RUNTIME, ON_CUDA):
         pytest.skip("states lie in numpy's arrays")
     return session
 

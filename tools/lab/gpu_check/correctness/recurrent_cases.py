@@ -1,4 +1,4 @@
-"""The layers with states: the device's results and the rows of states that it writes, compared with numpy's."""
+"""The layers with states: the device's results, and the rows of states that it writes, beside numpy's."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Records(NamedTuple):
 
 
 def random_records(rng: np.random.Generator, num_seqs: int, longest: int) -> Records:
-    """Sequences of 1 to `longest` tokens: new ones and continued ones, of which some share the row that they read;
-    some write after every token or every few tokens.
+    """Sequences of 1 to `longest` tokens, new ones and continued ones, of which some share the row that they
+    read; some write after every token or every few tokens.
     """
     num_new = rng.integers(1, longest + 1, num_seqs)
     starts = np.concatenate([[0], np.cumsum(num_new)]).astype(np.int32)
@@ -144,14 +144,10 @@ def draw(device: Any, size: Size, element: Any, seed: int) -> Draw:
 
 
 def compare(drawn: Draw, mixed: Any, states: Any, wanted: tuple[Floats, Floats]) -> None:
-    """Raises AssertionError where a result or a row of states differs, also one that nobody should have written."""
-    for name, given, expected in zip(
-        ("mixed", "states"), (mixed, states), wanted, strict=True
-    ):
+    """Raises AssertionError where a result or a row of states differs, also one that is not to be written."""
+    for name, given, expected in zip(("mixed", "states"), (mixed, states), wanted, strict=True):
         allowed = TOLERANCE * max(1.0, float(np.abs(expected).max()))
-        np.testing.assert_allclose(
-            drawn.device.download(given), expected, atol=allowed, rtol=0, err_msg=name
-        )
+        np.testing.assert_allclose(drawn.device.download(given), expected, atol=allowed, rtol=0, err_msg=name)
 
 
 def check_conv(kernel: int, element: Any, device: Any, size: Size) -> None:
@@ -169,7 +165,9 @@ def check_conv(kernel: int, element: Any, device: Any, size: Size) -> None:
 
 def check_delta(wide: bool, element: Any, device: Any, size: Size) -> None:
     drawn = draw(device, size, element, 20 + wide)
-    key_heads, key_size, heads, value_size = (16, 128, 32, 128) if size.vocab > LARGE_VOCAB else (2, 20, 4, 35)
+    key_heads, key_size, heads, value_size = (
+        (16, 128, 32, 128) if size.vocab > LARGE_VOCAB else (2, 20, 4, 35)
+    )
     key_size = _wide(size) if wide else key_size
     count = drawn.records.num_tokens
     inputs, real = drawn.of_tokens(
@@ -197,9 +195,7 @@ def check_mamba(wide: bool, element: Any, device: Any, size: Size) -> None:
     )
     decay = -np.exp(drawn.normal(heads))
     states, before = drawn.states(heads, head_size, state_size)
-    mixed = recurrent.mamba2(
-        device, inputs, device.upload(decay), device.upload(drawn.records.steps), states
-    )
+    mixed = recurrent.mamba2(device, inputs, device.upload(decay), device.upload(drawn.records.steps), states)
     compare(drawn, mixed, states, run_records(drawn.records, before, mamba_cell(real, decay)))
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime as ort
+from numpy.typing import NDArray
 
 from ops.cuda.device import Array, Device
 from ops.cuda.step_inputs import StepInputs
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import AdapterPools, StepAdapters
 from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache
 from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
-from pipelines.host.backends.onnxruntime.step_input_names import METADATA
+from pipelines.host.backends.onnxruntime.cuda.states import OnnxCudaStates
+from pipelines.host.backends.onnxruntime.step_input_names import METADATA, STATE_KERNELS, STATE_STEPS
 from pipelines.onnx_format.decoder_format import LOGITS
 
 INPUT_TYPES = {
@@ -40,23 +42,43 @@ class SessionBinding:
     bounds: Any
     inputs: StepInputs | None = None
     adapters: StepAdapters | None = None
+    state_steps: Array | None = None
     logits: Array | None = None
 
 
+class SessionPools(NamedTuple):
+    """The memory that all calls of a session share; `kernels`, int32[1], is the number by which operators
+    find those of states, None where there are none.
+    """
+
+    cache: OnnxCudaCache
+    states: OnnxCudaStates
+    adapters: AdapterPools
+    kernels: NDArray[np.int32] | None
+
+
+class CallInputs(NamedTuple):
+    """What a call reads beside the pools, on the device; `state_steps` None: the model has no states."""
+
+    inputs: StepInputs
+    adapters: StepAdapters
+    state_steps: Array | None
+
+
 class SessionBindings:
-    """Creates and fills the bindings of one session over one cache and its adapters."""
+    """Creates and fills the bindings of one session over one cache, its states and its adapters."""
 
     def __init__(
         self,
         session: ort.InferenceSession,
         runtime: DecoderRuntime,
         device: Device,
-        cache: OnnxCudaCache,
-        pools: AdapterPools,
+        pools: SessionPools,
     ) -> None:
         self._session = session
         self._device = device
-        self.cache, self._pools = cache, pools
+        self.cache, self.states, self._kernels = pools.cache, pools.states, pools.kernels
+        self._pools = pools.adapters
         self._place = runtime.memory, runtime.number
         self._inputs = {value.name for value in session.get_inputs()}
         self._outputs = {value.name for value in session.get_outputs()}
@@ -73,12 +95,17 @@ class SessionBindings:
                 bound.binding.bind_output(written, *where)
         for name, pool in self._pools.arrays.items():
             self._bind(bound, name, self._pools.elements[name], pool)
+        for name, rows in self.states.arrays.items():
+            self._bind(bound, name, np.float32, rows)
+        if self._kernels is not None:
+            bound.binding.bind_input(STATE_KERNELS, "cpu", 0, np.int32, [1], self._kernels.ctypes.data)
         return bound
 
-    def fill(self, bound: SessionBinding, inputs: StepInputs, adapters: StepAdapters, logits: Array) -> None:
-        """Bind `inputs`, `adapters`, the present values of `bounds`, and the output `logits`, float32[rows,
+    def fill(self, bound: SessionBinding, call: CallInputs, logits: Array) -> None:
+        """Bind the inputs of a call, the present values of `bounds`, and the output `logits`, float32[rows,
         vocab].
         """
+        inputs, adapters, steps = call
         bound.inputs, bound.logits = inputs, logits
         if METADATA in self._inputs:
             bound.binding.bind_input(METADATA, "cpu", 0, np.int32, [3], bound.bounds.ctypes.data)
@@ -88,6 +115,9 @@ class SessionBindings:
             bound.adapters = adapters
             for name, array in adapters.inputs.items():
                 self._bind(bound, name, np.int32, array)
+        if steps is not None and steps is not bound.state_steps:
+            bound.state_steps = steps
+            self._bind(bound, STATE_STEPS, np.int32, steps)
         bound.binding.bind_output(
             LOGITS, *self._place, np.float32, logits.shape, self._device.pointer(logits)
         )

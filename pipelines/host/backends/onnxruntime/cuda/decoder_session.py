@@ -6,6 +6,7 @@ device, on one stream.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,12 @@ from ops.cuda.sampling import CudaSamplingOps
 from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
 from pipelines.adapters.weights import BASE, AdapterRoom, AdapterWeights, LinearShape
 from pipelines.host.backends.onnxruntime.cuda.adapter_pools import EVERY, AdapterPools
-from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
+from pipelines.host.backends.onnxruntime.cuda.bindings import (
+    CallInputs,
+    SessionBinding,
+    SessionBindings,
+    SessionPools,
+)
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     CAPTURE_LOCK,
     MAX_BATCH,
@@ -36,6 +42,8 @@ from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
 from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache, OnnxCudaCacheLayout
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
+from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
+from pipelines.host.backends.onnxruntime.cuda.states import OnnxCudaStates, StateKernels
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, StepPart, split_step
 from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps, warmup_step
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, version
@@ -87,7 +95,9 @@ class OnnxCudaSession:
             max_context=lowered.max_context,
             block_tokens=lowered.block_tokens,
             block_bytes=self._layout.block_bytes,
+            state_bytes=sum(4 * math.prod(shape) for shape in lowered.state_shapes),
         )
+        self._state_shapes = lowered.state_shapes
         self._columns = padded_columns(-(-lowered.max_context // lowered.block_tokens))
         self._limits = PartLimits(
             MAX_BATCH, self._columns * lowered.block_tokens if lowered.gathers else None
@@ -100,6 +110,7 @@ class OnnxCudaSession:
         with CAPTURE_LOCK.device_calls():
             self._session, graphs = runtime.open(lowered)
             self.ops = CudaSamplingOps(device)
+            self._kernels = StateKernels(device, state_library()) if self._state_shapes else None
         self._buckets = GraphBuckets(enabled=graphs)
         self._bound: dict[GraphShape, SessionBinding] = {}
         self._facts = self._read_facts(lowered)
@@ -135,15 +146,21 @@ class OnnxCudaSession:
     def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         with (
             CAPTURE_LOCK.device_calls(),
-            self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"),
+            self._loading(
+                f"a cache of {num_blocks} blocks, {num_host_blocks} on the host, {num_states} states"
+            ),
         ):
-            self._place_cache(num_blocks, num_host_blocks)
+            self._place_cache(num_blocks, num_host_blocks, num_states)
             self._device.synchronize()
 
-    def _place_cache(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+    def _place_cache(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         self._drop("_bindings", "_eager")  # with their cache, before the next is made
+        self._bound.clear()
         cache = OnnxCudaCache(self._device, self._layout, num_blocks, num_host_blocks)
-        self._bindings = SessionBindings(self._session, self._runtime, self._device, cache, self._pools)
+        states = OnnxCudaStates(self._device, self._state_shapes, num_states)
+        kernels = None if self._kernels is None else self._kernels.number
+        pools = SessionPools(cache, states, self._pools, kernels)
+        self._bindings = SessionBindings(self._session, self._runtime, self._device, pools)
         self._eager = self._bindings.new()
 
     # Steps
@@ -181,6 +198,7 @@ class OnnxCudaSession:
         bound = self._bound.get(shape) or self._bind(shape)
         self._fill(step, shape.batch, shape.batch, shape.columns, bound.inputs)
         self._pools.fill(step.adapters, step.starts, shape.batch, bound.adapters)
+        self._bindings.states.fill(step, shape.batch, bound.state_steps)
         self._replay(bound, self._buckets.of(shape))
 
     def _bind(self, shape: GraphShape) -> SessionBinding:
@@ -190,7 +208,8 @@ class OnnxCudaSession:
         bound.bounds[:] = attention_bounds(shape, self.shape.block_tokens)
         inputs = new_step_inputs(self._device, batch, batch, columns, batch)
         adapters = self._pools.new_inputs(batch, rank)
-        self._bindings.fill(bound, inputs, adapters, self._logits[first_row : first_row + batch])
+        call = CallInputs(inputs, adapters, self._bindings.states.new_steps(batch))
+        self._bindings.fill(bound, call, self._logits[first_row : first_row + batch])
         self._bound[shape] = bound
         return bound
 
@@ -226,7 +245,8 @@ class OnnxCudaSession:
         longest = 1 << (int(np.diff(step.starts).max()) - 1).bit_length()
         self._eager.bounds[:] = longest, columns * self.shape.block_tokens, step.max_context
         rows = self._logits[part.first_logit : part.first_logit + max(step.num_logits, 1)]
-        self._bindings.fill(self._eager, inputs, adapters, rows)
+        call = CallInputs(inputs, adapters, self._bindings.states.fill(step, step.num_seqs))
+        self._bindings.fill(self._eager, call, rows)
         self._bindings.run(self._eager, NO_GRAPH)
 
     def _num_columns(self, step: Step) -> int:
@@ -287,12 +307,14 @@ class OnnxCudaSession:
             "kv_cache": lowered.kv_cache,
             "block_tokens": str(self.shape.block_tokens),
             "block_bytes": str(self.shape.block_bytes),
-        }
+        } | ({"state_bytes": str(self.shape.state_bytes)} if self._state_shapes else {})
 
     def close(self) -> None:
         """Free the model, its graphs and the cache; a second call has no effect."""
         with CAPTURE_LOCK.device_calls():
             self._bound.clear()
+            if "_session" in vars(self) and self._kernels is not None:
+                self._kernels.close()
             self._drop(
                 "_eager", "_bindings", "_session", "_step_inputs", "_logits", "_pools", "ops", "_device"
             )

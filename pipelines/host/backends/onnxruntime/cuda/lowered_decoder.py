@@ -49,7 +49,8 @@ class LoweredDecoder:
 
     `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
     into one buffer, as over a quantized cache.  `uncapturable`: operators of the graph that a CUDA graph
-    would not replay correctly.  `adapted`: linear layers with room for adapters.
+    would not replay correctly.  `adapted`: linear layers with room for adapters.  `state_shapes`: of one
+    sequence's recurrent states.
     """
 
     model: bytes
@@ -63,6 +64,7 @@ class LoweredDecoder:
     gathers: bool = False
     uncapturable: tuple[str, ...] = ()
     adapted: tuple[LoraLinear, ...] = ()
+    state_shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def element(self) -> CacheElement:

@@ -15,13 +15,14 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from pipelines.host.backends.onnx.block_sums import multiply_block_sums
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.expert_linears import use_expert_linears
-from pipelines.host.backends.onnx.recurrent import refuse_recurrent
+from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     ELEMENTS,
     QUANTIZED_RANGE,
     LoraLinear,
     LoweredDecoder,
 )
+from pipelines.host.backends.onnxruntime.cuda.recurrent import check_states, lower_states
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
@@ -98,7 +99,7 @@ def check_computed(decoder: DecoderModel) -> None:
             "it reads images, which is not computed on cuda yet; write `device: cpu`, and serve without "
             "--device and BRAID_DEVICE."
         )
-    refuse_recurrent(decoder.model.graph, "cuda")
+    check_states(find_recurrent(decoder.model.graph))
     if any(layer.has_bias for layer in decoder.layers):
         raise ModelError(
             "its attention adds a bias by distance to scores, which is not computed on cuda; write "
@@ -128,6 +129,7 @@ def lower(
         gathers=cache in QUANTIZED_RANGE,
         uncapturable=tuple(uncapturable(model)),
         adapted=adapted,
+        state_shapes=tuple(tuple(node.state_shape) for node in find_recurrent(decoder.model.graph)),
     )
 
 
@@ -149,7 +151,7 @@ def lower_for_cuda(decoder: DecoderModel, block_tokens: int, kv_cache: str | Non
     Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens int32[B]
     · block_table int32[B, W] · slot_mapping int32[T] · attention_metadata int32[3] in CPU memory ·
     logits_indices int64[N] · key_cache.{i}, value_cache.{i} [num_blocks, block_tokens, num_kv_heads,
-    head_size].  Output: logits float32[N, vocab].
+    head_size]; and those of recurrent states (`recurrent.py`).  Output: logits float32[N, vocab].
 
     The caches have no outputs: the schema updates them in place and allows key_cache_out and value_cache_out
     to be absent.  No node computes a shape, so that all nodes run on the device and a graph can be captured.
@@ -185,6 +187,7 @@ class _Lowering:
         for node in list(self.graph):
             if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
                 self._replace(node)
+        lower_states(self.writer, find_recurrent(self.graph))
         del self.graph.opset_imports[DOMAIN]
         self.graph.opset_imports[CONTRIB] = 1
 

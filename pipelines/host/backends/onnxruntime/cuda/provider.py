@@ -10,6 +10,7 @@ from typing import Protocol
 import onnxruntime as ort
 
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
 from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
 from pipelines.host.contracts.device_errors import ModelError
 
@@ -71,11 +72,14 @@ class CudaRuntime:
             raise ModelError(f"{path}: {error}") from error
 
     def _open(self, lowered: LoweredDecoder, *, graphs: bool) -> ort.InferenceSession:
-        return self._open_model(lowered.model, lowered.folder, graphs=graphs)
+        operators = state_library() if lowered.state_shapes else None
+        return self._open_model(lowered.model, lowered.folder, operators, graphs=graphs)
 
-    def _open_model(self, model: bytes, folder: Path, *, graphs: bool) -> ort.InferenceSession:
+    def _open_model(
+        self, model: bytes, folder: Path, operators: Path | None = None, *, graphs: bool
+    ) -> ort.InferenceSession:
         cuda = (CUDA, self.options(graphs))
-        return open_session(model, folder, [cuda, CPU], threads=1, entries=ENTRIES)
+        return open_session(model, folder, [cuda, CPU], 1, ENTRIES, operators)
 
     def options(self, graphs: bool) -> Mapping[str, str]:
         """The provider's options.

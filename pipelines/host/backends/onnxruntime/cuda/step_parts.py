@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.host.contracts.step import ScoredTokens, Step, no_pairs
+from pipelines.host.contracts.step import RecurrentStates, ScoredTokens, Step, no_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def _part(step: Step, first: int, last: int) -> StepPart:
             logit_indices=step.logit_indices[first_logit:last_logit] - begin,
             logit_slots=step.logit_slots[first_logit:last_logit],
             scored=_scored(step, first_logit, last_logit),
+            states=_states(step, first, last),
             copies=no_pairs(),
             swaps_out=no_pairs(),
             swaps_in=no_pairs(),
@@ -115,3 +116,10 @@ def _scored(step: Step, first_logit: int, last_logit: int) -> ScoredTokens | Non
         return None
     rows = slice(max(0, first_logit - step.num_sampled), max(0, last_logit - step.num_sampled))
     return ScoredTokens(step.scored.ids[rows], step.scored.top_counts[rows])
+
+
+def _states(step: Step, first: int, last: int) -> RecurrentStates | None:
+    """The rows of states of these sequences."""
+    if step.states is None:
+        return None
+    return RecurrentStates(step.states.table[first:last], step.states.interval[first:last])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -9,11 +11,10 @@ from recurrences import Reference, write_recurrent
 
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnx.recurrent import find_recurrent
-from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
+from pipelines.host.backends.onnxruntime.cuda.recurrent import check_states
 from pipelines.host.backends.openvino.decoder import recurrent_nodes
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError, Unsupported
 from pipelines.onnx_format.recurrent_format import DELTA_NET, MAMBA2, SHORT_CONV
 
@@ -96,11 +97,13 @@ def test_an_operator_that_openvino_lacks_is_refused(path, monkeypatch):
         OpenVINOSession(path, OpenVINOSettings())
 
 
-def test_cuda_refuses_recurrent_layers_by_name(path):
-    with pytest.raises(
-        Unsupported, match=r"recurrent layers \(GatedDeltaNet, Mamba2, ShortConv\).* OpenVINO"
-    ):
-        open_decoder(path, DecoderSettings("cuda:0"))
+def test_cuda_refuses_states_of_long_rows_by_name(graph):
+    nodes = find_recurrent(graph)
+    check_states(nodes)
+    mamba = next(node for node in nodes if node.node.op_type == MAMBA2)
+    long = replace(mamba, sizes={**mamba.sizes, "state_size": 512})
+    with pytest.raises(ModelError, match="Mamba2 of state 2 has states with rows of 512 numbers; on cuda"):
+        check_states([long])
 
 
 def test_the_reference_depends_on_all_tokens_before(path):

@@ -12,7 +12,7 @@ import pytest
 from breadth import after
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_llama_like
-from gguf_hybrids import write_lfm2
+from gguf_hybrids import write_delta_net, write_granite_hybrid, write_lfm2
 from golden_texts import chosen
 from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
 from host_device import HostDevice
@@ -21,9 +21,12 @@ from later import Later
 
 from pipelines.gguf.convert import INT8_SUMS, convert
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cuda import state_library as state_module
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
-from pipelines.host.contracts.device_errors import Unsupported
+from pipelines.host.backends.onnxruntime.cuda.recurrent import STATES_DOMAIN
+from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
+from pipelines.host.contracts.device_errors import ModelError
 
 torch = Later("torch")
 hf = Later("transformers")
@@ -79,9 +82,40 @@ def test_texts_are_those_of_transformers(tmp_path, kind):
     assert {len(text) for text in texts} == {NUM_TOKENS}
 
 
-def test_states_are_refused_by_name(tmp_path):
-    path, _ = converted(tmp_path, write_lfm2)
+@pytest.mark.parametrize(
+    ("write", "kinds"),
+    after(
+        1,
+        [
+            (write_delta_net, {"ShortConv", "GatedDeltaNet"}),
+            (write_granite_hybrid, {"ShortConv", "Mamba2"}),
+            (write_lfm2, {"ShortConv"}),
+        ],
+    ),
+)
+def test_recurrent_layers_are_operators_over_rows_of_states(tmp_path, write, kinds):
+    path, _ = converted(tmp_path, write)
+    lowered = lower(read_decoder(path))
+    assert lowered.uncapturable == ()
+    proto = onnx.load_from_string(lowered.model)
+    nodes = [node for node in proto.graph.node if node.domain == STATES_DOMAIN]
+    assert {node.op_type for node in nodes} == kinds
+    assert {node.domain for node in proto.graph.node} == {"", "com.microsoft", STATES_DOMAIN}
+    states = {node.input[-3]: value for node, value in zip(nodes, lowered.state_shapes, strict=True)}
+    declared = {value.name: value.type.tensor_type.shape.dim for value in proto.graph.input}
+    assert {name: tuple(size.dim_value for size in declared[name][1:]) for name in states} == states
+    assert {tuple(node.input[-2:]) for node in nodes} == {("state_steps", "state_kernels")}
+    onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+
+
+def test_states_need_the_compiled_operators(monkeypatch):
+    """Tests have no kernels unless they ask for them."""
     with pytest.raises(
-        Unsupported, match=r"recurrent layers \(ShortConv\), which Braid does not compute on cuda"
+        ModelError, match=r"compiled with the CPU kernels .*\(CPU kernels: off.*C\+\+ compiler"
     ):
-        lower(read_decoder(path))
+        state_library()
+    monkeypatch.setattr(state_module, "setting", lambda: "auto")
+    monkeypatch.setattr(state_module, "runs_here", lambda: True)
+    monkeypatch.setattr(state_module, "find_compiler", lambda: None)
+    with pytest.raises(ModelError, match="install a C"):
+        state_library()

@@ -1,0 +1,55 @@
+"""The library with the operators of recurrent layers, which is that of the CPU kernels for ONNX Runtime."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ops.cpu.build import find_compiler
+from pipelines.host.backends.cpu_kernels import AUTO, describe, kernel_library, runs_here, setting
+from pipelines.host.contracts.device_errors import ModelError
+
+log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).parents[5]
+COMMAND = (sys.executable, "-P", "-m", "pipelines.host.kernel_build")
+TRIES, PAUSE_S = 60, 5.0
+"""How long a load waits for another process that compiles."""
+
+
+def state_library() -> Path:
+    """The library, compiled first where there is none yet.  Raises `ModelError` naming what is missing."""
+    library = kernel_library("onnxruntime")
+    if library is None and setting() == AUTO and runs_here() and find_compiler() is not None:
+        library = _compiled()
+    if library is None:
+        raise ModelError(
+            "its recurrent layers are computed on cuda by operators that are compiled with the CPU kernels "
+            f"for ONNX Runtime ({describe()}); install a C++ compiler or the wheel braid-kernels, and leave "
+            "BRAID_KERNELS unset or name a folder of them."
+        )
+    return library
+
+
+def _compiled() -> Path | None:
+    log.info("the operators of recurrent layers are compiled, which takes about a minute the first time")
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
+    for number in range(TRIES):
+        if number:
+            time.sleep(PAUSE_S)
+        done = subprocess.run(
+            [*COMMAND, "--parent", str(os.getpid())],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        library = kernel_library("onnxruntime")
+        if library is not None or "by another process" not in done.stdout:
+            return library
+    return None
