@@ -28,7 +28,7 @@ TESTS = (
     "tests/server/apis/acme/test_acme_api.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
-ALSO = ("tests/server/openapi/test_openapi.py", "tests/pipelines/nodes/text/parsers/test_forms.py")
+ALSO = ("tests/server/openapi/test_openapi.py", "tests/pipelines/nodes/text/parsers/tools/test_forms.py")
 """Tests of the tables that the examples add lines to."""
 COSTLY = "document_is_valid or without_a_key or gets_no_copy or needs_nothing or (grammar_holds and not acme)"
 """Tests of `ALSO` that say nothing of what the examples add."""

@@ -1,7 +1,7 @@
 """OpenVINO's private attention node for the attention nodes of Braid's ONNX format.
 
 This is the only file that creates it; its inputs are tested by
-tests/pipelines/host/backends/openvino/test_openvino_from_onnx.py.
+tests/pipelines/host/backends/openvino/decoder/test_openvino_from_onnx.py.
 """
 
 from __future__ import annotations

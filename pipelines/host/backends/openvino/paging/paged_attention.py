@@ -1,7 +1,7 @@
 """Converts a stateful OpenVINO decoder to the same decoder over a paged cache.
 
 This is the only file that calls OpenVINO's private transformation; the result is tested by
-tests/pipelines/host/backends/openvino/test_paged_attention.py.
+tests/pipelines/host/backends/openvino/paging/test_paged_attention.py.
 """
 
 from __future__ import annotations
