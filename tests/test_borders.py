@@ -50,6 +50,7 @@ MAY_IMPORT = {
         f"pipelines.nodes.{name}": ENGINE_NODE
         for name in (
             "generation.scheduler",
+            "entities.find_entities",
             "pooling.batcher",
             "retrieval.search",
             "speech.word_times",

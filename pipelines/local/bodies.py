@@ -15,6 +15,7 @@ from pipelines.local.options import (
     ClassificationOptions,
     CompletionOptions,
     EmbeddingOptions,
+    EntityOptions,
     RankingOptions,
     SearchOptions,
     TranscriptionOptions,
@@ -25,6 +26,7 @@ from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.completion import CompletionRequest
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.retrieval.search import SearchRequest
 from pipelines.requests.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
@@ -70,6 +72,14 @@ def classification_bodies(
     return [
         _read(ClassificationRequest, ClassificationOptions, options, input=group, model=model)
         for group in _groups(texts)
+    ]
+
+
+def entity_bodies(
+    texts: str | Sequence[str], model: str | None, options: EntityOptions
+) -> list[PoolingRequest]:
+    return [
+        _read(PoolingRequest, EntityOptions, options, input=group, model=model) for group in _groups(texts)
     ]
 
 

@@ -20,6 +20,7 @@ from pipelines.local.bodies import (
     classification_bodies,
     completion_body,
     embedding_bodies,
+    entity_bodies,
     ranking_body,
     search_body,
     speech_body,
@@ -32,6 +33,7 @@ from pipelines.local.options import (
     ClassificationOptions,
     CompletionOptions,
     EmbeddingOptions,
+    EntityOptions,
     RankingOptions,
     SearchOptions,
     TranscriptionOptions,
@@ -236,12 +238,13 @@ class Local:
         strategy: Strategy = "simple",
         *,
         model: str | None = None,
-        **options: Unpack[ClassificationOptions],
+        **options: Unpack[EntityOptions],
     ) -> list[list[Entity]]:
         """The entities of each text, of a model that labels tokens; `strategy` is one of transformers' ways
-        to join them: none, simple, first, average or max.  Raises BraidError.
+        to join them: none, simple, first, average or max.  A model that finds labels of the request needs
+        `labels`, and no strategy.  Raises BraidError.
         """
-        bodies = classification_bodies(texts, model, options)
+        bodies = entity_bodies(texts, model, options)
         groups = self._together(partial(entities_in, self._engine, body, strategy) for body in bodies)
         return [entities for group in groups for entities in group]
 

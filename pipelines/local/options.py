@@ -111,6 +111,15 @@ class ClassificationOptions(TypedDict, total=False):
     priority: int
 
 
+class EntityOptions(ClassificationOptions, total=False):
+    """The options of entities; `labels` and what follows are for models that find those of a request."""
+
+    labels: list[str] | dict[str, str]
+    threshold: float
+    flat_ner: bool
+    multi_label: bool
+
+
 class RankingOptions(TypedDict, total=False):
     """The options of a ranking."""
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from pipelines.base.cancellation import ClientGone
 from pipelines.local.engine import LocalEngine, LocalRequest
 from pipelines.local.replies import DocumentScore
-from pipelines.nodes.pooling.entities import Entity, Strategy, entities_of
+from pipelines.nodes.pooling.entities import Entity, Strategy, entities_of, spans_as_entities
 from pipelines.nodes.pooling.similarity import stored_scores
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.retrieval.search import SearchRequest
-from pipelines.values.node_values import Classes, Vectors
+from pipelines.values.node_values import Classes, FoundEntities, Vectors
 from pipelines.values.search_values import Hit, Hits
 from pipelines.values.tasks import PoolingInput
 from pipelines.worker.encoding import truncate_texts
@@ -48,13 +49,13 @@ async def classes_of(engine: LocalEngine, body: ClassificationRequest) -> list[d
         return [dict(zip(classes.labels, row.tolist(), strict=False)) for row in classes.values]
 
 
-async def entities_in(
-    engine: LocalEngine, body: ClassificationRequest, strategy: Strategy
-) -> list[list[Entity]]:
+async def entities_in(engine: LocalEngine, body: PoolingRequest, strategy: Strategy) -> list[list[Entity]]:
     """The entities of each text.  Raises BraidError."""
     with LocalRequest() as request:
         labels = await _answer(engine, body.model, TAGGING, request, lambda _: body.pooling_input())
-        return entities_of(labels, strategy)
+        return (
+            spans_as_entities(labels) if isinstance(labels, FoundEntities) else entities_of(labels, strategy)
+        )
 
 
 async def ranking_of(engine: LocalEngine, body: RerankRequest) -> list[DocumentScore]:

@@ -179,6 +179,24 @@ class TokenClasses:
 
 
 @dataclass(frozen=True, slots=True)
+class EntitySpan:
+    """An entity: its characters from `start` to `end`, its label, and the probability of that."""
+
+    start: int
+    end: int
+    text: str
+    label: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntities:
+    """The entities of each text, by their place."""
+
+    values: list[list[EntitySpan]]
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
     """How well each document answers its query: float32[num_pairs], in the order of the request's pairs."""
 

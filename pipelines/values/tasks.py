@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from graphs.graph import TaskContract
 from pipelines.values.node_values import (
     Classes,
+    FoundEntities,
     PooledOutputs,
     Prompt,
     Scores,
@@ -169,6 +170,22 @@ PURPOSES = ("search_document", "search_query", "classification", "clustering", "
 
 
 @dataclass(frozen=True, slots=True)
+class WantedEntities:
+    """Which entities a request wants: the names of their labels, and beside each the words that the model
+    reads of it.
+
+    A span counts from a probability above `threshold`.  `flat`: spans do not overlap; else one may lie in
+    another.  `multi_label`: a span may have several labels.
+    """
+
+    names: tuple[str, ...]
+    prompts: tuple[str, ...]
+    threshold: float = 0.5
+    flat: bool = True
+    multi_label: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PoolingInput(PromptInput):
     """One request for vectors, classes or scores: texts, conversations, or pairs of a query and a document.
 
@@ -186,6 +203,7 @@ class PoolingInput(PromptInput):
     instruction: str | None = None  # what a score is for, where the model's template uses it
     max_query_tokens: int | None = None
     max_document_tokens: int | None = None
+    wanted: WantedEntities | None = None  # of a model that finds the labels of the request
     chunk: bool = False  # a long document is scored in parts and has the best part's score
 
 
@@ -229,6 +247,7 @@ TASKS: dict[str, TaskContract] = {
     "token_embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
     "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
     "token_classify": TaskContract(request=PoolingInput, reply=Deferred[TokenClasses]),
+    "entities": TaskContract(request=PoolingInput, reply=Deferred[FoundEntities]),
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
     "search": TaskContract(request=SearchInput, reply=Deferred[Hits]),
     "transcribe": TaskContract(request=SpeechInput, reply=Stream[SpeechUpdate]),

@@ -70,6 +70,11 @@ def _check_pooling(model: str, request: PoolingInput, plan: RequestPlan) -> None
         )
     if request.results and "results" not in plan.handled:
         raise RequestError(f"Model '{model}' has one kind of vectors", "embedding_kinds")
+    if request.wanted is not None and "labels" not in plan.handled:
+        raise RequestError(
+            f"Model '{model}' has labels of its own; `labels` are for models that find them (GLiNER)",
+            "labels",
+        )
     if request.purpose not in (None, *PURPOSES) and "purpose" not in plan.handled:
         raise RequestError(
             f"Unsupported input_type '{request.purpose}'. This model does not define any input_type task "

@@ -14,7 +14,7 @@ from pipelines.requests.pooling.base_request import BasePoolingRequest
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.cohere import CohereEmbedRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
-from pipelines.requests.pooling.pooling import PoolingRequest
+from pipelines.requests.pooling.pooling import EntityRequest, PoolingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.pooling.scoring import ScoreRequest
 from pipelines.requests.retrieval.search import SearchRequest
@@ -121,6 +121,7 @@ def _pooling(model: type[BasePoolingRequest]) -> BodySchema:
 
 EMBEDDING = _pooling(EmbeddingRequest)
 POOLING = _pooling(PoolingRequest)
+ENTITIES = _pooling(EntityRequest)
 CLASSIFICATION = _pooling(ClassificationRequest)
 SCORE = _pooling(ScoreRequest)
 RERANK = _pooling(RerankRequest)

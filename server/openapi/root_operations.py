@@ -17,7 +17,12 @@ from server.apis.operations.pulling import PullBody, PullList, PullStep
 from server.apis.operations.version import ServerVersion
 from server.apis.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.apis.pooling.replies.ranking import Ranking, ScoreList
-from server.apis.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
+from server.apis.pooling.replies.reply_models import (
+    ClassificationList,
+    EmbeddingList,
+    EntityList,
+    PoolingList,
+)
 from server.apis.scale_out.render_endpoint import RenderedPrompt, RenderedPrompts
 from server.apis.scale_out.tokens_reply import TokensChunk, TokensReply
 from server.apis.tei.other_endpoints import Info
@@ -40,6 +45,7 @@ from server.openapi.operation import (
     COHERE_EMBED,
     COMPLETION,
     EMBEDDING,
+    ENTITIES,
     GENERATE_BODY,
     GETS,
     GUARDED,
@@ -102,6 +108,9 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenizer_info": {"GET": TOKENIZER_GET},
     "/pooling": {"POST": POOLING_POST},
     "/classify": {"POST": CLASSIFY_POST},
+    "/gliner": {
+        "POST": Operation("The entities of a text for labels", "pooling", (ENTITIES,), (EntityList,))
+    },
     "/score": {"POST": SCORE_POST},
     "/rerank": {
         "POST": Operation(

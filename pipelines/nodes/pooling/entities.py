@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
-from pipelines.values.node_values import Prompt, TokenClasses
+from pipelines.values.node_values import FoundEntities, Prompt, TokenClasses
 
 Floats = NDArray[np.float32]
 Strategy = Literal["none", "simple", "first", "average", "max"]
@@ -60,6 +60,18 @@ def entities_of(
     pieces = [_pieces(prompt, ids, scores, classes.tokenizer) for prompt, ids, scores in texts]
     entities = [_entities(text, classes, strategy) for text in pieces]
     return [[entity for entity in text if entity.label not in ignore] for text in entities]
+
+
+def spans_as_entities(found: FoundEntities, ignore: Collection[str] = ()) -> list[list[Entity]]:
+    """The entities of a model that finds labels of the request, without those whose label is in `ignore`."""
+    return [
+        [
+            Entity(span.label, span.score, span.text, span.start, span.end)
+            for span in spans
+            if span.label not in ignore
+        ]
+        for spans in found.values
+    ]
 
 
 def _entities(pieces: list[WordPiece], classes: TokenClasses, strategy: Strategy) -> list[Entity]:

@@ -14,6 +14,7 @@ from pipelines.repository.exports.decoder_graph import (
     settings_of,
 )
 from pipelines.repository.exports.dual_graph import dual_fault, dual_lines, find_dual
+from pipelines.repository.exports.entity_graph import entity_lines, find_gliner
 from pipelines.repository.exports.export_files import (
     CONFIGS,
     MODEL_FILES,
@@ -43,25 +44,18 @@ from pipelines.repository.exports.voice_graph import find_voices, voice_lines
 from pipelines.repository.files.yaml_words import settings_text
 
 HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as needed.\n"
-GLINER, GLINER_FILES = "gliner_config.json", ("*.onnx", "onnx/*.onnx")
-"""A file that GLiNER's models have, which find entities of the labels in a request."""
-GLINER_REFUSAL = (
-    f"{GLINER} says that this is a GLiNER model, whose marks of words and spans Braid does not make; "
-    "…ForTokenClassification finds entities, and a graph.yaml of the task infer serves this model's tensors"
-)
 
 
 def recognise_export(folder: Path) -> str | None:
     """`openvino` or `onnx` when the folder holds a model that `export_graph` writes a graph for, else None.
 
-    optimum-intel's Whisper and GLiNER are always recognised, and refused, and so is a vision model, of which
-    some are.
+    optimum-intel's Whisper is always recognised, and refused, and so is a vision model, of which some are.
     """
     vision = find_vision(folder), find_dual(folder)
     if is_optimums(folder) or vision != (None, None):
         return "openvino"
     if (
-        _is_gliner(folder)
+        find_gliner(folder) is not None
         or find_speech(folder) is not None
         or find_text_pair(folder) is not None
         or find_voices(folder)
@@ -87,8 +81,8 @@ def export_graph(folder: Path) -> str:
     """
     if is_optimums(folder):
         raise ValueError(f"{folder}: {REFUSAL}")
-    if _is_gliner(folder):
-        raise ValueError(f"{folder}: {GLINER_REFUSAL}")
+    if (place := find_gliner(folder)) is not None:
+        return "\n".join([HEADER + "version: 1", *entity_lines(folder, place)]) + "\n"
     if (prefix := find_speech(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *speech_lines(folder, prefix)]) + "\n"
     if (prefix := find_text_pair(folder)) is not None:
@@ -117,10 +111,6 @@ def export_graph(folder: Path) -> str:
     if (model := find_tensor_model(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *inference_lines(model, {"device": "cpu"})]) + "\n"
     raise ValueError(_refusal(folder, export))
-
-
-def _is_gliner(folder: Path) -> bool:
-    return (folder / GLINER).is_file() and any(next(folder.glob(form), None) for form in GLINER_FILES)
 
 
 def _text_lines(export: Export, folder: Path) -> list[str]:

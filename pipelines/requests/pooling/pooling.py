@@ -1,14 +1,22 @@
-"""The request body of POST pooling, and the check of its task."""
+"""The request bodies of POST pooling, with the check of its task, and of POST gliner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import BeforeValidator, StrictStr
+
+from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
+from pipelines.requests.fields.field_types import Items, Number, at_most, check, listed
 from pipelines.requests.fields.known_fields import Refused
+from pipelines.requests.pooling.base_request import BasePoolingRequest
 from pipelines.requests.pooling.embedding import EncodedRequest
+from pipelines.requests.pooling.input_parsing import check_total_chars
 from pipelines.requests.pooling.unsupported_fields import REFUSED, REFUSED_POOLING
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput, WantedEntities
 
 Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
 NAMES = {
@@ -16,6 +24,7 @@ NAMES = {
     "token_embed": "token_embed",
     "classify": "classify",
     "token_classify": "token_classify",
+    "entities": "token_classify",
     "rerank": "classify",
 }
 """Task of a graph → vLLM's name for it in this API."""
@@ -23,12 +32,66 @@ FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
 """Tasks that the same model could do, per text or per token; a graph does one of them."""
 
 
-class PoolingRequest(EncodedRequest):
+MAX_LABELS = 256
+MAX_LABEL_CHARS = 1024
+Labels = Annotated[
+    Items[StrictStr] | dict[str, StrictStr],
+    at_most(MAX_LABELS, "labels"),
+    BeforeValidator(listed),
+    check(len, "{name} must name at least one label"),
+    check(
+        lambda labels: all(0 < len(text) <= MAX_LABEL_CHARS for text in label_texts(labels)),
+        f"{{name}}: each must have 1 to {MAX_LABEL_CHARS} characters",
+    ),
+]
+"""Names of labels, or an object of names, each with what the model reads of it."""
+OPTIONS = ("threshold", "flat_ner", "multi_label")
+
+
+def label_texts(labels: list[str] | dict[str, str]) -> list[str]:
+    """All texts of the labels, names and descriptions."""
+    return [*labels, *labels.values()] if isinstance(labels, dict) else labels
+
+
+class EntityFields(DeferredModel):
+    """The labels that a request wants found, and how spans are chosen; the names are those of `gliner`."""
+
+    labels: Labels | None = None
+    threshold: (
+        Annotated[Number, check(lambda p: 0 <= p <= 1, "{name} must be in [0, 1], got {got}.")] | None
+    ) = None
+    flat_ner: bool | None = None
+    multi_label: bool | None = None
+
+    def wanted(self) -> WantedEntities | None:
+        """None without labels.  Raises RequestError for options without them, and for equal descriptions."""
+        if self.labels is None:
+            for name in OPTIONS:
+                if getattr(self, name) is not None:
+                    raise RequestError(f"`{name}` goes with `labels`", name)
+            return None
+        names = tuple(dict.fromkeys(self.labels))
+        prompts = tuple(self.labels.values()) if isinstance(self.labels, dict) else names
+        if len({*prompts}) < len(prompts):
+            raise RequestError("`labels`: two of them have the same description", "labels")
+        return WantedEntities(
+            names,
+            prompts,
+            0.5 if self.threshold is None else self.threshold,
+            self.flat_ner is not False,
+            self.multi_label is True,
+        )
+
+
+class PoolingRequest(EncodedRequest, EntityFields):
     """The request body of POST pooling."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_POOLING
 
     task: Task | None = None
+
+    def shared_fields(self) -> dict[str, Any]:
+        return super().shared_fields() | {"wanted": self.wanted()}
 
     def check_task(self, task: str, has_tokens: bool = False) -> None:
         """Raise RequestError when a graph with `task` does not do the requested task; `has_tokens`: it gives
@@ -45,3 +108,29 @@ class PoolingRequest(EncodedRequest):
                 f"Try switching the model's pooling_task via --pooler-config.task {self.task}.", field="task"
             )
         raise RequestError(f"Unsupported task: '{self.task}' Supported tasks: {list(family)}", field="task")
+
+
+NO_RELATIONS = Refused("models that find relations between entities are not served")
+
+
+class EntityRequest(BasePoolingRequest, EntityFields):
+    """One text, and the labels that are to be found in it; a text that is too long is cut."""
+
+    refused: ClassVar[Mapping[str, Refused]] = {
+        **REFUSED,
+        "relations": NO_RELATIONS,
+        "relation_threshold": NO_RELATIONS,
+        "adapter_id": Refused("models of entities have no adapters"),
+    }
+
+    text: StrictStr
+
+    def pooling_input(self) -> PoolingInput:
+        wanted = self.wanted()
+        if wanted is None:
+            raise RequestError("`labels` is required", "labels")
+        check_total_chars([len(self.text)], "text")
+        fields = self.shared_fields()
+        if self.truncate_prompt_tokens is None:
+            fields["truncate_prompt_tokens"] = -1
+        return PoolingInput(prompts=[Prompt.of_text(self.text)], wanted=wanted, **fields)

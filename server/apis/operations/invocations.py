@@ -23,6 +23,7 @@ BY_TASK: dict[str, type[Any]] = {
     "embed": EmbeddingsEndpoint,
     "token_embed": PoolingTasksEndpoint,
     "token_classify": PoolingTasksEndpoint,
+    "entities": PoolingTasksEndpoint,
     "classify": ClassifyEndpoint,
     "rerank": ClassifyEndpoint,
 }

@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 import falcon.asgi
 
-from pipelines.nodes.pooling.entities import OUTSIDE, entities_of
+from pipelines.nodes.pooling.entities import OUTSIDE, entities_of, spans_as_entities
 from pipelines.nodes.pooling.result_names import COLBERT, DENSE, SPARSE
 from pipelines.nodes.pooling.similarity import document_scores, similarities
-from pipelines.values.node_values import PooledOutputs, SparseVectors, TokenClasses
+from pipelines.values.node_values import FoundEntities, PooledOutputs, SparseVectors, TokenClasses
 from pipelines.values.tasks import PoolingInput
-from pipelines.worker.model_choice import EMBEDDING, LABELLING, Ability
+from pipelines.worker.model_choice import EMBEDDING, FINDING, LABELLING, TAGGING, Ability
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import gives_kind, of_type
 from server.apis.pooling.base_endpoint import PoolingEndpoint
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.score_endpoint import ComparisonEndpoint
 from server.apis.tei import replies
-from server.apis.tei.errors import WrongModel, translated_errors
+from server.apis.tei.errors import Invalid, WrongModel, translated_errors
 from server.apis.tei.requests import (
     EmbedRequest,
     LabelRequest,
@@ -103,8 +103,13 @@ class LabelEndpoint(TeiEndpoint[LabelRequest]):
 
     def check(self, request: LabelRequest, pipeline: Pipeline) -> None:
         super().check(request, pipeline)
-        if pipeline.task != "token_classify" and (request.aggregation_strategy or request.ignore_labels):
+        if pipeline.task not in TAGGING.tasks and (request.aggregation_strategy or request.ignore_labels):
             raise WrongModel(f"`{pipeline.name}` classifies whole texts, not tokens")
+        if pipeline.task in FINDING.tasks and request.aggregation_strategy not in (None, "simple"):
+            raise Invalid(
+                f"`{pipeline.name}` finds whole entities: `aggregation_strategy` must be simple, or left out",
+                field="aggregation_strategy",
+            )
         if request.pooling_input().pairs and not any(of_type(pipeline, "tokenize_pairs")):
             raise WrongModel(
                 f"`{pipeline.name}` classifies single texts: its graph has no tokenize_pairs node"
@@ -118,6 +123,9 @@ class LabelEndpoint(TeiEndpoint[LabelRequest]):
             strategy = request.aggregation_strategy or "none"
             entities = entities_of(value, strategy, ignored)
             return replies.encode_entities(context, request.num_chars, entities, request.is_batch)
+        if isinstance(value, FoundEntities):
+            spans = spans_as_entities(value, request.ignore_labels or ())
+            return replies.encode_entities(context, request.num_chars, spans, request.is_batch)
         return replies.encode_predictions(context, request.num_chars, value, request.is_batch)
 
 

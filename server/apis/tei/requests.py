@@ -13,6 +13,7 @@ from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Items, TokenIds,
 from pipelines.requests.fields.known_fields import Refused
 from pipelines.requests.pooling.base_request import BasePoolingRequest
 from pipelines.requests.pooling.input_parsing import MAX_TEXTS
+from pipelines.requests.pooling.pooling import EntityFields
 from pipelines.requests.pooling.scoring import Compared, ComparisonRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput
@@ -75,15 +76,15 @@ class EmbedRequest(TeiRequest):
         return PoolingInput(prompts=prompts, dimensions=self.dimensions, purpose=self.prompt_name, **fields)
 
 
-class LabelParameters(DeferredModel):
-    """How labels of tokens become entities."""
+class LabelParameters(EntityFields):
+    """How labels of tokens become entities, and which labels a model is to find."""
 
     model_config = ConfigDict(extra="ignore")
     aggregation_strategy: Strategy | None = None
     ignore_labels: Items[StrictStr] | None = None
 
 
-class LabelRequest(TeiRequest):
+class LabelRequest(TeiRequest, EntityFields):
     """A text or a pair of texts, which is a list of two; or a list of lists of one or two texts."""
 
     inputs: Any
@@ -98,7 +99,9 @@ class LabelRequest(TeiRequest):
         given = self.parameters
         if given is not None:
             self.aggregation_strategy = self.aggregation_strategy or given.aggregation_strategy
-            self.ignore_labels = given.ignore_labels if self.ignore_labels is None else self.ignore_labels
+            for name in ("ignore_labels", *EntityFields.model_fields):
+                if getattr(self, name) is None:
+                    setattr(self, name, getattr(given, name))
         return self
 
     @property
@@ -112,7 +115,10 @@ class LabelRequest(TeiRequest):
         if len({*map(len, texts)}) > 1:
             raise Invalid("`inputs` must be texts alone or pairs alone", field="inputs")
         prompts = [tuple(map(_prompt, pair)) for pair in texts]
-        fields: dict[str, Any] = self.shared_fields() | {"activate": not self.raw_scores}
+        fields: dict[str, Any] = self.shared_fields() | {
+            "activate": not self.raw_scores,
+            "wanted": self.wanted(),
+        }
         if len(prompts[0]) == 2:
             return PoolingInput(pairs=prompts, **fields)  # type: ignore[arg-type]
         return PoolingInput(prompts=[prompt for (prompt,) in prompts], **fields)

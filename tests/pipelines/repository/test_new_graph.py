@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
@@ -108,15 +109,37 @@ def test_no_graph_without_an_export(tmp_path):
         new_graph(tmp_path)
 
 
+def gliner_folder(folder, file="model.onnx", **settings):
+    for name in (file, "tokenizer.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    (folder / "gliner_config.json").write_text(json.dumps({"span_mode": "markerV0", **settings}))
+    return folder
+
+
 @pytest.mark.parametrize("file", ["model.onnx", "onnx/model_quantized.onnx"])
-def test_gliner_is_refused_by_name(tmp_path, file):
+def test_gliner_finds_entities(tmp_path, file):
     """Its tokenizer and, in some folders, its config.json look like those of another encoder."""
-    for name in (file, "gliner_config.json", "tokenizer.json"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("{}")
-    assert recognise(tmp_path) == "onnx"
-    with pytest.raises(ValueError, match="a GLiNER model, whose marks of words and spans"):
-        new_graph(tmp_path)
+    folder = gliner_folder(tmp_path, file)
+    (folder / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+    assert recognise(folder) == "onnx"
+    graph = yaml.safe_load(new_graph(folder))
+    assert graph["task"] == "entities"
+    assert graph["nodes"]["marked"]["max_tokens"] == 512
+    assert graph["nodes"]["entities"]["body"]["logits"]["path"] == file
+
+
+def test_gliner_of_several_files(tmp_path):
+    folder = gliner_folder(tmp_path, "onnx/model_int8.onnx")
+    (folder / "onnx/model_fp16.onnx").write_text("")
+    with pytest.raises(ValueError, match="holds several models: onnx/model_fp16.onnx, onnx/model_int8.onnx"):
+        new_graph(folder)
+    (folder / "onnx/model.onnx").write_text("")
+    assert "path: onnx/model.onnx" in new_graph(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match="tokenizer.json is missing"):
+        new_graph(folder)
 
 
 def test_without_a_chat_template_the_task_is_completion(tmp_path):

@@ -70,11 +70,14 @@ def _agree(tokenizer: Any, other: Any) -> bool:
 
 def _tried(source: str, error: Exception) -> str:
     """The reason why nothing could be read, and the searched places."""
-    from pipelines.repository.exports.export_graph import GLINER, GLINER_REFUSAL
+    from pipelines.repository.exports.entity_graph import GLINER
 
     reason = first_line(error)
     if (Path(source) / GLINER).is_file():
-        return f"{source}: {GLINER_REFUSAL}"
+        return (
+            f"{source}: {GLINER} says that this is a GLiNER model, which the package gliner exports "
+            "(`export_to_onnx`); a folder with its ONNX file is served as it is"
+        )
     if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
         return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():

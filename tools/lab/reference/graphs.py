@@ -57,6 +57,8 @@ GROUPS = {
     ("pooling", "step"): "Pooling: lines of a batcher's `body`, run once per batch in the engine host",
     ("generation", "request"): "Text from an encoder: lines that run in a worker",
     ("pooling", "request"): "Pooling: lines that run in a worker",
+    ("entities", "request"): "Entities of labels in a request: lines that run in a worker",
+    ("entities", "engine"): "Entities of labels in a request: the engine",
     ("retrieval", "engine"): "Retrieval: the engine",
     ("retrieval", "step"): "Retrieval: lines of a search node's `body`",
     ("retrieval", "request"): "Retrieval: lines that run in a worker",
@@ -68,7 +70,7 @@ GROUPS = {
     (
         "tensors",
         "step",
-    ): "Tensors: lines of an infer node's or a synthesizer's `body`, run once per request",
+    ): "Tensors: lines of the `body` of infer, synthesizer and find_entities, run once per request",
     ("graph_node", "request"): "Graphs in graphs",
     ("composing", "request"): "Composed graphs: lines that ask other models, in a worker",
 }

@@ -1,4 +1,4 @@
-"""Encodes class probabilities as a reply."""
+"""Encodes class probabilities, and entities that were found, as a reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.values.node_values import Classes, Scores
+from pipelines.values.node_values import Classes, FoundEntities, Scores
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext, encode_list_reply
 
 
@@ -25,3 +25,17 @@ def _item(index: int, probs: NDArray[np.float32], labels: list[str], best: int) 
     label = labels[best] if best < len(labels) else None
     item = {"index": index, "label": label, "probs": probs.tolist(), "num_classes": len(probs)}
     return msgspec.json.encode(item)
+
+
+def encode_spans(context: ReplyContext, found: FoundEntities) -> EncodedReply:
+    """A list reply with an item for each text, whose `data` are its entities."""
+    items = (
+        (b'{"index":%d,"object":"pooling","data":' % index, msgspec.json.encode(spans), b"}")
+        for index, spans in enumerate(found.values)
+    )
+    return EncodedReply(encode_list_reply(context, items))
+
+
+def encode_entity_list(found: FoundEntities) -> EncodedReply:
+    """`EntityList` of the only text."""
+    return EncodedReply(msgspec.json.encode({"entities": found.values[0]}))

@@ -107,12 +107,30 @@ class EmbeddingList(ListReply):
     data: list[Embedding]
 
 
+class FoundEntity(Reply):
+    """An entity: its characters from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+    label: str
+    score: float
+
+
+class EntityList(Reply):
+    """The entities of one text."""
+
+    entities: list[FoundEntity]
+
+
 class PoolingItem(Reply):
-    """One pooled output: numbers for a text, numbers for each of its tokens, or their bytes in base64."""
+    """One pooled output: numbers for a text, numbers for each of its tokens, or their bytes in base64; or the
+    entities that were found.
+    """
 
     index: int
     object: Literal["pooling"]
-    data: list[float] | list[list[float]] | str
+    data: list[float] | list[list[float]] | list[FoundEntity] | str
 
 
 class PoolingList(ListReply):

@@ -1,0 +1,166 @@
+"""The mark_words node: texts and labels of a request → tokens with marks of words, as GLiNER reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from pydantic import Field
+
+from graphs.node import FilePath
+from pipelines.base.errors import RequestError
+from pipelines.nodes.entities.span_settings import SpanSettings, read_span_settings
+from pipelines.nodes.interface import Loading, Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
+from pipelines.values.entity_values import MarkedText
+from pipelines.values.node_values import Prompt
+from pipelines.values.tasks import PoolingInput
+
+WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
+EMPTY = "[PAD]"
+"""The word of a text without any, for a model reads at least one."""
+MAX_PROMPT_CHARS = 1 << 23
+"""Characters of the labels, before each text of a request, together."""
+
+
+class MarkWords(TokenizerNode, Planning):
+    """Puts the labels of a request before each text and splits it into words, whose tokens it marks.
+
+    Texts with more words than the model takes are cut where the request allows it, else refused.
+    """
+
+    class Config(TokenizerNode.Config):
+        settings: FilePath = Field(description="the gliner_config.json of the model")
+        max_tokens: int | None = Field(
+            default=None, ge=1, description="the most tokens of labels and text; default: any number"
+        )
+
+    def load(self, resources: Loading) -> None:
+        """Raises ValueError for a tokenizer without the model's own tokens."""
+        super().load(resources)
+        self.settings: SpanSettings = resources.shared(read_span_settings, self.folder / self.config.settings)
+        for token in (self.settings.entity, self.settings.separator):
+            if self.tokenizer.token_to_id(token) is None:
+                raise ValueError(
+                    f"{self.config.tokenizer} has no token {token}, which {self.config.settings} names"
+                )
+
+    def plan(self, request: PoolingInput) -> RequestPlan:
+        return RequestPlan(handled=frozenset({"labels"}))
+
+    def run(self, call: Running, request: PoolingInput) -> list[MarkedText]:
+        """Raises RequestError without labels, and for texts that are too long."""
+        wanted = request.wanted
+        if wanted is None:
+            raise RequestError(
+                "`labels` is required: this model finds entities of the labels in the request", "labels"
+            )
+        if request.pairs or not request.prompts:
+            raise RequestError("this model takes texts, no pairs and no conversations", "input")
+        if len(request.prompts) * sum(map(len, wanted.prompts)) > MAX_PROMPT_CHARS:
+            raise RequestError(
+                f"`labels` stand before each text, together {MAX_PROMPT_CHARS} characters at most; send "
+                "fewer labels, or the texts in several requests",
+                "labels",
+            )
+        before = [*chain(*((self.settings.entity, label) for label in wanted.prompts))]
+        reader = _PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
+        most = self._most(request)
+        return [self._marked(reader, prompt, request, most) for prompt in request.prompts]
+
+    def _most(self, request: PoolingInput) -> int | None:
+        """The most tokens of a text, with the labels; None: any number."""
+        asked = request.truncate_prompt_tokens
+        bounds = [bound for bound in (asked if asked != -1 else None, self.config.max_tokens) if bound]
+        return min(bounds, default=None)
+
+    def _marked(
+        self, reader: _PromptReader, prompt: Prompt, request: PoolingInput, most: int | None
+    ) -> MarkedText:
+        if prompt.text is None:
+            raise RequestError("entities have places in a text; send the text, not token ids", "input")
+        words = [match.span() for match in WORD.finditer(prompt.text)]
+        may_cut = request.truncate_prompt_tokens is not None
+        num_words = len(words)
+        words = part_of(words, self.settings.max_words, request.truncate_left)
+        marked = reader.read(prompt.text, words)
+        if most is not None and len(marked.ids) > most:
+            words = reader.fitting(marked, most, request.truncate_left)
+            marked = reader.read(prompt.text, words)
+        if len(words) < num_words and not may_cut:
+            raise RequestError(
+                f"a text has {num_words} words, and {len(words)} of them fit with the labels: the model "
+                f"reads {self.settings.max_words} words" + (f" and {most} tokens" if most else "") + "; send "
+                "shorter texts or fewer labels, or allow them to be cut (`truncate_prompt_tokens`: -1)",
+                "input",
+            )
+        return marked
+
+
+@dataclass(frozen=True)
+class _PromptReader:
+    """Reads texts behind one prompt, whose words are `before`."""
+
+    tokenizer: Any
+    settings: SpanSettings
+    before: list[str]
+
+    def read(self, text: str, words: list[tuple[int, int]]) -> MarkedText:
+        """The tokens of the prompt and of these words."""
+        texts = [text[start:end] for start, end in words] or [EMPTY]
+        encoding = self.tokenizer.encode([*self.before, *texts], is_pretokenized=True)
+        skipped = self._num_words(encoding.word_ids)
+        return MarkedText(
+            text, encoding.ids, marks_of(encoding.word_ids, skipped, self.settings.pooling), words
+        )
+
+    def fitting(self, marked: MarkedText, most: int, left: bool) -> list[tuple[int, int]]:
+        """The words that have room in `most` tokens.  Raises RequestError where none has."""
+        numbers = self.tokenizer.encode(
+            [*self.before, *(marked.text[start:end] for start, end in marked.words)], is_pretokenized=True
+        ).word_ids
+        skipped, sizes = len(self.before), [0] * len(marked.words)
+        for number in numbers:
+            if number is not None and number >= skipped:
+                sizes[number - skipped] += 1
+        room = most - (len(numbers) - sum(sizes))
+        num_fitting = 0
+        for size in reversed(sizes) if left else sizes:
+            room -= size
+            if room < 0:
+                break
+            num_fitting += 1
+        if not num_fitting:
+            raise RequestError(
+                f"`labels` leave no room for a text: the model reads {most} tokens of both", "labels"
+            )
+        return part_of(marked.words, num_fitting, left)
+
+    def _num_words(self, numbers: list[int | None]) -> int:
+        """How many words of the prompt have tokens: a label of blanks has none."""
+        return len({number for number in numbers if number is not None and number < len(self.before)})
+
+
+def part_of(words: list[tuple[int, int]], most: int, left: bool) -> list[tuple[int, int]]:
+    """The first words of a text, or with `left` the last: `most` of them."""
+    return words[-most:] if left else words[:most]
+
+
+def marks_of(numbers: list[int | None], skipped: int, pooling: str) -> list[int]:
+    """For each token the number of its word, counted from 1 behind the first `skipped` words that have
+    tokens; 0 for tokens from which the model reads no word.
+
+    `numbers` are the words of the tokens, None of special ones.
+    """
+    marks, seen, earlier = [], 0, None
+    for place, number in enumerate(numbers):
+        begins = number is not None and number != earlier
+        seen += begins
+        ends = place + 1 == len(numbers) or numbers[place + 1] != number
+        is_read = {"first": begins, "last": ends}.get(pooling, True)
+        marks.append(seen - skipped if number is not None and is_read and seen > skipped else 0)
+        earlier = number
+    return marks

@@ -1,0 +1,117 @@
+"""Entities of the labels in a request over HTTP, beside what the `gliner` package finds by the same weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from live_app import answers
+
+GLINER = Path(__file__).parents[3] / "fixtures/recorded/gliner"
+KINDS = ("span", "token")
+RECORDED = json.loads((GLINER / "entities.json").read_text(encoding="utf-8"))
+TEXTS = RECORDED["texts"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repository")
+    for kind in KINDS:
+        shutil.copytree(GLINER / kind, folder / kind)
+    return folder
+
+
+@pytest.fixture
+def ask(models):
+    return lambda *given: answers(models, given)
+
+
+def check_entities(got, wanted):
+    """The same spans with the same scores; of labels that are as likely as each other one is left to chance."""
+    ties = 0
+    for mine, theirs in zip(got, wanted, strict=True):
+        mine = sorted((span["start"], span["end"], span["label"], span["score"]) for span in mine)
+        theirs = sorted(map(tuple, theirs))
+        assert [span[:2] for span in mine] == [span[:2] for span in theirs]
+        assert [span[3] for span in mine] == pytest.approx([span[3] for span in theirs], abs=1e-4)
+        ties += sum(span[2] != other[2] for span, other in zip(mine, theirs, strict=True))
+    assert ties <= 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_texts_at_once_give_what_gliner_finds(ask, kind):
+    cases = RECORDED[kind]
+    body = {"model": kind, "input": TEXTS, "truncate_prompt_tokens": -1}
+    replies = ask(*(("/pooling", {**body, "labels": case["labels"], **case["options"]}) for case in cases))
+    for reply, case in zip(replies, cases, strict=True):
+        assert reply.status == 200, reply.json
+        check_entities([item["data"] for item in reply.json["data"]], case["entities"])
+    item = replies[1].json["data"][0]["data"][0]
+    assert {*item} == {"start", "end", "text", "label", "score"}
+    assert item["text"] == TEXTS[0][item["start"] : item["end"]]
+    assert replies[0].json["usage"]["prompt_tokens"] > 100
+
+
+def test_the_other_paths(ask):
+    """text-embeddings-inference's and the client's of `gliner`."""
+    case, (labels, text) = RECORDED["span"][0], (RECORDED["span"][0]["labels"], TEXTS[1])
+    nested = {"inputs": text, "parameters": {"labels": labels, "threshold": 0.2, "flat_ner": False}}
+    one, ignored, several, plain, wide = ask(
+        ("/predict", {"model": "span", "inputs": text, "labels": labels}),
+        ("/predict", {"model": "span", "inputs": text, "labels": labels, "ignore_labels": labels}),
+        ("/predict", {"model": "span", "inputs": [[text], ["rain"]], "labels": labels}),
+        (
+            "/gliner",
+            {"model": "span", "text": text, "labels": labels, "flat_ner": True, "multi_label": False},
+        ),
+        ("/predict", {"model": "span", "aggregation_strategy": "simple", **nested}),
+    )
+    expected = case["entities"][1]
+    assert [(each["start"], each["end"], each["entity_group"]) for each in one.json] == [
+        tuple(span[:3]) for span in expected
+    ]
+    assert ignored.json == []
+    assert several.json[0] == one.json
+    assert [each["label"] for each in plain.json["entities"]] == [each["entity_group"] for each in one.json]
+    assert len(wide.json) > len(one.json)
+
+
+def test_what_is_refused(ask):
+    body = {"model": "span", "input": "Ada of Oslo", "labels": ["person"]}
+    refused = {
+        "labels": [
+            {"labels": None},
+            {"labels": []},
+            {"labels": [""]},
+            {"labels": ["x" * 2000]},
+            {"labels": [str(i) for i in range(257)]},
+            {"labels": {"a": "same", "b": "same"}},
+            {"labels": [f"label number {i}" for i in range(60)], "truncate_prompt_tokens": -1},
+        ],
+        "threshold": [{"threshold": 1.5}, {"labels": None, "threshold": 0.5}],
+        "flat_ner": [{"flat_ner": "perhaps"}],
+        "input": [{"input": "word " * 31}, {"input": [1, 2]}],
+        "task": [{"task": "embed"}],
+    }
+    cases = [(field, more) for field, changes in refused.items() for more in changes]
+    replies = ask(*(("/pooling", {**body, **more}) for _, more in cases))
+    for reply, (field, more) in zip(replies, cases, strict=True):
+        assert (reply.status, reply.error["param"]) == (400, field), (more, reply.json)
+
+
+def test_other_models_have_labels_of_their_own(ask, models, monkeypatch):
+    cut, whole, strategy, relations = ask(
+        ("/predict", {"model": "span", "inputs": "word " * 40, "labels": ["person"], "threshold": 0.01}),
+        ("/predict", {"model": "span", "inputs": "word " * 40, "labels": ["a"], "truncate": False}),
+        ("/predict", {"model": "span", "inputs": "word", "labels": ["a"], "aggregation_strategy": "first"}),
+        ("/gliner", {"model": "span", "text": "word", "labels": ["a"], "relations": ["b"]}),
+    )
+    assert cut.status == 200
+    assert max(each["end"] for each in cut.json) <= 30 * 5
+    assert whole.status in (413, 422)
+    assert "40 words" in whole.json["error"]
+    assert strategy.status == 422
+    assert "aggregation_strategy" in strategy.json["error"]
+    assert (relations.status, relations.error["param"]) == (400, "relations")
