@@ -130,6 +130,7 @@ docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
 	$(BIN)/python -m server.openapi.fields_page > docs/fields.md
 	$(BIN)/python -m tools.lab.reference.drawings README.md docs/graphs.md
 	$(BIN)/python -m tools.lab.reference.apis docs/api.md
+	$(BIN)/python -m tools.lab.reference.gguf docs/quickstart.md docs/vision.md
 
 site: $(VENV)/.site  ## Build docs/ as a site with a search, into build/site; a dead link fails.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipelines.base.load_progress import doing
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.embedder import embeds, write_embedder
 from pipelines.gguf.encoder import write_encoder
@@ -69,9 +70,10 @@ def convert(
 
 @contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Raises `GgufError` that names the file at fault."""
+    """The body converts this file.  Raises `GgufError` that names it, where it is at fault."""
     try:
-        yield
+        with doing(f"converting {file.name}"):
+            yield
     except GgufError as error:
         raise GgufError(f"{file.name} {_one_line(str(error))}") from error
 

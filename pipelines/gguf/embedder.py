@@ -5,7 +5,6 @@ Where attention is causal no token attends to padding, which stands at the end o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.reranker import write_reranker
+from pipelines.gguf.sentence_files import read_dense, write_modules
 from pipelines.gguf.text_rows import TextRows
 from pipelines.onnx_format.decoder_format import INPUT_IDS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
@@ -27,8 +27,6 @@ RANK = 4
 MODES = {1: "mean", 2: "cls", 3: "lasttoken"}
 """`pooling_type` → its name in the files of sentence-transformers."""
 VECTORS = "last_hidden_state"
-MODULES = {"0": ("", "Transformer"), "1": ("1_Pooling", "Pooling"), "2": ("2_Normalize", "Normalize")}
-"""Number of a module → its folder and type, as sentence-transformers names them."""
 
 
 def embeds(metadata: Metadata) -> bool:
@@ -57,7 +55,8 @@ def write_embedder(
         if ranks(metadata):
             write_reranker(metadata, linears, facts.width, folder)
         else:
-            write_modules(facts.width, MODES[pooling], folder)
+            dense = read_dense(metadata, linears, facts.width)
+            write_modules(facts.width, MODES[pooling], folder, dense)
         vocabulary = _Embedder(facts, metadata, linears, writer).write()
         linears.write_weights()
     return facts, vocabulary
@@ -67,18 +66,6 @@ def name_vectors(vectors: ir.Value, width: int) -> None:
     """Make `vectors` the output of an exported encoder."""
     vectors.name, vectors.dtype = VECTORS, F32
     vectors.shape = ir.Shape(["texts", "length", width])
-
-
-def write_modules(width: int, mode: str, folder: Path) -> None:
-    """The files of sentence-transformers that say how texts are pooled."""
-    modules = [
-        {"idx": int(number), "name": number, "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for number, (path, kind) in MODULES.items()
-    ]
-    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
-    (folder / "1_Pooling").mkdir()
-    settings = {"word_embedding_dimension": width, "pooling_mode": mode}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
 class _Embedder(Decoder):

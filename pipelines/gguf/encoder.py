@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.gguf.embedder import MODES, POOLING, RANK, name_vectors, write_modules
+from pipelines.gguf.embedder import MODES, POOLING, RANK, name_vectors
 from pipelines.gguf.encoder_facts import BertFacts, read_bert_facts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.experts import RoutedExperts
@@ -20,6 +20,7 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.rotary import make_pace
 from pipelines.gguf.routers import Router
+from pipelines.gguf.sentence_files import write_modules
 from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.text_rows import INT64, TextRows
 from pipelines.onnx_format.decoder_format import INPUT_IDS, LOGITS

@@ -31,7 +31,12 @@ class PixelGraph:
         state = self._tower.layers(self._embedded(pixels), lambda _: Seen())
         if self._linears.has(CLASS):
             _, state = self._writer.ops("Split", state, self._writer.ints(1, facts.along**2), count=2, axis=1)
-        projected = {"gemma3": self._pooled, "idefics3": self._shuffled, "internvl": self._normed}
+        projected = {
+            "gemma3": self._pooled,
+            "idefics3": self._shuffled,
+            "internvl": self._normed,
+            "mlp": self._between,
+        }
         output = projected[facts.name](state)
         output.name, output.dtype = ROWS, F32
         output.shape = ir.Shape(["images", facts.tokens, facts.size])
@@ -77,6 +82,15 @@ class PixelGraph:
         read = self._tower.layer_norm(self._squares(state), f"{at}0", self._wide, EPSILON)
         middle = self._tower.activated(self._linears.linear(read, f"{at}1", size, self._wide), "gelu")
         return self._linears.linear(middle, f"{at}3", size, size)
+
+    def _between(self, state: ir.Value) -> ir.Value:
+        """LLaVA: the patches in two linear layers."""
+        size = self._facts.size
+        self._linears.tensor(CLASS, rows=1, width=self._facts.width)  # of CLIP, whose pixels are other ones
+        middle = self._tower.activated(
+            self._linears.linear(state, "mm.0", size, self._facts.width), self._facts.kind.gelu
+        )
+        return self._linears.linear(middle, "mm.2", size, size)
 
     @property
     def _wide(self) -> int:

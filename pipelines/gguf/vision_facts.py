@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reader import GgufTensor
 
 CLIP = "clip"
 """`general.architecture` of such a file."""
@@ -35,7 +37,8 @@ class Projector:
     `family`: the `model_type` of its images.  `gelu`: which one the file means.  `norm`: of its layers.
     `merge`: patches of a token's side where the file does not say it, by the entry `merge_key`.
     `has_grids`: images keep their shapes, and their patches come with their places.  `has_axes`: the decoder
-    has positions on several axes.  `whole_images`: tokens of an image attend to one another.
+    has positions on several axes.  `whole_images`: tokens of an image attend to one another.  `last`: the
+    weight whose rows are the numbers of an embedding, where the file says another number.
     """
 
     family: str
@@ -46,6 +49,7 @@ class Projector:
     has_grids: bool = False
     has_axes: bool = False
     whole_images: bool = False
+    last: str = ""
 
 
 _QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
@@ -56,6 +60,7 @@ PROJECTORS = {
     "gemma3": Projector("gemma3", merge=4, whole_images=True),
     "idefics3": Projector("idefics3", merge=2),
     "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
+    "mlp": Projector("llava", gelu="gelu", last="mm.2.weight"),
 }
 """`clip.projector_type` → what it means."""
 
@@ -102,7 +107,7 @@ class VisionFacts:
         return (self.along // self.merge) ** 2
 
 
-def read_vision(metadata: Metadata) -> VisionFacts:
+def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> VisionFacts:
     """Raises `GgufError` for a kind of projector that is not served and for sizes that cannot be."""
     name = _kind_name(metadata)
     kind = PROJECTORS[name]
@@ -112,7 +117,7 @@ def read_vision(metadata: Metadata) -> VisionFacts:
     facts = VisionFacts(
         name,
         kind,
-        layers=metadata.count("vision.block_count"),
+        layers=_layers(metadata),
         width=width,
         heads=heads,
         inner=metadata.count("vision.feed_forward_length"),
@@ -120,7 +125,7 @@ def read_vision(metadata: Metadata) -> VisionFacts:
         side=metadata.count("vision.image_size"),
         patch=metadata.count("vision.patch_size"),
         merge=metadata.count(f"vision.{kind.merge_key}", kind.merge),
-        size=metadata.count("vision.projection_dim"),
+        size=tensors[kind.last].rows if kind.last in tensors else metadata.count("vision.projection_dim"),
         activation=_activation(metadata, kind),
         windowed_every=metadata.count("vision.n_wa_pattern", 0, 0),
         window=metadata.count("vision.window_size", WINDOW),
@@ -144,6 +149,18 @@ def _kind_name(metadata: Metadata) -> str:
     if name not in PROJECTORS:
         raise GgufError(f"has a projector of type {name}; those of type {', '.join(PROJECTORS)} are served")
     return name
+
+
+def _layers(metadata: Metadata) -> int:
+    """The layers that are computed: those of the file, which may say that the state behind its last one is
+    what is projected.
+    """
+    layers, said = metadata.count("vision.block_count"), metadata.array("clip.vision.feature_layer")
+    if said is not None and said.tolist() != [layers]:
+        raise GgufError(
+            f"projects the states behind layers {said.tolist()} of {layers}; that of the last one is served"
+        )
+    return layers
 
 
 def _activation(metadata: Metadata, kind: Projector) -> Activation:

@@ -69,6 +69,19 @@ def _internvl(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
     return config, {}
 
 
+def _llava(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
+    config = {
+        "image_token_id": id_of("<image>"),
+        "vision_feature_select_strategy": "default",
+        "vision_config": {"model_type": "clip_vision_model"},
+    }
+    return config, {
+        "size": {"shortest_edge": facts.side},
+        "crop_size": {"height": facts.side, "width": facts.side},
+        "resample": RESAMPLE["bicubic"],
+    }
+
+
 FILES: dict[str, Callable[[VisionFacts, IdOf], tuple[Fields, Fields]]] = {
     "qwen2_vl": _qwen,
     "qwen2_5_vl": _qwen,
@@ -76,5 +89,6 @@ FILES: dict[str, Callable[[VisionFacts, IdOf], tuple[Fields, Fields]]] = {
     "gemma3": _gemma3,
     "idefics3": _idefics3,
     "internvl_chat": _internvl,
+    "llava": _llava,
 }
 """Family → what its files have beside the sizes and colours that all have."""

@@ -7,33 +7,28 @@ pieces at a time, however large a tensor is.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
 
+from pipelines.base.load_progress import report
 from pipelines.gguf.reader import GgufTensor, Rows
 from pipelines.gguf.tensor_types import TYPE_NUMBERS
 from pipelines.gguf.weights import is_float, read_any, read_blocks, read_packed, read_stored
 from pipelines.onnx_format.onnx_writer import OnnxWriter, Room
-
-log = logging.getLogger(__name__)
 
 SLICE_WEIGHTS = 1 << 17
 """Weights that are unpacked at once: few enough that what numpy makes of them stays in cache."""
 TURNED_WEIGHTS = 1 << 22
 """Weights that are turned at once: more, since each column of them is written on its own."""
 MAX_THREADS = 8
-NEWS_S = 5.0
-"""Seconds between two lines of the log that say how far a conversion is."""
 TYPES = {"F32": ir.DataType.FLOAT, "F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
 
 
@@ -153,17 +148,13 @@ class WeightWriter:
 
     def write(self) -> None:
         """Read and write all weights.  Raises `GgufError`, and OSError before where they have no room."""
-        folder, needed = self._writer.folder, self._writer.num_bytes
-        _check_free(folder, needed)
-        news_s, total = monotonic() + NEWS_S, len(self._pieces)
+        _check_free(self._writer.folder, self._writer.num_bytes)
         with ThreadPoolExecutor(_num_threads(), thread_name_prefix="convert") as pool:
             try:
                 submitted = [pool.submit(piece) for piece in self._pieces]
                 for done, piece in enumerate(as_completed(submitted), 1):
                     piece.result()
-                    if monotonic() > news_s:
-                        news_s = monotonic() + NEWS_S
-                        log.info("converted %d %% of %d MB", 100 * done // total, needed // 1_000_000)
+                    report(done / len(submitted))
             finally:
                 pool.shutdown(cancel_futures=True)
 

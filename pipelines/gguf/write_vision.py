@@ -20,6 +20,9 @@ from pipelines.gguf.vocabulary import GgufVocabulary
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
 
+PARTS = ("v.", "mm.", "model.")
+"""What the names of tensors of a vision model begin with."""
+
 
 def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[VisionFacts, Sight]:
     """Write the graph of an mmproj file to `folder`, a new folder; return what it is, and how a decoder reads
@@ -28,7 +31,7 @@ def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[Vis
     metadata = Metadata(file.fields)
     if metadata.architecture != CLIP:
         raise GgufError(f"is of architecture {metadata.architecture or '(none)'}, not {CLIP}: no mmproj file")
-    facts = read_vision(metadata)
+    facts = read_vision(metadata, file.tensors)
     metadata.flag(SEES)
     folder.mkdir()
     kind, name = (PatchGraph, FILE) if facts.kind.has_grids else (PixelGraph, PIXEL_FILE)
@@ -37,7 +40,7 @@ def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[Vis
         graph = kind(facts, linears, writer)
         graph.write()
         metadata.refuse_unread(UNREAD)
-        if unused := sorted(name for name in linears.unused() if name.startswith(("v.", "mm."))):
+        if unused := sorted(name for name in linears.unused() if name.startswith(PARTS)):
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {facts.name}")
         linears.write_weights()
     sight = Sight(graph.num_deep, facts.kind.whole_images)

@@ -342,7 +342,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     graph and of all that it names, and `snapshot`, a folder whose digest is `fingerprint`.  `replaced` are
     earlier instances that still take calls.  `max_context` is None for a graph without an engine of its
     own; `inputs` and `outputs` are those of a graph of tensor models.  `on_request`: a request for the model
-    may wait until it is loaded.
+    may wait until it is loaded.  `doing` is what a load does that knows how far it is, `share` of it is done.
     """
 
     name: str
@@ -361,6 +361,13 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     outputs: list[TensorSpec] = []
     on_request: bool = False
     adapters: list[AdapterStatus] = []
+    doing: str = ""
+    share: float | None = None
+
+
+def how_far(doing: str, share: float | None) -> str:
+    """What a load does and the share of it that is done, for people; "" where that is not known."""
+    return "" if share is None else f"{doing}, {int(100 * share)} %"
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

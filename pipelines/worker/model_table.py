@@ -13,7 +13,7 @@ from graphs.errors import hint, shown
 from graphs.graph import Graph
 from pipelines.base.errors import BraidError, ModelNotFound, RequestError, Unavailable, unloaded_by_hand
 from pipelines.repository.files.model_versions import is_other_version, model_of
-from pipelines.wire.messages import AdapterStatus, ModelStatus, Status
+from pipelines.wire.messages import AdapterStatus, ModelStatus, Status, how_far
 from pipelines.worker.build import is_composed
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.used_adapter import UsedAdapter
@@ -36,7 +36,8 @@ class ModelCard:
 
     It is "ready" exactly while the model's pipeline takes calls.  `max_context` is None for a graph without
     an engine, its own or a named one, and while it is unknown.  `on_request`: a request for the model, which
-    is not ready, loads it or waits for its load.  `adapters` are those that requests can use.
+    is not ready, loads it or waits for its load.  `adapters` are those that requests can use.  `doing` is
+    what a load does that knows how far it is, and `share` of it is done.
     """
 
     name: str
@@ -48,6 +49,8 @@ class ModelCard:
     task: str | None
     on_request: bool = False
     adapters: tuple[AdapterStatus, ...] = ()
+    doing: str = ""
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,8 @@ class ModelTable:
                 model.task or None,
                 self._is_on_request(model),
                 adapters,
+                model.doing,
+                model.share,
             )
         pipeline = built.pipeline
         return ModelCard(
@@ -317,7 +322,8 @@ class ModelTable:
             )
         if model.state == "unloaded":
             return unloaded_by_hand(model.name)
-        return Unavailable(f"The model `{model.name}` is {state}" + (f": {problems[0]}" if problems else ""))
+        why = problems[0] if problems else how_far(model.doing, model.share)
+        return Unavailable(f"The model `{model.name}` is {state}" + (f": {why}" if why else ""))
 
 
 def _age(card: ModelCard) -> tuple[bool, int]:

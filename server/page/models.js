@@ -41,9 +41,9 @@ function updateRow(row, model, chosen) {
   row.model = model;
   setAttribute(parts.link, "aria-current", model.id === chosen ? "true" : null);
   setText(parts.about, [model.task, model.bytes && bytes(model.bytes), model.on_request && "loads on request"].filter(Boolean).join(", "));
-  setText(parts.state, model.state);
+  setText(parts.state, model.share === null ? model.state : `${model.state} ${Math.floor(100 * model.share)} %`);
   setAttribute(parts.state, "data-state", model.state);
-  setAttribute(parts.state, "title", model.problems.join("\n") || null);
+  setAttribute(parts.state, "title", model.problems.join("\n") || model.doing || null);
   const busy = [model.running && `${count(model.running)} running`, model.waiting && `${count(model.waiting)} waiting`];
   setText(parts.requests, busy.filter(Boolean).join(", "));
   const verb = model.state === "ready" ? "Unload" : LOADS.includes(model.state) ? "Load" : "";

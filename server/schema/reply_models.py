@@ -280,9 +280,13 @@ class Permission(Reply):
 
 
 class ModelInfoStatus(Reply):
-    """A state as llama.cpp has it: "unloaded", "loading", "loaded", "unloading" or "failed"."""
+    """A state as llama.cpp has it: "unloaded", "loading", "loaded", "unloading" or "failed"; while a load
+    knows how far it is, what it does, `doing`, and the `share` of that which is done, from 0 to 1.
+    """
 
     value: str
+    doing: Annotated[str | None, Field(exclude_if=lambda doing: doing is None)] = None
+    share: Annotated[float | None, Field(exclude_if=lambda share: share is None)] = None
 
 
 class ModelCapabilities(Reply):

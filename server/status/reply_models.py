@@ -58,10 +58,15 @@ class AdapterPart(StatusPart):
 
 
 class ModelPart(StatusPart):
-    """One model in short.  `bytes`: what its weights and cache take; `on_request`: a request loads it."""
+    """One model in short.  `bytes`: what its weights and cache take; `on_request`: a request loads it.
+
+    `doing`: what a load does that knows how far it is; `share` of that is done.
+    """
 
     id: str
     state: str
+    doing: str | None = None
+    share: float | None = None
     problems: list[str]
     task: str | None
     version: int

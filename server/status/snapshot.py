@@ -167,6 +167,8 @@ def _model(card: ModelCard, inspected: Sequence[Inspected], instances: Mapping[s
     return ModelPart(
         id=card.name,
         state=card.state,
+        doing=card.doing or None,
+        share=card.share,
         problems=card.problems,
         task=card.task,
         version=card.version,

@@ -1,7 +1,8 @@
 """The process in which a new model is loaded and run once: `python -m pipelines.host.first_run`.
 
-Reads a pickled `NewModel` from stdin; writes lines of JSON to stdout: OPENED, RUNNING once it is loaded, and
-at the end its problems, [] for none.  What engines print goes to stderr.
+Reads a pickled `NewModel` from stdin; writes lines of JSON to stdout: OPENED, what it does and the share of
+it that is done, RUNNING once it is loaded, and at the end its problems, [] for none.  What engines print goes
+to stderr.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from pipelines.base.load_progress import watched
 from pipelines.host.backends import cpu_kernels
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
@@ -47,7 +49,8 @@ def _problems(new: NewModel, reply: TextIO) -> list[str]:
         check_request_lines(new.folder, graphs_from(new.sources))
         faulthandler.cancel_dump_traceback_later()
         _write(reply, OPENED)
-        model = build_for_host(new.folder, new.sources, new.device, prepared=new.prepared)
+        with watched(lambda what, share: _write(reply, {"doing": what, "share": share})):
+            model = build_for_host(new.folder, new.sources, new.device, prepared=new.prepared)
         _write(reply, RUNNING)
         faulthandler.dump_traceback_later(new.limit_s, exit=True)
         run_once(model)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -120,15 +121,28 @@ def _names_a_file(binding: Binding) -> bool:
 
 def _try(new: NewModel) -> None:
     """Raise BuildError unless another process can load and run the model."""
+    from pipelines.base.load_progress import doing, report
+
     paths = [str(ROOT), os.environ.get("PYTHONPATH")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, "-P", "-m", "pipelines.host.first_run"]
-    done = subprocess.run(command, input=pickle.dumps(new), stdout=subprocess.PIPE, env=environment)
-    *_, last = [None, *(json.loads(line) for line in done.stdout.splitlines())]
-    if done.returncode == 0 and isinstance(last, list):
+    last, pipe = None, subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError), process.stdin:  # it may have ended
+            process.stdin.write(pickle.dumps(new))
+        for line in process.stdout:
+            said = json.loads(line)
+            if isinstance(said, dict):
+                with doing(said["doing"]):
+                    report(said["share"])
+            else:
+                last = said
+    if process.returncode == 0 and isinstance(last, list):
         problems = last
     else:
-        problems = [f"{new.folder.name}: {_how_it_ended(new, done.returncode, last)} {ADVICE}"]
+        problems = [f"{new.folder.name}: {_how_it_ended(new, process.returncode, last)} {ADVICE}"]
     if problems:
         raise BuildError(problems)
 

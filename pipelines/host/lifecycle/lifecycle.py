@@ -105,6 +105,7 @@ class Lifecycle:
             loader.Scanned: self._scanned,
             loader.Loaded: self._loaded,
             loader.LoadFailed: self._load_failed,
+            loader.Progressed: self._progressed,
             loader.Restored: self._restored,
             loader.Removed: self._removed,
         }
@@ -301,6 +302,10 @@ class Lifecycle:
         self._failures += [f"{name}: {problem}" for problem in event.problems]
         self._changed()
         self._is_due = True
+
+    def _progressed(self, peer: Peer, event: loader.Progressed) -> None:
+        self._instances.progressed(event.name, event.what, event.share)
+        self._changed()
 
     def _restored(self, peer: Peer, event: loader.Restored) -> None:
         self._instances.restored(event.name)

@@ -65,6 +65,7 @@ class ModelInstances:
         self._held: dict[int, ModelInstance] = {}
         self._current: dict[str, int] = {}
         self._loading: dict[str, ModelFolder] = {}
+        self._progress: dict[str, tuple[str, float]] = {}  # of loads: what is done, and the share of it
         self._unloaded: dict[str, ModelStatus] = {}
         self._on_request: set[str] = set()  # names that requests may wait for while they are not ready
         self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
@@ -78,6 +79,13 @@ class ModelInstances:
         """The folder is being loaded; the instance that its name has serves on."""
         self._loading[folder.name] = folder
         self._may_wait(folder.name, on_request)
+
+    def progressed(self, name: str, what: str, share: float) -> None:
+        """The load of a model does this, and is so far with it; how long what follows takes is not known."""
+        if share >= 1:
+            self._progress.pop(name, None)
+        elif name in self._loading:
+            self._progress[name] = what, share
 
     def unloaded(self, folder: ModelFolder, task: str, on_request: bool) -> None:
         """The folder is not loaded, and none of its instances is called by new requests."""
@@ -229,7 +237,9 @@ class ModelInstances:
             return _ready(self._held[self._current[name]], problems, self._replaced(name))
         on_request = name in self._on_request
         if name in self._loading:
-            return _entry(self._loading[name], "loading", problems, on_request)
+            loading = _entry(self._loading[name], "loading", problems, on_request)
+            what, share = self._progress.get(name, ("", None))
+            return replace(loading, doing=what, share=share)
         if folder is not None:
             return _entry(folder, "failed", problems, on_request)
         if name in self._unloaded:
@@ -260,6 +270,7 @@ class ModelInstances:
 
     def _clear(self, name: str) -> None:
         self._loading.pop(name, None)
+        self._progress.pop(name, None)
         self._failed.pop(name, None)
 
 

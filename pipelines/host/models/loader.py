@@ -10,7 +10,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -103,7 +104,16 @@ class ModelSource:
     adapters: AdapterFinder = field(default_factory=AdapterFinder)
 
 
-Event = Loaded | LoadFailed | Restored | Removed | Scanned | AdaptersFound
+@dataclass(frozen=True)
+class Progressed:
+    """What a load of `name` does now, and the share of it that is done."""
+
+    name: str
+    what: str
+    share: float
+
+
+Event = Loaded | LoadFailed | Progressed | Restored | Removed | Scanned | AdaptersFound
 
 
 @dataclass
@@ -259,13 +269,14 @@ class Loader:
         if known is None or known.folder is not folder:
             return
         try:
-            folder = folder.refreshed()
-            opened = folder.opened()
-            opened = replace(opened, graph=opened.graph_text())
-            sources = self._sources(opened)
-            text = source_text(sources[opened.name])
-            memory = psutil.Process().memory_info().rss
-            model, snapshot = self._loaded(folder, opened, sources)
+            with self._watched(folder.name):
+                folder = folder.refreshed()
+                opened = folder.opened()
+                opened = replace(opened, graph=opened.graph_text())
+                sources = self._sources(opened)
+                text = source_text(sources[opened.name])
+                memory = psutil.Process().memory_info().rss
+                model, snapshot = self._loaded(folder, opened, sources)
         except BaseException as error:  # a lost device, a panic of a library: no fault ends this thread
             if isinstance(error.__cause__, GraphError) and not is_last_try:
                 self._commands.put(partial(self._load, known.folder, True))
@@ -281,6 +292,24 @@ class Loader:
         num_bytes = taken_bytes(folder, model.cache_bytes, growth)
         seconds = time.monotonic() - start_s
         self._notify(Loaded(folder, model, snapshot, sources.texts, seconds, num_bytes))
+
+    @contextmanager
+    def _watched(self, name: str) -> Iterator[None]:
+        """Show and report how far the load of a model is."""
+        from pipelines.base.load_progress import watched
+        from pipelines.host.models.load_news import LoadNews
+
+        news = LoadNews(name)
+
+        def hears(what: str, share: float) -> None:
+            news.show(what, share)
+            self._notify(Progressed(name, _sendable(what), round(share, 3)))
+
+        try:
+            with watched(hears):
+                yield
+        finally:
+            news.end()
 
     def _loaded(
         self, folder: ModelFolder, opened: ModelFolder, sources: Sources

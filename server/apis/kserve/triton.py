@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipelines.telemetry.step_profile import Steps
-from pipelines.wire.messages import Profiled
+from pipelines.wire.messages import Profiled, how_far
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.messages import ModelMetadata, TensorMetadata
 from server.apis.kserve.served import find_served
@@ -50,11 +50,12 @@ def repository_index(cards: Iterable[ModelCard], only_ready: bool) -> list[dict[
 
 
 def _entry(card: ModelCard) -> dict[str, str]:
+    why = "; ".join(card.problems) or how_far(card.doing, card.share)
     return {
         "name": card.name,
         "version": str(card.version),
         "state": STATES[card.state],
-        "reason": "unloaded" if card.state == "unloaded" else "; ".join(card.problems),
+        "reason": "unloaded" if card.state == "unloaded" else why,
     }
 
 

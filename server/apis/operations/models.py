@@ -11,6 +11,7 @@ import falcon
 import falcon.asgi
 
 from pipelines.base.errors import Unavailable
+from pipelines.wire.messages import how_far
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from server.http.query_page import read_whole_number
@@ -92,7 +93,8 @@ def known_card(catalogue: Catalogue, name: str, states: Sequence[str] = ("ready"
     if card.state == "failed":
         problems = "; ".join(card.problems) or "it failed to load"
         raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
-    raise Unavailable(f"The model `{name}` is {card.state}")
+    why = how_far(card.doing, card.share)
+    raise Unavailable(f"The model `{name}` is {card.state}" + (f": {why}" if why else ""))
 
 
 def adapters(card: ModelCard) -> Iterator[ModelInfo]:
@@ -117,6 +119,8 @@ def model(card: ModelCard) -> ModelInfo:
         root=card.name,
         max_model_len=card.max_context,
         permission=[permission],
-        status=ModelInfoStatus(value=STATUS.get(card.state, card.state)),
+        status=ModelInfoStatus(
+            value=STATUS.get(card.state, card.state), doing=card.doing or None, share=card.share
+        ),
         capabilities=ModelCapabilities(**{name: card.task == task for name, task in CAPABILITIES.items()}),
     )

@@ -15,6 +15,7 @@ from gguf import GGMLQuantizationType
 from gguf_files import write_llama_like
 
 from graphs.errors import GraphError
+from pipelines.base import load_progress
 from pipelines.gguf import convert as conversion
 from pipelines.gguf import weight_writer
 from pipelines.gguf.attention_heads import interleaved_rows
@@ -236,13 +237,15 @@ def test_a_disk_without_room_is_named_before_a_weight_is_read(source, tmp_path, 
     assert entries(tmp_path / "cache") == []
 
 
-def test_the_log_says_how_far_a_long_conversion_is(source, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(weight_writer, "NEWS_S", -1.0)
-    with caplog.at_level("INFO", "pipelines.gguf"):
+def test_a_long_conversion_reports_how_far_it_is(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(load_progress, "APART_S", 0.0)
+    heard = []
+    with load_progress.watched(lambda what, share: heard.append((what, share))):
         converted(source, tmp_path)
-    shares = [int(line.split()[1]) for line in caplog.messages if line.startswith("converted ")]
+    shares = [share for _, share in heard]
+    assert {what for what, _ in heard} == {f"converting {source.name}"}
     assert shares == sorted(shares)
-    assert shares[-1] == 100
+    assert shares[-1] == 1
     assert len(set(shares)) > 3
 
 

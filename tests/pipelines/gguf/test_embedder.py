@@ -71,7 +71,9 @@ def test_vectors_are_those_of_transformers(tmp_path, model, kind, tolerance):
         assert vector @ expected(model, ids) == pytest.approx(1, abs=tolerance)
 
 
-def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path):
+@pytest.mark.parametrize("kind", [None, "F32", "Q8_0"])
+def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path, kind):
+    """Also with the two linear layers that the files of its makers have behind pooling."""
     from tokenizers import Tokenizer
 
     sizes = {"vocab_size": len(vocabulary()[0]), "hidden_size": WIDTH, "intermediate_size": INNER}
@@ -90,7 +92,14 @@ def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path):
     )
     model = randomized(hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager"))
     more = {"{arch}.pooling_type": MEAN, "{arch}.attention.sliding_window": 8}
-    write_model(tmp_path / "gemma.gguf", model, "gemma-embedding", more=more)
+    others, dense = {}, []
+    for name, shape in (("dense_2", (2 * WIDTH, WIDTH)), ("dense_3", (WIDTH, 2 * WIDTH))) if kind else ():
+        weight = np.random.default_rng(7).normal(0, 0.1, shape).astype(np.float32)
+        raw, meant = quantized(Type[kind], weight, None)
+        others[f"{name}.weight"] = raw, Type[kind]
+        more |= {f"{{arch}}.{name}_feat_in": shape[1], f"{{arch}}.{name}_feat_out": shape[0]}
+        dense.append(meant)
+    write_model(tmp_path / "gemma.gguf", model, "gemma-embedding", more=more, others=others)
     convert(tmp_path / "gemma.gguf", tmp_path / "converted")
     tokenizer = Tokenizer.from_file(str(tmp_path / "converted" / "tokenizer.json"))
     with Local(tmp_path / "gemma.gguf", cache=tmp_path / "cache") as braid:
@@ -99,6 +108,8 @@ def test_tokens_on_both_sides_count_in_gemma_embedding(tmp_path):
         with torch.no_grad():
             ids = torch.tensor(tokenizer.encode(text).ids)[None]
             wanted = model.model(ids).last_hidden_state[0].mean(0).numpy()
+        for weight in dense:
+            wanted = weight @ wanted
         assert vector @ (wanted / np.linalg.norm(wanted)) == pytest.approx(1, abs=1e-6)
 
 

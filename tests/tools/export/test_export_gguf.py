@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 from gguf_files import write_llama_like
+from gguf_vision import FAMILIES, MODEL, PROJECTOR, write_seeing
 
 from pipelines.host.first_run.new_models import FirstRun
 from pipelines.host.models.passed_models import PassedModels
@@ -45,7 +46,7 @@ def test_a_server_on_this_machine_needs_no_first_run_of_what_an_export_ran(sourc
     cache, models = tmp_path / "cache", tmp_path / "repo"
     done = export(source, tmp_path, "--first-run", "--cache", str(cache))
     assert (done.exit_code, "does not run here" in done.output) == (0, False)
-    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("a process was started"))
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: pytest.fail("a process was started"))
     (folder,) = scan(models)
     FirstRun(PassedModels(cache))(folder, Sources([folder])).close()
 
@@ -56,3 +57,18 @@ def test_an_exported_model_that_cannot_run_here_is_said(source, tmp_path):
     graph.write_text(graph.read_text().replace("device: cpu", "device: cuda:0"))
     done = export(source, tmp_path, "--first-run", "--cache", str(tmp_path / "cache"))
     assert (done.exit_code, "It does not run here: " in done.output) == (0, True)
+
+
+def test_a_projector_of_any_name_is_given(tmp_path):
+    folder, eyes, out = tmp_path / "files", tmp_path / "eyes.gguf", tmp_path / "seeing"
+    write_seeing(FAMILIES["llava"], folder)
+    (folder / PROJECTOR).rename(eyes)
+    assert export(str(folder / MODEL), tmp_path, "--no-first-run").exit_code == 0
+    assert "type: images" not in (tmp_path / "repo" / "tiny" / "graph.yaml").read_text()
+    done = export(str(folder / MODEL), tmp_path, "--mmproj", str(eyes), "--out", str(out))
+    assert (done.exit_code, "does not run here" in done.output) == (0, False)
+    text = (out / "graph.yaml").read_text()
+    assert "Reads images with eyes.gguf (mlp)" in text
+    assert "type: images" in text
+    wrong = export(str(folder / MODEL), tmp_path, "--mmproj", str(folder / MODEL), "--out", f"{out}-2")
+    assert (wrong.exit_code, "is of architecture llama, not clip" in wrong.output) == (1, True)

@@ -338,6 +338,10 @@ FAMILIES = {
         lambda: hf.Glm4MoeConfig(**ROUTED, n_group=1, topk_group=1, partial_rotary_factor=0.5, rope_theta=1e4),
         {"architecture": "glm4moe", "feed": Mixture(**CORRECTED), "more": _glm},
     ),
+    "ernie4_5": (
+        lambda: hf.Ernie4_5Config(**SIZES, rope_theta=1e4, use_bias=False),
+        {"architecture": "ernie4_5"},
+    ),
     "ernie4_5-moe": (
         lambda: hf.Ernie4_5_MoeConfig(**SIZES | ERNIE),
         {"architecture": "ernie4_5-moe", "more": _ernie}

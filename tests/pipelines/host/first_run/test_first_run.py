@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 from breadth import after
 from fake_decoder import write_engine_model, write_fake_model
+from gguf import GGMLQuantizationType as Type
+from gguf_files import write_llama_like
 from tensor_models import write_one
 
+from pipelines.base.load_progress import watched
 from pipelines.host.first_run import new_models
 from pipelines.host.first_run.new_models import FirstRun
 from pipelines.host.models.passed_models import PassedModels, folder_digest
@@ -45,7 +49,7 @@ def no_process(monkeypatch):
     """From now on a first run fails the test."""
 
     def forbid():
-        monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("a process was started"))
+        monkeypatch.setattr(subprocess, "Popen", lambda *args, **kwargs: pytest.fail("a process was started"))
 
     return forbid
 
@@ -161,3 +165,17 @@ def test_a_model_is_new_to_kernels_that_were_compiled_since(tmp_path, monkeypatc
     assert passed.holds("m", "state")
     monkeypatch.setattr("pipelines.host.models.passed_models.kernel_digests", lambda: "0123")
     assert not passed.holds("m", "state")
+
+
+def test_how_far_a_first_run_is_with_a_conversion_is_known_to_its_parent(tmp_path, passed):
+    """ONNX Runtime opens codes, which that process makes."""
+    models, heard = tmp_path / "models", []
+    (models / "tiny").mkdir(parents=True)
+    write_llama_like(models / "tiny" / "tiny.gguf", kind=Type.Q8_0)
+    (folder,) = scan(models, tmp_path / "cache")
+    opened = folder.opened()
+    graph = opened.graph_text().replace("device: cpu", "device: cpu, engine: onnxruntime")
+    opened = replace(opened, graph=graph)
+    with watched(lambda what, share: heard.append((what, share))):
+        FirstRun(passed)(opened, Sources([opened])).close()
+    assert ("converting tiny.gguf", 1.0) in heard

@@ -218,6 +218,23 @@ def test_loads_of_a_later_host_have_later_numbers(tmp_path):
     assert ModelInstances().loaded(Folder("m"), Model({}), SNAPSHOT, {}).instance_id > first.instance_id
 
 
+def test_a_load_shows_how_far_it_is_while_that_is_known():
+    instances = ModelInstances()
+    instances.progressed("n", "converting n.gguf", 0.1)  # of a model that is not loaded now
+    instances.loading(Folder("n"))
+    shown = []
+    for share in (None, 0.5, 1.0):
+        if share is not None:
+            instances.progressed("n", "converting n.gguf", share)
+        (status,) = instances.statuses()
+        shown.append((status.state, status.doing, status.share))
+    assert shown == [
+        ("loading", "", None),
+        ("loading", "converting n.gguf", 0.5),
+        ("loading", "", None),
+    ]
+
+
 def test_a_folder_that_never_loaded_is_forgotten_with_its_removal(running_host, repository):
     async def scene(client):
         repository.folders = [Folder("a"), *repository.folders]

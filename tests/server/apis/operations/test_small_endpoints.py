@@ -71,6 +71,17 @@ def test_a_loading_model_says_so(rig):
     assert rig.get("/v1/models/slow").status == 503
 
 
+def test_a_load_that_knows_how_far_it_is_says_so(rig):
+    slow = replace(card("slow", "loading"), doing="converting slow.gguf", share=0.42)
+    rig.services.catalogue.models.append(slow)
+    (_, shown) = rig.get("/v1/models").json["data"]
+    assert shown["status"] == {"value": "loading", "doing": "converting slow.gguf", "share": 0.42}
+    message = rig.get("/v1/models/slow").error["message"]
+    assert message == "The model `slow` is loading: converting slow.gguf, 42 %"
+    (_, listed) = rig.post("/v2/repository/index", {}).json
+    assert (listed["state"], listed["reason"]) == ("LOADING", "converting slow.gguf, 42 %")
+
+
 @pytest.mark.parametrize(
     ("path", "body"), [(CHAT, BODY), ("/v1/completions", {"prompt": "a"})], ids=["chat", "completions"]
 )
