@@ -13,6 +13,7 @@ from pipelines.values.stream_values import Series, StreamChoice
 from pipelines.values.tasks import CitedInput
 from pipelines.worker.call import Call
 from pipelines.worker.citation_finder import CitationFinder
+from pipelines.worker.named_errors import NamedErrors
 from pipelines.worker.spent import Spent
 
 
@@ -67,12 +68,14 @@ class AskedCall(AskedReply):
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         try:
-            async for batch in self._call.updates():
-                for choice, update in batch:
-                    self._num_output += update.piece.num_tokens
-                    self._num_cached += update.piece.num_cached if update.piece.prefill_s is not None else 0
-                    self._cite(choice, update)
-                yield batch
+            with NamedErrors("model", self.model):
+                async for batch in self._call.updates():
+                    for choice, update in batch:
+                        self._num_output += update.piece.num_tokens
+                        if update.piece.prefill_s is not None:
+                            self._num_cached += update.piece.num_cached
+                        self._cite(choice, update)
+                    yield batch
         finally:
             self.close()
 
@@ -94,14 +97,16 @@ class AskedCall(AskedReply):
 
     async def answer(self) -> Any:
         try:
-            return await self._call.answer()
+            with NamedErrors("model", self.model):
+                return await self._call.answer()
         finally:
             self.close()
 
     async def parts(self) -> AsyncIterator[Any]:
         try:
-            async for part in self._call.parts():
-                yield part
+            with NamedErrors("model", self.model):
+                async for part in self._call.parts():
+                    yield part
         finally:
             self.close()
 

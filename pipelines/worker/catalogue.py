@@ -151,6 +151,8 @@ class Catalogue:
         ended = [each for each in instance_ids if not self._held[each]]
         for each in ended:
             del self._held[each]
+        if ended and self._table.left:
+            self._table.keep_left(self._held)
         built = [built.instance_id for built in self._table.built.values()]
         if any(each not in built for each in ended):
             self._report_use()
@@ -180,6 +182,7 @@ class Catalogue:
     async def _catch_up(self, status: Status) -> None:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""
         ready = self._table.drop_unready()
+        self._table.keep_left(self._held)
         for model in ready:
             built = self._table.built.get(model.name)
             if built is None or built.instance_id != model.instance_id:
@@ -221,7 +224,8 @@ class Catalogue:
         loaded = LoadedModel(model.name, model.version, path, graph)
         graphs = graphs_from({name: source_of(text) for name, text in model.graphs.items()})
         max_context, known = model.max_context or 0, self._table.composed
-        pipeline = load_for_worker(loaded, model.instance_id, max_context, graphs, self.get, known)
+        inner = self._table.inner_pipeline
+        pipeline = load_for_worker(loaded, model.instance_id, max_context, graphs, inner, known)
         release_free_pages()
         nodes = (line.node for line in pipeline.lines)
         named = tuple(

@@ -24,7 +24,8 @@ from pipelines.worker.call import Call
 from pipelines.worker.carried import carried
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.line_call import LineCall
-from pipelines.worker.line_values import LineErrors, LineValues
+from pipelines.worker.line_values import LineValues
+from pipelines.worker.named_errors import NamedErrors
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.plain_lines import PlainLines
 from pipelines.worker.request_sizes import is_long
@@ -113,7 +114,7 @@ class ComposedCall(Call):
             result = await self._result()
             if result is None:
                 return  # closed from outside
-            with LineErrors(self._lines[-1].name):
+            with NamedErrors("line", self._lines[-1].name):
                 async for batch in self._handed_on(result):
                     yield batch
                     for choice, update in batch:
@@ -127,7 +128,7 @@ class ComposedCall(Call):
             result = await self._result()
             if result is None:
                 return None
-            with LineErrors(self._lines[-1].name):
+            with NamedErrors("line", self._lines[-1].name):
                 value = await self._read(result)
         except BraidError:
             self._end("error")
@@ -140,7 +141,7 @@ class ComposedCall(Call):
             result = await self._result()
             if result is None:
                 return
-            with LineErrors(self._lines[-1].name):
+            with NamedErrors("line", self._lines[-1].name):
                 async for part in result.parts():
                     yield part
         except BraidError:
@@ -181,7 +182,7 @@ class ComposedCall(Call):
         node: Any = line.node
         if line.name not in self._composing:
             inputs = await values.inputs(line, whole=False)
-            with LineErrors(line.name):
+            with NamedErrors("line", line.name):
                 if node.takes_long:
                     return await asyncio.to_thread(node.run, self._plain, **inputs)
                 return self.clock.run(line.name, node.run, self._plain, inputs)
@@ -189,7 +190,7 @@ class ComposedCall(Call):
         from_s = monotonic()
         composer = LineCall(line.name, line in (self._lines[-1], self._pipeline.answer), self)
         try:
-            with LineErrors(line.name):
+            with NamedErrors("line", line.name):
                 return await node.compose(composer, **inputs)
         finally:
             self.clock.ran(line.name, from_s)
@@ -211,13 +212,14 @@ class ComposedCall(Call):
         def prepare() -> Call:
             return pipeline.prepare(request, self._client, self.tenant, trace=trace)
 
-        call = await _off_loop(prepare, pipeline.takes_long or is_long(request))
-        asked = AskedCall(line, call, pipeline.streams)
-        if self._replies.is_closed:
-            asked.close()
-            raise WorkCancelled
-        self.asked.append(asked)
-        call.start()
+        with NamedErrors("model", pipeline.name):
+            call = await _off_loop(prepare, pipeline.takes_long or is_long(request))
+            asked = AskedCall(line, call, pipeline.streams)
+            if self._replies.is_closed:
+                asked.close()
+                raise WorkCancelled
+            self.asked.append(asked)
+            call.start()
         return asked
 
     async def _read(self, value: Any) -> Any:

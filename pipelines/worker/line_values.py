@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, get_origin
 
 from graphs.graph import Source
-from pipelines.base.errors import BraidError
 from pipelines.nodes.interface import AskedReply
 from pipelines.nodes.line import Line, field_of
 from pipelines.values.stream_values import Arrived, Deferred, Stream
+from pipelines.worker.named_errors import NamedErrors
 
 
 class LineValues:
@@ -61,24 +61,9 @@ class LineValues:
 
     async def _value(self, name: str) -> Any:
         made = await self._line_tasks[name]
-        with LineErrors(name):
+        with NamedErrors("line", name):
             return await self._read(made)
 
     def close(self) -> None:
         for task in self._known.values():
             task.cancel()
-
-
-class LineErrors:  # a function in all but its speed: several run for each request
-    """An error of a request inside names the line.  No generator: several are entered for each request."""
-
-    def __init__(self, line: str) -> None:
-        self._line = line
-
-    def __enter__(self) -> None:
-        """Nothing is needed before."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, BraidError):
-            error.message = f"line `{self._line}`: {error.message}"
-            error.args = (error.message,)

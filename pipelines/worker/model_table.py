@@ -6,6 +6,7 @@ Does no I/O and waits for nothing: `Catalogue` fills it.
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -83,6 +84,8 @@ class ModelTable:
     """Why the pipeline of a model could not be built."""
     ended: dict[str, ModelStatus] = field(default_factory=dict)
     """Models that were taken out of the repository, as they were last; at most MAX_ENDED."""
+    left: dict[str, BuiltPipeline] = field(default_factory=dict)
+    """What served models that take no new calls, while calls that began before have them."""
     adapters: dict[str, AdapterName] = field(default_factory=dict)
     """By the names that requests may use: NAME and MODEL:NAME.  No model has one of them."""
 
@@ -120,8 +123,9 @@ class ModelTable:
         """The models that the host has ready, by name; what was built of others is removed."""
         ready = {name: model for name, model in self.models.items() if model.state == "ready"}
         for name in (self.built.keys() | self.problems.keys()) - ready.keys():
-            self.built.pop(name, None)
             self.problems.pop(name, None)
+            if name in self.built:
+                self.left[name] = self.built.pop(name)
         return [ready[name] for name in sorted(ready)]
 
     def status(self, name: str) -> ModelStatus:
@@ -162,6 +166,15 @@ class ModelTable:
         if adapter is None:
             return built.pipeline
         return built.pipeline.adapted(UsedAdapter(model.name, adapter.adapter.name, adapter.adapter.number))
+
+    def inner_pipeline(self, name: str) -> Pipeline:
+        """What `pipeline` gives; for a line of a call that has begun also what takes no new calls."""
+        left = (self.built.get(name) or self.left.get(name)) if self.is_up else None
+        return self.pipeline(name) if left is None or self.served(name) is not None else left.pipeline
+
+    def keep_left(self, instance_ids: Container[int]) -> None:
+        """Forget what served models that have left, but for those instances."""
+        self.left = {name: built for name, built in self.left.items() if built.instance_id in instance_ids}
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""

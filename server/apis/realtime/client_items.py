@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.base.errors import BraidError
 from server.apis.realtime.client_events import checked
 from server.apis.realtime.conversation_items import Item, ItemFields, ItemList, item_of
-from server.apis.realtime.pcm import PcmReader
+from server.apis.realtime.pcm import PcmReader, SoundForm
 from server.apis.realtime.realtime_session import RealtimeSession
 from server.apis.realtime.utterance import Utterance
 
@@ -21,14 +21,14 @@ class ClientItems:
         self._session = session
         self._known = known
 
-    async def written(self, fields: ItemFields, rate: int) -> Item:
-        """An item, whose sounds have `rate` samples a second.  Raises RequestError."""
+    async def written(self, fields: ItemFields, form: SoundForm) -> Item:
+        """An item, whose sounds have this form.  Raises RequestError."""
         sounds: list[Utterance] = []
         try:
             for content in fields.content or []:
                 if content.type == "input_audio" and content.audio is not None:
                     sounds.append(self._session.new_utterance())
-                    sounds[-1].append(await self._session.samples(PcmReader(rate), content.audio))
+                    sounds[-1].append(await self._session.samples(PcmReader(form), content.audio))
                     sounds[-1].end()
             return item_of(fields, sounds)
         except BraidError:
@@ -36,7 +36,7 @@ class ClientItems:
                 utterance.drop(utterance.num_samples)
             raise
 
-    async def given(self, fields: list[dict[str, Any]], rate: int) -> list[Item]:
+    async def given(self, fields: list[dict[str, Any]], form: SoundForm) -> list[Item]:
         """The items that a response shall answer in place of the conversation's.  Raises RequestError."""
         items: list[Item] = []
         try:
@@ -44,7 +44,7 @@ class ClientItems:
                 if item.get("type") == "item_reference":
                     items.append(self._known.find(str(item.get("id"))))
                 else:
-                    items.append(await self.written(checked(ItemFields, item), rate))
+                    items.append(await self.written(checked(ItemFields, item), form))
         except BraidError:
             self.release(items)
             raise

@@ -211,7 +211,7 @@ class ConversationRealtime(OpenAIRealtime):
 
     async def _create_item(self, event: dict[str, Any]) -> None:
         asked = checked(ItemCreateEvent, event)
-        item = await self._client_items.written(asked.item, self._state.rate)
+        item = await self._client_items.written(asked.item, self._state.form)
         try:
             before = self._items.add(item, asked.previous_item_id)
         except BraidError:
@@ -286,7 +286,7 @@ class ConversationRealtime(OpenAIRealtime):
         await self._check(settings)
         items = list(self._items.items)
         if fields.input is not None:
-            items = await self._client_items.given(fields.input, self._state.rate)
+            items = await self._client_items.given(fields.input, self._state.form)
         self._run = ResponseRun(
             session.services,
             session.socket,

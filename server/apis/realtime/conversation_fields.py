@@ -11,7 +11,7 @@ from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items, field_error
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.openai_session_fields import (
-    RATE,
+    OPENAIS_FORM,
     InputFields,
     NoInclude,
     SessionFields,
@@ -21,6 +21,8 @@ from server.apis.realtime.openai_session_fields import (
     TurnFields,
     refuse,
 )
+from server.apis.realtime.pcm import OLDER_NAMES as FORMATS
+from server.apis.realtime.pcm import SoundForm
 
 MAX_INSTRUCTIONS = 1 << 16
 """Characters of a session's instructions."""
@@ -163,7 +165,7 @@ def newer(fields: dict[str, Any]) -> dict[str, Any]:
             place = place[step]
         value = fields[name]
         if name.endswith("_format") and isinstance(value, str):
-            value = {"type": "audio/pcm" if value == "pcm16" else value}
+            value = {"type": FORMATS.get(value, value)}
         place.setdefault(last, value)
     return renamed
 
@@ -178,14 +180,14 @@ class ReplySettings:
     temperature: float | None = None
     tools: list[dict[str, Any]] = field(default_factory=list)
     tool_choice: Any = "auto"
-    rate: int = RATE  # of its sound
+    form: SoundForm = OPENAIS_FORM  # of its sound
     voice: str | None = None
     speed: float = 1.0
 
     @property
     def shown_sound(self) -> dict[str, Any]:
         """How a response sounds, as clients see it."""
-        return {"format": {"type": "audio/pcm", "rate": self.rate}, "voice": self.shown_voice}
+        return {"format": self.form.shown, "voice": self.shown_voice}
 
     @property
     def shown_voice(self) -> str:
@@ -213,7 +215,7 @@ class ReplySettings:
         output = fields.audio.output if fields.audio is not None else None
         if output is not None:
             if output.format is not None:
-                changes["rate"] = output.format.rate
+                changes["form"] = output.format.form
             if output.voice is not None:
                 changes["voice"] = output.voice_name
             if output.speed is not None:
@@ -237,7 +239,7 @@ class ConversationState(SessionState):
         changes = (fields.audio and fields.audio.input) or ConversationInputFields()
         state = replace(self, reply=self.reply.changed(fields))
         if changes.format is not None:
-            state.rate = changes.format.rate
+            state.form = changes.format.form
         if "transcription" in changes.model_fields_set:
             wanted = changes.transcription
             state.transcribes = wanted is not None
@@ -289,10 +291,10 @@ class ConversationState(SessionState):
             "instructions": reply.instructions,
             "voice": reply.shown_voice,
             "speed": reply.speed,
-            "input_audio_format": "pcm16",
-            "output_audio_format": "pcm16",
+            "input_audio_format": self.form.shown_older,
+            "output_audio_format": reply.form.shown_older,
             "input_audio_transcription": self._shown_transcription(),
-            "turn_detection": self.turns and self.turns.model_dump(exclude_none=True),
+            "turn_detection": self.turns and self.turns.shown(),
             "tools": reply.tools,
             "tool_choice": reply.tool_choice,
             "temperature": reply.temperature or 0.8,

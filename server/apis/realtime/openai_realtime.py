@@ -133,8 +133,8 @@ class OpenAIRealtime:
         """Raises NotFound for a model that does not read speech, and RequestError."""
         if state.transcription.model is not None:
             await self._session.check_model(state.transcription.model)
-        if self._pcm is not None and state.rate != self._pcm.rate:
-            self._pcm = PcmReader(state.rate)
+        if self._pcm is not None and state.form != self._pcm.form:
+            self._pcm = PcmReader(state.form)
         if state.turns != self._state.turns:
             self._turns = self._detector(state.turns)
         self._state = state
@@ -142,7 +142,7 @@ class OpenAIRealtime:
     def _detector(self, turns: TurnFields | None) -> TurnDetector | None:
         if turns is None:
             return None
-        return TurnDetector(turns.threshold, turns.silence_duration_ms, self._num_samples)
+        return TurnDetector(turns.threshold, turns.silence_ms, self._num_samples)
 
     async def _choice(self) -> SpeechChoice:
         model = self._state.transcription.model or self._session.default_model
@@ -152,7 +152,7 @@ class OpenAIRealtime:
 
     async def _append(self, event: dict[str, Any]) -> None:
         audio = checked(AppendEvent, event).audio
-        self._pcm = self._pcm or PcmReader(self._state.rate)
+        self._pcm = self._pcm or PcmReader(self._state.form)
         samples = await self._session.samples(self._pcm, audio)
         self._num_samples += len(samples)
         self._waiting = np.concatenate([self._waiting, samples])

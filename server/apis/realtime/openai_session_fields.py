@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items, plain_error
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.loudness import THRESHOLD
+from server.apis.realtime.pcm import OLDER_NAMES, PCM, TELEPHONE_RATE, Kind, SoundForm
 from server.apis.realtime.window_reader import SpeechChoice
 
 RATE = 24_000
 """OpenAI's rate; a client may name another one."""
+OPENAIS_FORM = SoundForm(PCM, RATE)
+Eagerness = Literal["low", "medium", "high", "auto"]
+SILENCES_MS: dict[Eagerness, int] = {"low": 8_000, "medium": 4_000, "high": 2_000, "auto": 4_000}
+"""OpenAI's longest waits for the end of a turn, by `eagerness`."""
 
 
 def refuse(text: str) -> BeforeValidator:
@@ -37,10 +42,20 @@ class SessionFields(DeferredModel):
 
 
 class SoundFormat(SessionFields):
-    """`audio.input.format`."""
+    """`audio.input.format`; G.711 has its own rate."""
 
-    type: Literal["audio/pcm"] = "audio/pcm"
-    rate: Annotated[StrictInt, Field(ge=8_000, le=48_000)] = RATE
+    type: Kind = PCM
+    rate: Annotated[StrictInt, Field(ge=8_000, le=48_000)] | None = None
+
+    @model_validator(mode="after")
+    def _check_rate(self) -> SoundFormat:
+        if self.type != PCM and self.rate not in (None, TELEPHONE_RATE):
+            raise plain_error(f"`rate` of {self.type} is {TELEPHONE_RATE}")
+        return self
+
+    @property
+    def form(self) -> SoundForm:
+        return SoundForm(self.type, self.rate or (RATE if self.type == PCM else TELEPHONE_RATE))
 
 
 class TranscriptionFields(SessionFields):
@@ -54,12 +69,39 @@ class TranscriptionFields(SessionFields):
 
 
 class TurnFields(SessionFields):
-    """How the server finds out where speech ends; whether a response follows means nothing here."""
+    """How the server finds out where speech ends; whether a response follows means nothing here.
 
-    type: Literal["server_vad"] = "server_vad"
+    Speech is found by its energy in either type.  That of `semantic_vad` ends after the silence after which
+    OpenAI's ends at the latest.
+    """
+
+    type: Literal["server_vad", "semantic_vad"] = "server_vad"
     threshold: Annotated[float, Field(ge=0, le=1)] = THRESHOLD
     prefix_padding_ms: Annotated[StrictInt, Field(ge=0, le=5_000)] = 300
     silence_duration_ms: Annotated[StrictInt, Field(ge=20, le=30_000)] = 500
+    eagerness: Eagerness | None = None
+
+    @model_validator(mode="after")
+    def _check_type(self) -> TurnFields:
+        if self.type == "server_vad" and self.eagerness is not None:
+            raise plain_error("`eagerness` is of `semantic_vad`: set `silence_duration_ms`")
+        if self.type == "semantic_vad" and "silence_duration_ms" in self.model_fields_set:
+            raise plain_error("`silence_duration_ms` is of `server_vad`: set `eagerness`")
+        return self
+
+    @property
+    def silence_ms(self) -> int:
+        """Milliseconds of silence that end a turn."""
+        if self.type == "server_vad":
+            return self.silence_duration_ms
+        return SILENCES_MS[self.eagerness or "auto"]
+
+    def shown(self) -> dict[str, Any]:
+        """The fields that the type has, as clients see them."""
+        if self.type == "server_vad":
+            return self.model_dump(exclude_none=True)
+        energy = {"threshold", "prefix_padding_ms", "silence_duration_ms"}
+        return self.model_dump(exclude_none=True, exclude=energy) | {"eagerness": self.eagerness or "auto"}
 
 
 class InputFields(SessionFields):
@@ -83,7 +125,7 @@ class TranscriptionSessionFields(SessionFields):
 class OlderSessionFields(SessionFields):
     """`session` of `transcription_session.update`."""
 
-    input_audio_format: Literal["pcm16"] = "pcm16"
+    input_audio_format: Literal["pcm16", "g711_ulaw", "g711_alaw"] = "pcm16"
     input_audio_transcription: TranscriptionFields | None = None
     turn_detection: TurnFields | None = None
     include: NoInclude = None
@@ -101,23 +143,25 @@ class OlderSessionUpdate(ClientEvent):
 class SessionState:
     """What holds now.  Without `turns` the client ends its speech itself."""
 
-    rate: int = RATE
+    form: SoundForm = OPENAIS_FORM
     transcription: TranscriptionFields = field(default_factory=TranscriptionFields)
     turns: TurnFields | None = field(default_factory=TurnFields)
 
     def update(self, fields: TranscriptionSessionFields | OlderSessionFields) -> SessionState:
         """The state after an update: what it does not name stays."""
         if isinstance(fields, OlderSessionFields):
+            named = "input_audio_format" in fields.model_fields_set
             changes = InputFields.model_construct(
                 fields.model_fields_set & {"turn_detection"},
+                format=SoundFormat(type=OLDER_NAMES[fields.input_audio_format]) if named else None,
                 transcription=fields.input_audio_transcription,
                 turn_detection=fields.turn_detection,
             )
         else:
             changes = (fields.audio and fields.audio.input) or InputFields()
-        state = SessionState(self.rate, self.transcription, self.turns)
+        state = SessionState(self.form, self.transcription, self.turns)
         if changes.format is not None:
-            state.rate = changes.format.rate
+            state.form = changes.format.form
         if changes.transcription is not None:
             known, new = self.transcription, changes.transcription
             state.transcription = known.model_copy(update=new.model_dump(exclude_unset=True))
@@ -137,10 +181,10 @@ class SessionState:
             "object": "realtime.transcription_session",
             "audio": {
                 "input": {
-                    "format": {"type": "audio/pcm", "rate": self.rate},
+                    "format": self.form.shown,
                     "transcription": self.transcription.model_dump(exclude_none=True) or None,
                     "noise_reduction": None,
-                    "turn_detection": self.turns and self.turns.model_dump(),
+                    "turn_detection": self.turns and self.turns.shown(),
                 }
             },
             "include": None,
@@ -150,8 +194,8 @@ class SessionState:
         """`session` of `transcription_session.updated`."""
         return {
             "object": "realtime.transcription_session",
-            "input_audio_format": "pcm16",
+            "input_audio_format": self.form.shown_older,
             "input_audio_transcription": self.transcription.model_dump(exclude_none=True) or None,
             "input_audio_noise_reduction": None,
-            "turn_detection": self.turns and self.turns.model_dump(),
+            "turn_detection": self.turns and self.turns.shown(),
         }

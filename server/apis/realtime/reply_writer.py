@@ -11,6 +11,7 @@ import numpy as np
 from pipelines.values.reply_values import ReplyUpdate, SpokenPart, ToolCallPiece
 from server.apis.realtime.conversation_items import Item, ItemPart
 from server.apis.realtime.openai_events import OpenAIEvent
+from server.apis.realtime.pcm import SoundForm
 from server.apis.realtime.response_events import CallEvent, OutputItemEvent, PartEvent
 from server.apis.voice.encoders import Samples, resampled
 
@@ -40,13 +41,13 @@ class ReplyWriter:
     """Writes one response: an item for its text and sound, and one for each call of a function."""
 
     def __init__(
-        self, home: ItemHome, response_id: str, speaks: bool, rate: int, long_work: Resample
+        self, home: ItemHome, response_id: str, speaks: bool, form: SoundForm, long_work: Resample
     ) -> None:
         self.items: list[Item] = []
         self._home = home
         self._response_id = response_id
         self._kind = "output_audio" if speaks else "output_text"
-        self._rate = rate
+        self._form = form
         self._long_work = long_work
         self._message: tuple[int, Item] | None = None
         self._calls: dict[int, tuple[int, Item]] = {}
@@ -78,12 +79,12 @@ class ReplyWriter:
 
     async def _sound(self, spoken: SpokenPart) -> None:
         at, item = self._message or await self._begin_message()
-        sound, rate = spoken.sound, self._rate
+        sound, rate = spoken.sound, self._form.rate
         samples = await self._long_work(
             lambda: resampled(sound.samples, sound.rate, rate), sound.samples.nbytes
         )
         item.parts[0].spoken.append((spoken.text, 1000 * len(samples) / rate))
-        for piece in _pieces(samples):
+        for piece in _pieces(samples, self._form):
             await self._send_part("response.output_audio.delta", at, item, delta=piece)
 
     async def _begin_message(self) -> tuple[int, Item]:
@@ -162,8 +163,8 @@ class ReplyWriter:
         )
 
 
-def _pieces(samples: Samples) -> Iterator[str]:
-    """Samples in the size of events, as 16 bits little endian in base64."""
+def _pieces(samples: Samples, form: SoundForm) -> Iterator[str]:
+    """Samples in the size of events, in base64."""
     for start in range(0, len(samples), SAMPLES_PER_EVENT):
         piece: Samples = np.asarray(samples[start : start + SAMPLES_PER_EVENT])
-        yield base64.b64encode(piece.astype("<i2", copy=False).tobytes()).decode()
+        yield base64.b64encode(form.write(piece)).decode()

@@ -164,7 +164,7 @@ class ResponseRun:
         self._call = call = ConversationCall(self._services, part, pipeline, num_bytes)
         home = Beside(self._talk) if self._is_beside else self._talk
         self._writer = writer = ReplyWriter(
-            home, self.id, spoken is not None, self._settings.rate, part.long_work
+            home, self.id, spoken is not None, self._settings.form, part.long_work
         )
         try:
             updates = call.updates(messages, self._settings, spoken, self._talk.truncates)

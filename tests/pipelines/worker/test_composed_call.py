@@ -60,9 +60,11 @@ def test_the_reply_is_that_of_the_same_steps_done_one_by_one(run, name):
 
 def test_an_error_names_its_line(run):
     async def scene(catalogue, client):
-        with pytest.raises(RequestError, match="^line `first`: .*"):
+        with pytest.raises(RequestError, match="^line `first`: model `tiny`: .*"):
             await texts(catalogue.get("twice"), chat("long " * 4000, sampling=GREEDY), client)
-        with pytest.raises(RequestError, match="^line `reply`: line `first`: .*"):
+        with pytest.raises(
+            RequestError, match="^line `reply`: model `twice`: line `first`: model `tiny`: .*"
+        ):
             await texts(catalogue.get("alias"), chat("long " * 4000, sampling=GREEDY), client)
 
     run(scene)

@@ -106,7 +106,9 @@ def test_what_the_client_sets_holds_for_the_line_that_answers(run):
 def test_a_voice_that_is_not_there_is_refused(run):
     async def scene(catalogue, client):
         request = chat("Hi", spoken=SpokenForm("nobody"))
-        with pytest.raises(RequestError, match="line `reply`: Requested voice 'nobody' not found"):
+        with pytest.raises(
+            RequestError, match="line `reply`: model `voice`: Requested voice 'nobody' not found"
+        ):
             await updates(catalogue.get("speaker"), request, client)
 
     run(scene)

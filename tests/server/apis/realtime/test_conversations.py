@@ -330,14 +330,19 @@ REFUSED = {
     "another model": (update(model="other"), "session.model"),
     "stored prompt": (update(prompt={"id": "p"}), "session.prompt"),
     "hosted tool": (update(tools=[{"type": "mcp", "server_label": "a"}]), "tools.0.type"),
-    "telephone": (
-        update(audio={"input": {"format": {"type": "audio/pcmu"}}}),
+    "another form": (
+        update(audio={"input": {"format": {"type": "audio/opus"}}}),
         "session.audio.input.format.type",
     ),
-    "turns by meaning": (
-        update(audio={"input": {"turn_detection": {"type": "semantic_vad"}}}),
-        "session.audio.input.turn_detection.type",
+    "a telephone's rate": (
+        update(audio={"input": {"format": {"type": "audio/pcmu", "rate": 16_000}}}),
+        "session.audio.input.format",
     ),
+    "turns by both": (
+        update(audio={"input": {"turn_detection": {"type": "server_vad", "eagerness": "low"}}}),
+        "session.audio.input.turn_detection",
+    ),
+    "another form of the beta": (update(output_audio_format="mp3"), "session.audio.output.format.type"),
     "no such item": ({"type": "conversation.item.delete", "item_id": "x"}, "item_id"),
     "no such place": ({**item(), "previous_item_id": "x"}, "previous_item_id"),
     "no text": (item(content=[{"type": "input_text"}]), "item.content.0.text"),

@@ -123,7 +123,7 @@ def test_the_kind_of_events_is_chosen_by_the_address_or_the_first_update(live, i
 
 def test_what_a_session_refuses_names_its_field(live):
     cases = [
-        (update({"type": "semantic_vad"}), "session.audio.input.turn_detection.type"),
+        (update({"type": "semantic_vad", "silence_duration_ms": 90}), "session.audio.input.turn_detection"),
         (update({"type": "server_vad", "threshold": 2}), "session.audio.input.turn_detection.threshold"),
         (update(rate=100), "session.audio.input.format.rate"),
         (update(transcription={"keywords": ["x"]}), "session.audio.input.transcription.keywords"),

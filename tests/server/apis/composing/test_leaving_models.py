@@ -1,0 +1,72 @@
+"""Models that a client unloads while lines of composed graphs use them: no call is cut off, no line refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asgi_client import AsgiClient
+from graphs_of_lines import LINES, chat_body, is_free
+from patience import PATIENCE_S, until
+
+from pipelines.host.in_process import InProcessClient
+from pipelines.host.models.loader import ModelSource
+from pipelines.worker.composed_call import ComposedCall
+from server.app import create_app
+from server.base.settings import Settings
+from server.connect import make_services
+
+CHAT = "/v1/chat/completions"
+NAMED = ("guarded", "held", "tiny", "handbook", "whisper", "braid-rerank", "braid-sentiment", "braid-embed")
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Where each request's first line waits before it asks; `waiting` has the models of those that do."""
+    ask, opened = ComposedCall.ask, asyncio.Event()
+    opened.waiting = set()
+
+    async def noted(self, line, graph, request):
+        opened.waiting |= set() if opened.is_set() else {self.model}
+        await opened.wait()
+        return await ask(self, line, graph, request)
+
+    monkeypatch.setattr(ComposedCall, "ask", noted)
+    return opened
+
+
+def test_calls_of_composed_graphs_end_after_all_that_they_name_was_unloaded(every_line, gate):
+    async def texts(client):
+        answers = await asyncio.gather(*(client.post(CHAT, chat_body(name, 8)) for name in LINES))
+        failed = [answer.body for answer in answers if answer.status != 200]
+        assert not failed, failed
+        return [answer.json["choices"][0]["message"]["content"] for answer in answers]
+
+    async def scene(services, client):
+        gate.set()
+        before = await texts(client)
+        gate.clear()
+        begun = asyncio.create_task(texts(client))
+        await until(lambda: gate.waiting == LINES.keys())
+        leaving = [asyncio.create_task(client.post("/models/unload", {"model": name})) for name in NAMED]
+        states = services.catalogue.cards
+        await until(lambda: {card.state for card in states() if card.name in NAMED} == {"unloading"})
+        refused = await client.post(CHAT, chat_body("joined", 8))
+        assert refused.status in (404, 503)
+        assert "unload" in refused.error["message"]
+        gate.set()
+        assert await begun == before
+        assert {(await each).status for each in leaving} == {200}
+        await until(lambda: is_free(services))
+        assert services.catalogue._table.left == {}
+        loads = [await client.post("/models/load", {"model": name}) for name in reversed(NAMED)]
+        assert {load.status for load in loads} == {200}, [load.body for load in loads]
+        assert await texts(client) == before
+
+    async def whole():
+        services = make_services(Settings(responses_store=False), InProcessClient(ModelSource(every_line)))
+        async with asyncio.timeout(PATIENCE_S), AsgiClient(create_app(services)) as client:
+            await until(lambda: {card.state for card in services.catalogue.cards()} == {"ready"})
+            await scene(services, client)
+
+    asyncio.run(whole())
