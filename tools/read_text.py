@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +16,8 @@ import click
 import numpy as np
 import onnx
 from PIL import Image, ImageOps
+
+from tools.client.http_client import HttpClient, RequestFailed
 
 TIMEOUT_S = 60
 LEAST_SIDE, LARGEST_SIDE, STRIDE = 736, 2000, 32
@@ -46,13 +46,13 @@ def main(picture: Path, url: str, key: str, characters: Path) -> None:
     try:
         for text, box in read_text(url, key, image, known_characters(characters)):
             click.echo(f"{text}\t{' '.join(map(str, box))}")
-    except (OSError, ValueError) as error:
+    except (OSError, RequestFailed) as error:
         click.echo(f"{url} read nothing: {error}", err=True)
         sys.exit(2)
 
 
 def read_text(url: str, key: str, image: Image.Image, characters: list[str]) -> list[tuple[str, Box]]:
-    """(text, box) of each line, from top to bottom.  Raises OSError, or ValueError with its error."""
+    """(text, box) of each line, from top to bottom.  Raises RequestFailed."""
     likely = infer(url, key, "ocr/det", pixels(image, *finding_size(*image.size))[None])[0, 0]
     boxes = [wider(box, likely.shape, image.size) for box in cut(likely > LIKELY)]
     if not boxes:
@@ -128,12 +128,9 @@ def infer(url: str, key: str, model: str, array: np.ndarray) -> np.ndarray:
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     headers = {"Inference-Header-Content-Length": str(len(head)), "Authorization": f"Bearer {key}"}
     body = head + np.ascontiguousarray(array).tobytes()
-    request = urllib.request.Request(f"{url}/v2/models/{model}/infer", body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            reply, length = response.read(), int(response.headers["Inference-Header-Content-Length"])
-    except urllib.error.HTTPError as error:
-        raise ValueError(error.read().decode(errors="replace")) from error
+    client = HttpClient(url, TIMEOUT_S)
+    with client.reply("POST", f"{client.path}/v2/models/{model}/infer", body, headers) as response:
+        reply, length = response.read(), int(response.headers["Inference-Header-Content-Length"])
     (output,) = json.loads(reply[:length])["outputs"]
     return np.frombuffer(reply[length:], np.float32).reshape(output["shape"])
 

@@ -183,12 +183,12 @@ class CudaSamplingOps:
         few = [np.ascontiguousarray(numbers, np.float32) for numbers in (temperature, min_p, top_p)]
         most = np.clip(top_k, 1, MAX_INT).astype(np.int32)
         words = [np.ascontiguousarray(numbers, np.uint64) for numbers in (keys, counters)]
-        at, heat, least, share, count, *key = self._send([slots, *few, most, *words])
+        at, temperature, least, share, count, *key = self._send([slots, *few, most, *words])
         bins = self._clear_bins(num_slots)
         masses = self._buffer("chunk_masses", num_rows * _num_chunks(vocab), np.uint64)
-        self._over_rows("weigh_rows", logits, num_rows, at, heat, least, peaks[0], masses, *bins)
+        self._over_rows("weigh_rows", logits, num_rows, at, temperature, least, peaks[0], masses, *bins)
         sizes = np.int32(vocab), np.int32(_num_chunks(vocab))
-        parameters = (at, heat, least, count, share, *key)
+        parameters = (at, temperature, least, count, share, *key)
         self._device.launch(
             "pick_tokens", num_rows, ROW_THREADS, logits, *sizes, *parameters, *peaks, masses, *bins, tokens
         )

@@ -6,7 +6,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 from tools.lab.profile_step.__main__ import main
 from tools.lab.profile_step.difference import profile_difference
 from tools.lab.profile_step.server_load import profile_of

@@ -140,9 +140,9 @@ def test_top_k_of_many_finds_exactly_k_and_the_lowest_of_equals():
     assert set(found.tolist()) == expected
 
 
-@pytest.mark.parametrize("heat", [0.3, 1.0, 1.7, 40.0])
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 1.7, 40.0])
 @pytest.mark.parametrize("shape", ["normal", "coarse", "nearly equal", "large and nearly equal"])
-def test_short_lists_of_a_large_vocabulary_keep_what_a_full_sort_keeps(shape, heat):
+def test_short_lists_of_a_large_vocabulary_keep_what_a_full_sort_keeps(shape, temperature):
     """Rounding of weights makes ties of logits that differ; the bound must not cut them off."""
     random, vocab, num = np.random.default_rng(5), 3000, 24
     row = random.standard_normal(vocab).astype(F)
@@ -151,10 +151,12 @@ def test_short_lists_of_a_large_vocabulary_keep_what_a_full_sort_keeps(shape, he
     elif shape != "normal":
         base = F(1.0 if shape == "nearly equal" else 30_000.0)
         row = base + random.integers(-3, 3, vocab).astype(F) * np.spacing(base)
-    weights, same = plain_weights(row, heat), np.zeros(num, np.int64)
+    weights, same = plain_weights(row, temperature), np.zeros(num, np.int64)
     uniform, full = random.random(num, dtype=F), lambda value: np.full(num, value, F)
     for min_p, top_k, top_p in [(0, 40, 1), (0, 300, 0.9), (0.3, vocab, 1), (0.05, 25, 0.7), (1, vocab, 1)]:
-        found = draw_filtered(row[None], same, full(heat), full(min_p), same + top_k, full(top_p), uniform)
+        found = draw_filtered(
+            row[None], same, full(temperature), full(min_p), same + top_k, full(top_p), uniform
+        )
         kept = plain_kept(weights, min_p, top_k, top_p)
         assert found.tolist() == [plain_draw(weights, kept, one) for one in uniform]
 
@@ -222,15 +224,17 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_drawn_ids_are_distributed_as_their_weights(name):
     min_p, top_k, top_p = CASES[name]
-    row, num, heat = column([0.1, 2.0, -1.0, 1.5, 0.0, 1.4]), 16_000, 1.3
-    weights = plain_weights(row, heat)
+    row, num, temperature = column([0.1, 2.0, -1.0, 1.5, 0.0, 1.4]), 16_000, 1.3
+    weights = plain_weights(row, temperature)
     kept = plain_kept(weights, min_p, top_k, top_p)
     uniform = uniforms(np.full(num, 11, np.uint64), np.arange(num, dtype=np.uint64))
     same, full = np.zeros(num, np.int64), lambda value: np.full(num, value, F)
     if name == "free":
-        found = draw(row[None], same, full(heat), uniform)
+        found = draw(row[None], same, full(temperature), uniform)
     else:
-        found = draw_filtered(row[None], same, full(heat), full(min_p), same + top_k, full(top_p), uniform)
+        found = draw_filtered(
+            row[None], same, full(temperature), full(min_p), same + top_k, full(top_p), uniform
+        )
     counts = np.bincount(found, minlength=6)
     assert counts.sum() == counts[kept].sum()
     expected = np.array([weights[token] for token in kept]) / sum(weights[token] for token in kept) * num
@@ -265,7 +269,7 @@ def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypat
     num = 24
     random = np.random.default_rng(vocab)
     logits = (random.standard_normal((num, vocab)) * random.uniform(0, 5, (num, 1))).astype(F)
-    heat = random.choice(column([0.3, 1.0, 1.4]), num)
+    temperature = random.choice(column([0.3, 1.0, 1.4]), num)
     min_p, top_p = random.choice(column([0, 0, 0.01]), num), random.choice(column([0.5, 0.95, 0.999, 1]), num)
     top_k = random.choice(np.array([3, 40, 300, vocab // 2, vocab, vocab]), num).clip(1, vocab)
     uniform = random.random(num, dtype=F)
@@ -278,10 +282,10 @@ def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypat
     def tokens(order, part_values):
         monkeypatch.setattr("ops.candidates.PART_VALUES", part_values)
         sums.clear()
-        free = draw(logits, order, heat[order], uniform[order])
+        free = draw(logits, order, temperature[order], uniform[order])
         totals = np.concatenate(sums)
         some = draw_filtered(
-            logits, order, heat[order], min_p[order], top_k[order], top_p[order], uniform[order]
+            logits, order, temperature[order], min_p[order], top_k[order], top_p[order], uniform[order]
         )
         return [free, some, *totals.T]
 
@@ -346,11 +350,13 @@ def test_every_mix_of_parameters_on_every_shape_of_row(shape, vocab):
     min_p, top_k, top_p = (np.array(some) for some in zip(*cases, strict=True))
     top_k = top_k.clip(1, vocab)
     random = np.random.default_rng(0)
-    heat, uniform = random.choice(column([0.7, 1, 1.3]), num), random.random(num, dtype=F)
+    temperature, uniform = random.choice(column([0.7, 1, 1.3]), num), random.random(num, dtype=F)
     batch = np.broadcast_to(row, (num, vocab))
-    found = draw_filtered(batch, np.arange(num), heat, min_p.astype(F), top_k, top_p.astype(F), uniform)
+    found = draw_filtered(
+        batch, np.arange(num), temperature, min_p.astype(F), top_k, top_p.astype(F), uniform
+    )
     for i, token in enumerate(found.tolist()):
-        expect_drawn(row, token, heat[i], min_p[i], top_k[i], top_p[i], uniform[i])
-    free = draw(batch, np.arange(num), heat, uniform)
+        expect_drawn(row, token, temperature[i], min_p[i], top_k[i], top_p[i], uniform[i])
+    free = draw(batch, np.arange(num), temperature, uniform)
     for i, token in enumerate(free.tolist()):
-        expect_drawn(row, token, heat[i], 0, vocab, 1, uniform[i])
+        expect_drawn(row, token, temperature[i], 0, vocab, 1, uniform[i])

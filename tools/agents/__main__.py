@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from tools.agents.configurations import AGENTS, SHELL, CodingAgent, filled
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 from tools.client.options import server_at, server_options
 
 WORKING_SHARE = 0.5

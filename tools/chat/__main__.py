@@ -13,7 +13,7 @@ import click
 from tools.chat.conversation import Conversation
 from tools.chat.display import Plain, Terminal
 from tools.chat.session import Session
-from tools.client.api_server import RequestFailed
+from tools.client.http_client import RequestFailed
 from tools.client.options import fields_of, fields_option, server_at, server_options
 
 

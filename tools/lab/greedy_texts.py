@@ -22,9 +22,9 @@ from tokenizers import Tokenizer
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from tools.client.api_server import ApiServer
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
 from tools.lab.bench.base.environments import environment
 from tools.lab.bench.base.load import Settings
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
 from tools.lab.bench.peers.llama_server import llama_server
 from tools.lab.bench.peers.table import SERVERS
 

@@ -145,11 +145,11 @@ def main() -> None:
     for rows in options.rows:
         x = np.random.default_rng(0).standard_normal((rows, K)).astype(np.float32)
         layers = {name: Kernels(library, name) for name in options.formats}
-        contenders = work_of(layers, x, rounding, exact)
-        for work in contenders.values():
+        kernels = work_of(layers, x, rounding, exact)
+        for work in kernels.values():
             work()
-        times = [[seconds(work) for work in contenders.values()] for _ in range(options.rounds)]
-        took = dict(zip(contenders, np.array(times).T, strict=True))
+        times = [[seconds(work) for work in kernels.values()] for _ in range(options.rounds)]
+        took = dict(zip(kernels, np.array(times).T, strict=True))
         speed = {name: LAYERS * rows * N * K / np.median(seconds) / 1e9 for name, seconds in took.items()}
         print(f"rows {rows}: OpenVINO {speed['rounded']:.1f}, {speed['f32']:.1f}")
         for name, layer in layers.items():

@@ -15,7 +15,8 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 from tools.client.options import fields_of, fields_option, key_option, server_at
 from tools.load_test.figures import Figures, figures
 from tools.load_test.lengths import Lengths

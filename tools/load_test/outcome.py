@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tools.client.api_server import error_message
+from tools.client.http_client import error_message
 from tools.client.timed_reply import END, timed_events
 
 

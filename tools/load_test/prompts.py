@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 
 WORDS = """
 the of and to in is you that it he was for on are with as at be this have from or one had by but

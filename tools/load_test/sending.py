@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from tools.client.api_server import ApiServer, error_message
+from tools.client.api_server import ApiServer
 from tools.client.connection import Connection, ConnectionBroken
+from tools.client.http_client import error_message
 from tools.client.timed_reply import timed_pieces, whole
 from tools.load_test.outcome import Outcome, read_stream
 from tools.load_test.plan import PlannedRequest

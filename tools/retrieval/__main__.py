@@ -9,7 +9,8 @@ import click
 import yaml
 from rich.console import Console
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 from tools.client.options import server_at
 
 QUESTIONS = Path(__file__).with_name("questions.yaml")

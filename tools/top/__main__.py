@@ -11,7 +11,7 @@ from rich.layout import Layout
 from rich.live import Live
 from rich.text import Text
 
-from tools.client.api_server import RequestFailed
+from tools.client.http_client import RequestFailed
 from tools.client.options import server_at, server_options
 from tools.top.keys import QUIT, STEPS, pressed, single_keys
 from tools.top.screen import screen

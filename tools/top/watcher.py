@@ -6,7 +6,8 @@ import threading
 import urllib.parse
 from typing import Any
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 
 PERIOD_S = 1.0
 UNKNOWN_PATH = 404

@@ -26,12 +26,12 @@ def report(
     if not len(asking):
         return []
     sampling, at = context.sampling, context.step.logit_slots[asking]
-    heat, share = sampling.logprob_temperature[at], sampling.logprob_top_p[at]
-    changed = (heat != 1) | (share < 1)
+    temperature, share = sampling.logprob_temperature[at], sampling.logprob_top_p[at]
+    changed = (temperature != 1) | (share < 1)
     reports: list[TokenLogprobs | None] = [None] * len(token_ids)
     if changed.any():
         values = ops.fetch(raw, raw_rows[changed])
-        as_drawn(values, heat[changed], share[changed])
+        as_drawn(values, temperature[changed], share[changed])
         rows, own = np.arange(len(values)), asking[changed]
         _fill(reports, own, _wanted(numpy_ops, values, rows, token_ids[own], sampling, at[changed]))
         same = ~changed

@@ -1,4 +1,4 @@
-"""Arithmetic on sparse vectors."""
+"""Sparse vectors of texts: which numbers of them a request gets, and how alike two of them are."""
 
 from __future__ import annotations
 

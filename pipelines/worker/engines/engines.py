@@ -1,4 +1,4 @@
-"""Several engine hosts behind the face of one: requests go to one of them, what administers models to all."""
+"""Several engine hosts in the place of one: a request goes to one of them, a change of models to all."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Engines:
 
     @contextlib.asynccontextmanager
     async def wanted(self, model: str, by_hand: bool = False) -> AsyncIterator[None]:
-        """A model is loaded, and stays so inside: in one host at least; where a client loads it, in all.
+        """The model is loaded while the context lasts: in one host at least, in all where a client loads it.
 
         Raises as `EngineClient.wanted`.
         """

@@ -37,9 +37,9 @@ def test_runs_of_any_lengths_over_several_blocks(one_device, lengths, seed, is_r
 
 
 def parameters(random, num, is_random=False):
-    heat = np.full(num, 1 if is_random else 0, F)
+    temperature = np.full(num, 1 if is_random else 0, F)
     words = random.integers(0, 2**64, num, dtype=np.uint64)
-    return heat, heat * 0, np.full(num, 9), heat * 0 + 1, words, words
+    return temperature, temperature * 0, np.full(num, 9), temperature * 0 + 1, words, words
 
 
 @pytest.mark.parametrize("num_true", range(5))

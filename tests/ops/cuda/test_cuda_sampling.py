@@ -174,9 +174,9 @@ def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights(one_device, exponen
             assert int(masses[0]) == plain.sum()
 
 
-@pytest.mark.parametrize("heat", after(1, [1.0, 0.3, 40.0]))
+@pytest.mark.parametrize("temperature", after(1, [1.0, 0.3, 40.0]))
 @pytest.mark.parametrize("shape", ["coarse", "nearly equal", "large and nearly equal", "equal"])
-def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, heat):
+def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, temperature):
     """Weights may be equal where logits are not: neither bounds nor bins may part them."""
     random, vocab = np.random.default_rng(5), 9000
     row = np.round(random.standard_normal(vocab) * 2).astype(F)
@@ -197,7 +197,7 @@ def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, hea
     keys, counters = np.full(num, 3, np.uint64), np.arange(num, dtype=np.uint64)
     batch = (
         np.tile(row, (num, 1)),
-        np.full(num, heat, F),
+        np.full(num, temperature, F),
         min_p.astype(F),
         top_k,
         top_p.astype(F),

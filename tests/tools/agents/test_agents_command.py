@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from tools.agents.__main__ import chosen, main, text_of
 from tools.agents.configurations import AGENTS, SHELL, filled
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents.md"
 MODELS = [

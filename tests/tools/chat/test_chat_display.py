@@ -7,7 +7,8 @@ import pytest
 from tools.chat.conversation import Conversation, Reply
 from tools.chat.display import Plain, Terminal
 from tools.chat.streamed_reply import read_reply
-from tools.client.api_server import ApiServer, RequestFailed, error_message
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed, error_message
 
 
 def delta(**fields):

@@ -1,6 +1,6 @@
-"""`python -m tools.lab.bench`: compares Braid with its peers, which alternate within each heat.
+"""`python -m tools.lab.bench`: compares Braid with its peers, which alternate within each suite.
 
-The speed of a machine can change by half within minutes, so only figures of one heat are comparable. Prints
+The speed of a machine can change by half within minutes, so only figures of one suite are comparable. Prints
 tables and writes `build/bench.json`.
 """
 
@@ -19,12 +19,12 @@ import psutil
 from rich.console import Console
 
 from tools.lab.bench.base.load import Settings
-from tools.lab.bench.heats import HEATS, QUICK_HEATS, alone
-from tools.lab.bench.lineup import NAMES
+from tools.lab.bench.entries import NAMES
 from tools.lab.bench.model import NAMES as MODELS
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import COLUMNS, FEATURES, PAIRS, table
 from tools.lab.bench.running import Plan, run
+from tools.lab.bench.suites import QUICK_SUITES, SUITES, alone
 from tools.lab.bench.workloads import QUICK, WORKLOADS
 
 BUILD = Path("build")
@@ -32,8 +32,10 @@ WIDTH = 176
 
 
 @click.command()
-@click.option("--heat", "titles", multiple=True, type=click.Choice(list(HEATS)), default=HEATS)
-@click.option("--contender", "names", multiple=True, type=click.Choice(NAMES), help="These in one heat.")
+@click.option("--suite", "--heat", "titles", multiple=True, type=click.Choice(list(SUITES)), default=SUITES)
+@click.option(
+    "--system", "--contender", "names", multiple=True, type=click.Choice(NAMES), help="These in one suite."
+)
 @click.option("--workload", "chosen", multiple=True, type=click.Choice(list(WORKLOADS)), default=WORKLOADS)
 @click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
 @click.option("--workers", default=1, show_default=True, help="HTTP processes of Braid.")
@@ -52,7 +54,7 @@ def main(
 
     QUICK=1 in the environment measures fewer and smaller loads, once.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the systems are stopped too
     quick = os.environ.get("QUICK") == "1"
     console = Console(width=max(WIDTH, Console().width))
 
@@ -73,12 +75,12 @@ def main(
         and (model.walks or not workload.is_draftable)
     }
     plan = Plan(model, BUILD / "bench" / "venvs", settings, workloads, 1 if quick else rounds, workers)
-    heats = QUICK_HEATS if quick else {title: HEATS[title] for title in titles}
+    suites = QUICK_SUITES if quick else {title: SUITES[title] for title in titles}
     written: list[dict[str, Any]] = []
-    for title, heat in (alone(names) if names else heats).items():
-        if not any(name in workloads for name in heat.workloads):
+    for title, suite in (alone(names) if names else suites).items():
+        if not any(name in workloads for name in suite.workloads):
             continue
-        written.append(run(title, heat, plan))
+        written.append(run(title, suite, plan))
         print_summary(console, written[-1])
         (BUILD / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
 
@@ -88,7 +90,7 @@ def print_summary(console: Console, results: Mapping[str, Any]) -> None:
     caption = ", ".join(f"{name} {value}" for name, value in facts.items() if not isinstance(value, dict))
     console.print(table(results["rows"], COLUMNS, f"{facts['first']} and others", caption))
     if results["pairs"]:
-        console.print(table(results["pairs"], PAIRS, "A contender's figures through those of another"))
+        console.print(table(results["pairs"], PAIRS, "A system's figures through those of another"))
     if results["features"]:
         title = "A workload's figures through those of the one beside it"
         console.print(table(results["features"], FEATURES, title))

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import Child, Contender, ContenderFailed
 from tools.lab.bench.base.load import Load, Request, Settings
+from tools.lab.bench.base.systems import Child, System, SystemFailed
 
 PAST, OUTPUT_TOKENS = 64, 17
 IDS = range(100, 5000)
@@ -37,7 +37,7 @@ def of_prompt(tokens: int, rng: random.Random) -> Load:
     return Load(1, [Request(rng.choices(IDS, k=tokens), 1)])
 
 
-def token_ms(child: Contender, load: Load) -> float:
+def token_ms(child: System, load: Load) -> float:
     """Processor milliseconds of a token: of those that are decoded, or where none is, of the prompt's."""
     timings = child.run(load)
     decoded = sum(request.output_tokens - 1 for request in load.requests)
@@ -47,7 +47,7 @@ def token_ms(child: Contender, load: Load) -> float:
 
 
 def started(asked: argparse.Namespace, logs: Path) -> dict[str, Child]:
-    """The contenders that the command line has."""
+    """The systems that the command line has."""
     model: Path = asked.model
     settings = Settings(
         num_blocks=512, max_sequences=max(asked.streams, default=1), threads=asked.threads, max_context=2560
@@ -71,8 +71,8 @@ def started(asked: argparse.Namespace, logs: Path) -> dict[str, Child]:
     return children
 
 
-def compared(children: Mapping[str, Contender], loads: list[Load]) -> dict[str, list[float]]:
-    """Milliseconds of each contender in each round but the first, in which kernels are chosen."""
+def compared(children: Mapping[str, System], loads: list[Load]) -> dict[str, list[float]]:
+    """Milliseconds of each system in each round but the first, in which kernels are chosen."""
     times: dict[str, list[float]] = {name: [] for name in children}
     for load in loads:
         for name, child in children.items():
@@ -116,7 +116,7 @@ def main() -> None:
             for tokens in asked.prompts:
                 loads = [of_prompt(tokens, rng) for _ in range(min(3, asked.rounds) + 1)]
                 print(row(f"prompt of {tokens}", compared(children, loads)), flush=True)
-        except ContenderFailed as error:
+        except SystemFailed as error:
             raise SystemExit(str(error)) from error
         finally:
             for child in children.values():

@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
 from tools.lab.bench.base.load import Settings
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
 from tools.lab.bench.model import GGUF, Model
 
 BLOCK_BYTES = """
@@ -83,7 +83,7 @@ def repository(folder: Path, model: Model, variant: Variant, settings: Settings)
 
 
 def graph(variant: Variant, settings: Settings, memory_gb: float) -> str:
-    """The graph with the same scheduling and cache settings as the other contenders."""
+    """The graph with the same scheduling and cache settings as the other systems."""
     drafted = f"      drafted: {variant.drafted}\n" if variant.drafted else ""
     source = "drafted" if variant.drafted else "step"
     opened = f"path: model/{variant.file}, kv_cache: {settings.kv_cache}"

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import click
 
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
 from tools.lab.bench.base.load import Load, Request
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
 from tools.lab.bench.meter import spent
 
 PROMPT_TOKENS = 32

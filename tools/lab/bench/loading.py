@@ -14,7 +14,6 @@ import shutil
 import statistics
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from typing import Any
 import click
 import psutil
 
-from tools.lab.bench.base.contenders import ROOT, Served
+from tools.client.http_client import JSON, RequestFailed, local_client
+from tools.lab.bench.base.systems import ROOT, Served
 from tools.lab.bench.checkouts import serve
 
 SHIPPED = ROOT / "model_repo"
@@ -150,25 +150,23 @@ def served(
 
 def cards(port: int) -> list[dict[str, Any]]:
     """The models of a server; [] while it does not answer."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(RequestFailed):
         listed = json.loads(get(port, "/v1/models"))["data"]
         return [card for card in listed if card.get("parent") is None]
     return []
 
 
 def get(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-        content: bytes = reply.read()
-        return content
+    """The body of a reply.  Raises RequestFailed."""
+    with local_client(port, timeout_s=10).reply("GET", path) as reply:
+        return reply.read()
 
 
 def timed(port: int, path: str, body: dict[str, Any]) -> float:
     """Seconds of a request."""
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    client, content = local_client(port, timeout_s=120), json.dumps(body).encode()
     begin = time.perf_counter()
-    with urllib.request.urlopen(request, timeout=120) as reply:
+    with client.reply("POST", f"/v1/{path}", content, JSON) as reply:
         reply.read()
     return time.perf_counter() - begin
 

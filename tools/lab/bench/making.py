@@ -2,7 +2,7 @@
 
 Prompts are random token ids, different for every seed; answers are walks (`walk.py`) from the prompt's last
 token on, so that a prompt may hold its answer. A conversation's later turn is its earlier prompt, a fixed
-reply and a new question, so that every contender computes the same tokens.
+reply and a new question, so that every system computes the same tokens.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Measures every workload in rounds, in which the contenders take turns."""
+"""Measures every workload in rounds, in which the systems take turns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from tools.lab.bench.bandwidth import read_gb_per_s
-from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.base.load import Load, Timings
+from tools.lab.bench.base.systems import SystemFailed
+from tools.lab.bench.entries import BRAID, Entries
 from tools.lab.bench.figures import figures
-from tools.lab.bench.lineup import BRAID, Lineup
 from tools.lab.bench.making import make_load
 from tools.lab.bench.meter import Meter
 from tools.lab.bench.report import Measurement, Row, pairs, rows
@@ -32,20 +32,20 @@ class Measuring:
 
     def __init__(
         self,
-        lineup: Lineup,
+        entries: Entries,
         vocab_size: int,
         note: Callable[[str], None],
         own: str = BRAID,
         pairs: Sequence[tuple[str, str]] = (),
     ) -> None:
-        self._lineup, self._vocab_size, self._note = lineup, vocab_size, note
+        self._entries, self._vocab_size, self._note = entries, vocab_size, note
         self._own, self._pairs = own, pairs
-        self._meters = {name: Meter(entrant.contender.process) for name, entrant in lineup.entrants.items()}
+        self._meters = {name: Meter(entry.system.process) for name, entry in entries.started.items()}
         self.gb_per_s: list[float] = []
         self.compared: list[Row] = []
 
     def run(self, workloads: Mapping[str, Workload], rounds: int) -> list[Row]:
-        """A row for each workload and contender that supports it."""
+        """A row for each workload and system that supports it."""
         for workload in WARM_UP:
             for name in self._able(workload):
                 self._try(name, make_load(workload, WARM_UP_SEED, self._vocab_size), "warming up")
@@ -70,16 +70,16 @@ class Measuring:
                     continue
                 taken[name].append(result)
                 self._note(f"{title}, round {number + 1}, {name}: {result.figures.tokens_per_s:.1f} tokens/s")
-        entrants = self._lineup.entrants
+        started = self._entries.started
         bound = {
-            name: self.gb_per_s[-1] * 1e9 / entrants[name].weight_bytes for name in taken if name in entrants
+            name: self.gb_per_s[-1] * 1e9 / started[name].weight_bytes for name in taken if name in started
         }
         whole = {name: taken[name] for name in bound}
         self.compared += pairs(title, whole, self._pairs)
         return rows(title, whole, bound, self._own)
 
     def _able(self, workload: Workload) -> list[str]:
-        return [name for name, one in self._lineup.entrants.items() if workload.needs <= one.can]
+        return [name for name, one in self._entries.started.items() if workload.needs <= one.can]
 
     def _take(self, name: str, load: Load, title: str) -> Measurement | None:
         meter = self._meters[name]
@@ -92,16 +92,16 @@ class Measuring:
         return Measurement(figures(load, timings), cpu_ms, meter.peak_bytes())
 
     def _try(self, name: str, load: Load, title: str) -> Timings | None:
-        """A contender's result; after a failure it is left out of this workload, or of all if it died."""
-        if name not in self._lineup.entrants:
+        """A system's result; after a failure it is left out of this workload, or of all if it died."""
+        if name not in self._entries.started:
             return None
-        contender = self._lineup.entrants[name].contender
+        system = self._entries.started[name].system
         try:
-            return contender.run(load)
-        except ContenderFailed as error:
+            return system.run(load)
+        except SystemFailed as error:
             self._note(f"{title}, {name}: {error}")
-            if contender.process.poll() is None:
-                self._lineup.left_out[f"{name}, {title}"] = str(error)
+            if system.process.poll() is None:
+                self._entries.left_out[f"{name}, {title}"] = str(error)
             else:
-                self._lineup.leave_out(name, str(error))
+                self._entries.leave_out(name, str(error))
             return None

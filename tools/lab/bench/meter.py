@@ -1,4 +1,4 @@
-"""Measures processor time and memory of a contender's processes."""
+"""Measures processor time and memory of a system's processes."""
 
 from __future__ import annotations
 

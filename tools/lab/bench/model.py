@@ -1,4 +1,4 @@
-"""The benchmark's model, a Qwen3 that generates walks, the demo or a GGUF file, in every contender's format.
+"""The benchmark's model, a Qwen3 that generates walks, the demo or a GGUF file, in every system's format.
 
 Each format is made once.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.lab.bench.base.contenders import ROOT, without_settings
+from tools.lab.bench.base.systems import ROOT, without_settings
 from tools.lab.bench.peers.table import Peer
 from tools.lab.bench.shapes import AGREEMENT, DRAFTS, RECIPE, SHAPES
 from tools.lab.bench.walk import nearly, successors

@@ -15,7 +15,7 @@ Row = dict[str, float | int | str]
 
 COLUMNS = {
     "workload": ("workload", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "tokens_per_s": ("tokens/s", "{:.1f}"),
     "tokens_ratio": ("first\n/ it", "{:.2f}"),
     "prompt_tokens_per_s": ("prompt\ntokens/s", "{:.0f}"),
@@ -32,7 +32,7 @@ COLUMNS = {
 """Field of a row → (column title, number format)."""
 PAIRS = {
     "workload": ("workload", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "against": ("against", "{}"),
     "tokens_ratio": ("tokens/s", "{:.2f}"),
     "lowest_ratio": ("worst\nround", "{:.2f}"),
@@ -42,15 +42,15 @@ PAIRS = {
 FEATURES = {
     "workload": ("workload", "{}"),
     "beside": ("beside", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "tokens_ratio": ("tokens/s", "{:.2f}"),
     "first_ratio": ("first ms", "{:.2f}"),
 }
-TEXT = ("workload", "contender", "beside", "against")
+TEXT = ("workload", "system", "beside", "against")
 
 
 class Measurement(NamedTuple):
-    """One load on one contender, with processor milliseconds per output token and memory."""
+    """One load on one system, with processor milliseconds per output token and memory."""
 
     figures: Figures
     cpu_ms_per_token: float
@@ -60,14 +60,14 @@ class Measurement(NamedTuple):
 def rows(
     workload: str, taken: Mapping[str, Sequence[Measurement]], bound: Mapping[str, float], own: str
 ) -> list[Row]:
-    """A row per contender: medians over its rounds.
+    """A row per system: medians over its rounds.
 
     `tokens_ratio` and `prompt_ratio` are the medians of the rounds' ratios of `own` to it; `bound_ratio` is
-    the share of `bound[contender]`, the tokens/s that memory allows one stream, that a stream reached.
+    the share of `bound[system]`, the tokens/s that memory allows one stream, that a stream reached.
     """
     lines: list[Row] = []
     for name, rounds in taken.items():
-        row: Row = {"workload": workload, "contender": name}
+        row: Row = {"workload": workload, "system": name}
         for field in Figures._fields:
             row[field] = statistics.median(getattr(result.figures, field) for result in rounds)
         row["cpu_ms_per_token"] = statistics.median(result.cpu_ms_per_token for result in rounds)
@@ -91,7 +91,7 @@ def pairs(
             both = [
                 (result.figures, its.figures) for result, its in zip(taken[name], taken[other], strict=True)
             ]
-            row: Row = {"workload": workload, "contender": name, "against": other}
+            row: Row = {"workload": workload, "system": name, "against": other}
             row["tokens_ratio"] = _ratio("tokens_per_s", both)
             row["lowest_ratio"] = min(result.tokens_per_s / its.tokens_per_s for result, its in both)
             row["decode_ratio"] = _ratio("decode_tokens_per_s", both)
@@ -106,16 +106,16 @@ def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
 
 def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:
     """The effect of a workload's feature: its figures divided by those of the workload without it."""
-    known = {(row["workload"], row["contender"]): row for row in rows}
+    known = {(row["workload"], row["system"]): row for row in rows}
     lines: list[Row] = []
-    for (workload, contender), row in known.items():
-        other = known.get((beside.get(str(workload), ""), contender))
+    for (workload, system), row in known.items():
+        other = known.get((beside.get(str(workload), ""), system))
         if other is not None:
             lines.append(
                 {
                     "workload": workload,
                     "beside": other["workload"],
-                    "contender": contender,
+                    "system": system,
                     "tokens_ratio": float(row["tokens_per_s"]) / float(other["tokens_per_s"]),
                     "first_ratio": float(row["first_p50_ms"]) / float(other["first_p50_ms"]),
                 }

@@ -1,4 +1,4 @@
-"""Runs one heat: starts its contenders, measures them on its workloads, and stops them."""
+"""Runs one suite: starts its systems, measures them on its workloads, and stops them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 import psutil
 
 from tools.lab.bench.base.load import Settings
-from tools.lab.bench.heats import COMPARED, Heat
-from tools.lab.bench.lineup import Lineup, start
+from tools.lab.bench.entries import Entries, start
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import features
+from tools.lab.bench.suites import COMPARED, Suite
 from tools.lab.bench.workloads import Workload
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings that all heats share; `venvs` holds the peers' environments, `workers` are Braid's."""
+    """Settings that all suites share; `venvs` holds the peers' environments, `workers` are Braid's."""
 
     model: Model
     venvs: Path
@@ -31,28 +31,28 @@ class Plan:
     workers: int
 
 
-def run(title: str, heat: Heat, plan: Plan) -> dict[str, Any]:
-    """`facts`, and rows: of each contender, of `pairs` of them, and of `features`, pairs of workloads."""
-    model, lineup = plan.model, Lineup()
-    workloads = {name: workload for name, workload in plan.workloads.items() if name in heat.workloads}
-    own = heat.contenders[0]
+def run(title: str, suite: Suite, plan: Plan) -> dict[str, Any]:
+    """`facts`, and rows: of each system, of `pairs` of them, and of `features`, pairs of workloads."""
+    model, entries = plan.model, Entries()
+    workloads = {name: workload for name, workload in plan.workloads.items() if name in suite.workloads}
+    own = suite.systems[0]
     try:
-        start(lineup, heat.contenders, model, plan.venvs, plan.settings, plan.workers)
-        measuring = Measuring(lineup, model.config["vocab_size"], model.stage, own, COMPARED)
+        start(entries, suite.systems, model, plan.venvs, plan.settings, plan.workers)
+        measuring = Measuring(entries, model.config["vocab_size"], model.stage, own, COMPARED)
         measured = measuring.run(workloads, plan.rounds)
     finally:
-        lineup.stop()
+        entries.stop()
     gb_per_s = statistics.median(measuring.gb_per_s) if measuring.gb_per_s else 0.0
     facts = {
-        "heat": title,
+        "suite": title,
         "first": own,
         "model": model.name,
         **asdict(plan.settings),
         "workers": plan.workers,
         "cores": psutil.cpu_count(),
         "read_gb_per_s": round(gb_per_s, 1),
-        "weights": {name: entrant.weights for name, entrant in lineup.entrants.items()},
-        "left_out": lineup.left_out,
+        "weights": {name: entry.weights for name, entry in entries.started.items()},
+        "left_out": entries.left_out,
     }
     compared = features(measured, {name: workload.beside for name, workload in workloads.items()})
     return {"facts": facts, "rows": measured, "pairs": measuring.compared, "features": compared}

@@ -67,7 +67,7 @@ class Workload:
 
     @property
     def needs(self) -> set[str]:
-        """The features that a contender needs for this workload."""
+        """The features that a system needs for this workload."""
         asked = {
             "sampled": self.sampling,
             "constrained": self.schema,

@@ -18,7 +18,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tools.client.api_server import ApiServer, RequestFailed
+from tools.client.api_server import ApiServer
+from tools.client.http_client import RequestFailed
 from tools.client.options import server_at
 from tools.lab.profile_step.difference import Profile, profile_difference
 from tools.lab.profile_step.server_load import profile_of, streams

@@ -7,13 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from tools.client.http_client import HttpClient
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_TIMEOUT_S = 120.0
@@ -60,7 +60,7 @@ def gauges_left(url: str) -> dict[str, float]:
 
 
 def _gauges(url: str) -> dict[str, float]:
-    with urllib.request.urlopen(f"{url}/metrics", timeout=IDLE_TIMEOUT_S) as reply:
+    with HttpClient(url, IDLE_TIMEOUT_S).reply("GET", "/metrics") as reply:
         text = reply.read().decode()
     found: dict[str, float] = dict.fromkeys(GAUGES, 0.0)
     for family in text_string_to_metric_families(text):
@@ -72,12 +72,11 @@ def _gauges(url: str) -> dict[str, float]:
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_S
+    client = HttpClient(url, timeout_s=5)
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{url}/v2/health/ready", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
+        if client.answers("/v2/health/ready"):
+            return
+        time.sleep(0.2)
     raise ServerFailed(log.read_text()[-3000:])
 
 

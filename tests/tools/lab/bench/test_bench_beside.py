@@ -11,7 +11,7 @@ from tools.lab.bench.beside import BRAID, ROUNDING, compared, of_prompt, of_stre
 
 
 class Scripted:
-    """A contender that takes as long as it is told."""
+    """A system that takes as long as it is told."""
 
     process = None
 

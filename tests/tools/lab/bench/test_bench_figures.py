@@ -58,19 +58,19 @@ def test_a_feature_is_seen_beside_the_workload_without_it():
     assert (seen["workload"], seen["tokens_ratio"], seen["first_ratio"]) == ("sampled", 0.9, 1.0)
 
 
-def test_a_contender_is_seen_beside_the_one_without_its_feature():
+def test_a_system_is_seen_beside_the_one_without_its_feature():
     """The median of the rounds' ratios, and the worst of them."""
     taken = {
         "lookup": [speed(20.0), speed(19.0), speed(60.0)],
         "plain": [speed(10.0), speed(20.0), speed(20.0)],
     }
     (seen,) = pairs("copying", taken, [("lookup", "plain"), ("draft", "plain")])
-    assert (seen["contender"], seen["against"], seen["workload"]) == ("lookup", "plain", "copying")
+    assert (seen["system"], seen["against"], seen["workload"]) == ("lookup", "plain", "copying")
     assert (seen["tokens_ratio"], seen["lowest_ratio"], seen["decode_ratio"]) == (2.0, 0.95, 1.0)
     assert table([seen], PAIRS, "title").row_count == 1
 
 
-def test_the_table_has_a_row_for_each_contender():
+def test_the_table_has_a_row_for_each_system():
     made = rows(
         "plain", {"braid": [speed(10.0)], "peer": [speed(5.0)]}, {"braid": 80.0, "peer": 80.0}, "braid"
     )

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from step_profiles import kind, phase, told
 
-from tools.client.api_server import RequestFailed
+from tools.client.http_client import RequestFailed
 from tools.lab.profile_step import __main__ as command
 from tools.lab.profile_step.difference import profile_difference
 from tools.lab.profile_step.operators import Operators, Row, operator_name, operator_rows

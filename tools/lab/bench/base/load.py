@@ -1,4 +1,4 @@
-"""The load that every contender runs, and its timings: the same work for all, so that ratios are meaningful.
+"""The load that every system runs, and its timings: the same work for all, so that ratios are meaningful.
 
 Pure, and of the standard library alone, since peers read it in environments of their own.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Settings:
-    """Scheduling settings for all contenders that support them."""
+    """Scheduling settings for all systems that support them."""
 
     num_blocks: int = 640
     max_sequences: int = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
 from tools.lab.bench.ceiling.client import StreamCount, count
 from tools.lab.bench.ceiling.model import NAME, write_model
 from tools.lab.bench.meter import Spent, spent

@@ -42,13 +42,13 @@ def main(parts: tuple[str, ...], name: str, sizes: tuple[int, ...], rounds: int)
 
 
 def joined(known: list[Row], new: list[Row]) -> list[Row]:
-    """The rows of both; of the same point and contender the new one."""
-    rows = {(row["workload"], row["contender"]): row for row in (*known, *new)}
+    """The rows of both; of the same point and system the new one."""
+    rows = {(row["workload"], row["system"]): row for row in (*known, *new)}
     return list(rows.values())
 
 
 def measure(part: str, name: str, sizes: tuple[int, ...], rounds: int) -> list[Row]:
-    """The rows of one part: `workload` is its sweep and size, `contender` its curve."""
+    """The rows of one part: `workload` is its sweep and size, `system` its curve."""
     if sizes and part not in SWEEPS:
         raise click.UsageError(f"--size is for {' and '.join(SWEEPS)}; say which with --part.")
     if part == "models":
@@ -56,9 +56,7 @@ def measure(part: str, name: str, sizes: tuple[int, ...], rounds: int) -> list[R
     model = Model.within(BUILD / "bench", name, click.echo)
     if part == "adapters":
         rows = adapters.measure(model, numbers=NUM_ADAPTERS, rounds=rounds)
-        return [
-            {**row, "workload": f"adapters {row['adapters']}", "contender": row["workload"]} for row in rows
-        ]
+        return [{**row, "workload": f"adapters {row['adapters']}", "system": row["workload"]} for row in rows]
     sweep, points = SWEEPS[part]
     return generation.measure(sweep, points.only(sizes), model, BUILD / "bench" / "venvs", rounds, click.echo)
 

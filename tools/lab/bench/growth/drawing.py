@@ -1,4 +1,4 @@
-"""Draws how cost grows: a panel for each figure, a curve for each contender."""
+"""Draws how cost grows: a panel for each figure, a curve for each system."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _size(row: Row) -> int:
 
 
 def points(rows: Sequence[Row], sweep: str, field: str) -> Mapping[str, list[tuple[int, float]]]:
-    """Contender → (size, figure) pairs of one sweep, by size."""
+    """System → (size, figure) pairs of one sweep, by size."""
     made: dict[str, list[tuple[int, float]]] = {}
     for row in sorted(rows, key=_size):
         kind, size = str(row["workload"]).split()
         if kind == sweep:
-            made.setdefault(str(row["contender"]), []).append((int(size), float(row[field])))
+            made.setdefault(str(row["system"]), []).append((int(size), float(row[field])))
     return made
 
 
@@ -60,9 +60,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     for ax in axes.flat[len(measured) :]:
         ax.set_visible(False)
     for ax, panel in zip(axes.flat, measured, strict=False):
-        for contender, pairs in points(rows, panel.sweep, panel.field).items():
+        for system, pairs in points(rows, panel.sweep, panel.field).items():
             sizes, values = zip(*pairs, strict=True)
-            ax.plot(sizes, values, marker="o", label=contender)
+            ax.plot(sizes, values, marker="o", label=system)
             ax.set_xscale("symlog" if 0 in sizes else "log", base=2)
             ax.set_xticks(sizes, [_short(size) for size in sizes])
         if panel.log_y:

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 
 from tools.lab.bench.base.load import Settings
-from tools.lab.bench.lineup import BRAID, Lineup, start
+from tools.lab.bench.entries import BRAID, Entries, start
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import Row
 from tools.lab.bench.workloads import Workload
 
-CONTENDERS = (BRAID, "openvino-genai")
+SYSTEMS = (BRAID, "openvino-genai")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ PROMPTS = Sweep(
 def measure(
     name: str, sweep: Sweep, model: Model, venvs: Path, rounds: int, note: Callable[[str], None]
 ) -> list[Row]:
-    """A row `name SIZE` for each contender and size that the model's positions allow."""
+    """A row `name SIZE` for each system and size that the model's positions allow."""
     workloads = {
         f"{name} {size}": workload
         for size, workload in sweep.workloads.items()
@@ -67,9 +67,9 @@ def measure(
         max_context=sweep.max_context,
         threads=psutil.cpu_count() or 1,
     )
-    lineup = Lineup()
+    entries = Entries()
     try:
-        start(lineup, CONTENDERS, model, venvs, settings, workers=1)
-        return Measuring(lineup, model.config["vocab_size"], note).run(workloads, rounds)
+        start(entries, SYSTEMS, model, venvs, settings, workers=1)
+        return Measuring(entries, model.config["vocab_size"], note).run(workloads, rounds)
     finally:
-        lineup.stop()
+        entries.stop()

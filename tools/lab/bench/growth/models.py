@@ -13,12 +13,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
-
+from tools.client.http_client import local_client
 from tools.lab.bench.base.client import request_over_http
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
 from tools.lab.bench.base.load import Load
-from tools.lab.bench.lineup import BRAID
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
+from tools.lab.bench.entries import BRAID
 from tools.lab.bench.making import make_load
 from tools.lab.bench.meter import resident_bytes
 from tools.lab.bench.report import Row
@@ -63,7 +62,7 @@ def _served(repository: Path, count: int, rounds: int, note: Callable[[str], Non
     note(f"{count} models: {statistics.median(rates):.0f} tokens/s, engine host {host / 1e6:.0f} MB")
     return {
         "workload": f"models {count}",
-        "contender": BRAID,
+        "system": BRAID,
         "tokens_per_s": statistics.median(rates),
         "host_mb": host / 1e6,
         "workers_mb": workers / 1e6,
@@ -73,9 +72,9 @@ def _served(repository: Path, count: int, rounds: int, note: Callable[[str], Non
 
 def _wait_for(port: int, names: list[str]) -> None:
     """Until every model is loaded: a server is ready when the first one is."""
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as api:
-        while not all(api.get(f"/v2/models/{name}/ready").is_success for name in names):
-            time.sleep(POLL_S)
+    client = local_client(port)
+    while not all(client.answers(f"/v2/models/{name}/ready") for name in names):
+        time.sleep(POLL_S)
 
 
 def _tokens_per_s(port: int, names: list[str], seed: int) -> float:

@@ -17,8 +17,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from tools.lab.bench.base.contenders import ROOT, Piped, Served, free_port, without_settings
 from tools.lab.bench.base.environments import environment
+from tools.lab.bench.base.systems import ROOT, Piped, Served, free_port, without_settings
 from tools.lab.bench.images.load import Questions, ask_all, asked, body_of, question, shown
 from tools.lab.bench.images.model import SIZES, add_tokenizer_ir, make_model
 from tools.lab.bench.peers.table import PEERS
@@ -47,7 +47,7 @@ Row = dict[str, Any]
 @click.option("--alone", is_flag=True, help=f"Leave {PEER} out.")
 def main(size: str, rounds: int, alone: bool) -> None:
     """QUICK=1 in the environment measures two rounds."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the systems are stopped too
     rounds = 2 if os.environ.get("QUICK") == "1" else rounds
     folder = BUILD / "bench" / "images" / size
     make_model(folder / "models" / MODEL, SIZES[size])

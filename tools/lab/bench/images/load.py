@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import io
 import json
 import time
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.client.http_client import JSON, local_client
+
 SIDE = 400
-TIMEOUT_S = 600
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,12 @@ def body_of(text: str, part: dict[str, Any], num_tokens: int) -> bytes:
 
 
 def asked(port: int, body: bytes) -> tuple[float, float]:
-    """Seconds until the first token, and until the end.  Raises RuntimeError for another reply than 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    """Seconds until the first token, and until the end.  Raises RequestFailed."""
     begin, first = time.perf_counter(), None
-    try:
-        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-        reply = connection.getresponse()
-        if reply.status != http.HTTPStatus.OK:
-            raise RuntimeError(reply.read().decode())
+    with local_client(port).reply("POST", "/v1/chat/completions", body, JSON) as reply:
         for line in reply:
             if first is None and line.startswith(b"data: ") and b'"content":"' in line.replace(b'""', b""):
                 first = time.perf_counter() - begin
-    finally:
-        connection.close()
     total = time.perf_counter() - begin
     return total if first is None else first, total
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import click
 
-from tools.lab.bench.base.contenders import READY_TIMEOUT_S, ROOT, Served, free_port
+from tools.lab.bench.base.systems import READY_TIMEOUT_S, ROOT, Served, free_port
 from tools.lab.bench.checkouts import serve
 from tools.lab.bench.meter import spent
 from tools.lab.bench.overhead import client

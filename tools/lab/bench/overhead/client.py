@@ -12,8 +12,8 @@ from http import HTTPStatus
 import numpy as np
 import uvloop
 
-from tools.client.api_server import error_message
 from tools.client.connection import Connection, ConnectionBroken
+from tools.client.http_client import error_message
 from tools.lab.bench.tensors.clients import OverGRPC, Question
 from tools.lab.bench.tensors.model import SIZES, Rows
 

@@ -1,6 +1,6 @@
 """llama.cpp through llama-cpp-python, for `tools/lab/bench/child.py`: one sequence at a time, as it is.
 
-Runs in its own environment; knows nothing of the other contenders.
+Runs in its own environment; knows nothing of the other systems.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import Served, free_port, without_settings
 from tools.lab.bench.base.load import Settings
+from tools.lab.bench.base.systems import Served, free_port, without_settings
 
 SLOTS, CACHE_TOKENS = 16, 8192
 """Sequences in a step, and tokens of all of them in the cache."""

@@ -1,7 +1,7 @@
 """onnxruntime-genai, for `tools/lab/bench/child.py`: on a processor it batches statically.
 
 Requests of one length that wait together make a batch, and nothing joins until it has ended.  Runs in its own
-environment; knows nothing of the other contenders.
+environment; knows nothing of the other systems.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """openvino_genai with a draft model, for `tools/lab/bench/child.py`.
 
-Runs in its own environment; knows nothing of the other contenders.
+Runs in its own environment; knows nothing of the other systems.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """openvino_genai with its prompt lookup, for `tools/lab/bench/child.py`.
 
-Runs in its own environment; knows nothing of the other contenders.
+Runs in its own environment; knows nothing of the other systems.
 """
 
 from __future__ import annotations

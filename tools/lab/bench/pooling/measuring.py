@@ -1,4 +1,4 @@
-"""Measures every workload in rounds, in which the contenders take turns, and computes the figures."""
+"""Measures every workload in rounds, in which the systems take turns, and computes the figures."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import psutil
 
-from tools.lab.bench.base.contenders import ContenderFailed
+from tools.lab.bench.base.systems import SystemFailed
 from tools.lab.bench.figures import percentiles_ms
-from tools.lab.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT, Contender
 from tools.lab.bench.pooling.load import Load, Timings
+from tools.lab.bench.pooling.systems import ALONE, BRAID, FROM_TEXT, System
 from tools.lab.bench.pooling.texts import make_texts
 
 Row = dict[str, float | str]
@@ -49,26 +49,26 @@ WARM_UP = (Workload(64, 32, 1), Workload(32, 1, 8))
 
 
 def measure(
-    contenders: Mapping[str, Contender],
+    systems: Mapping[str, System],
     workloads: Mapping[str, Workload],
     rounds: int,
     note: Callable[[str], None],
 ) -> list[Row]:
-    """A row for each workload and contender.
+    """A row for each workload and system.
 
     Every round has the same texts; a warm-up round is not counted.
     """
     for number, workload in enumerate(WARM_UP):
-        for name in contenders:
-            _take(name, contenders, workload.load(number), note)
+        for name in systems:
+            _take(name, systems, workload.load(number), note)
     rows: list[Row] = []
     for number, (title, workload) in enumerate(workloads.items()):
-        able = [name for name in contenders if workload.alone or name not in (ALONE, FROM_TEXT)]
+        able = [name for name in systems if workload.alone or name not in (ALONE, FROM_TEXT)]
         load = workload.load(100 + number)
         taken: dict[str, list[Timings]] = {name: [] for name in able}
         for turn in range(rounds + 1):
             for name in able:
-                timings = _take(name, contenders, load, note)
+                timings = _take(name, systems, load, note)
                 if timings is not None and turn:
                     taken[name].append(timings)
                     note(f"{title}, round {turn}, {name}: {len(load.texts) / timings.wall_s:.0f} texts/s")
@@ -79,20 +79,20 @@ def measure(
 
 
 def _take(
-    name: str, contenders: Mapping[str, Contender], load: Load, note: Callable[[str], None]
+    name: str, systems: Mapping[str, System], load: Load, note: Callable[[str], None]
 ) -> Timings | None:
-    others = [one for other, one in contenders.items() if other not in (name, BRAID)]
+    others = [one for other, one in systems.items() if other not in (name, BRAID)]
     try:
         with asleep(others):
-            return contenders[name].take(load)
-    except ContenderFailed as error:
+            return systems[name].take(load)
+    except SystemFailed as error:
         note(f"{name}: {error}")
         return None
 
 
 @contextmanager
-def asleep(others: Iterable[Contender]) -> Iterator[None]:
-    """Stop the processes of idle contenders while the block runs: an idle server may poll and use cores."""
+def asleep(others: Iterable[System]) -> Iterator[None]:
+    """Stop the processes of idle systems while the block runs: an idle server may poll and use cores."""
     processes = [process for other in others for process in _tree(other.process.pid)]
     for process in processes:
         process.suspend()
@@ -116,7 +116,7 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
     rows: list[Row] = []
     for name, rounds in taken.items():
         latencies = [percentiles_ms(result.request_s) for result in rounds]
-        row: Row = {"workload": title, "contender": name}
+        row: Row = {"workload": title, "system": name}
         row["texts_per_s"] = statistics.median(len(load.texts) / result.wall_s for result in rounds)
         row["p50_ms"] = statistics.median(p50_ms for p50_ms, _ in latencies)
         row["p99_ms"] = statistics.median(p99_ms for _, p99_ms in latencies)

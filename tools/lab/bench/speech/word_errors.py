@@ -16,10 +16,10 @@ import numpy as np
 from pipelines.nodes.audio.decoding import RATE, decode_audio
 from tools.lab.bench.speech.__main__ import BUILD, FOLDER
 from tools.lab.bench.speech.clips import recordings, write_wav
-from tools.lab.bench.speech.contenders import MODEL, SpeechContender, braid
 from tools.lab.bench.speech.forms import WEIGHTS, SpeechForms
 from tools.lab.bench.speech.load import MAX_TOKENS, Load
 from tools.lab.bench.speech.sentences import SENTENCES, TWO_CITIES
+from tools.lab.bench.speech.systems import MODEL, SpeechSystem, braid
 from tools.lab.bench.speech.words import count_errors, words_of
 
 ATTEMPTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -66,7 +66,7 @@ def _spoken(folder: Path) -> Spoken:
     return {"two_cities.wav": [(str(long), TWO_CITIES)], "espeak-ng sentences": sentences}
 
 
-def _texts_of(server: SpeechContender) -> Texts:
+def _texts_of(server: SpeechSystem) -> Texts:
     return lambda clips: server.take(Load(clips, 1)).texts
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tools.lab.bench.base.contenders import ROOT, Served, free_port, without_settings
+from tools.lab.bench.base.systems import ROOT, Served, free_port, without_settings
 from tools.lab.bench.report import table
 from tools.lab.bench.tensors.clients import AsBytes, Ask, InJSON, OverGRPC
 from tools.lab.bench.tensors.measuring import measure
@@ -23,7 +23,7 @@ BUILD = Path("build")
 FOLDER = BUILD / "bench" / "tensors"
 COLUMNS = {
     "workload": ("", "{}"),
-    "contender": ("", "{}"),
+    "system": ("", "{}"),
     "rows_per_s": ("rows/s", "{:.0f}"),
     "ratio": ("bare call\n/ it", "{:.2f}"),
 }

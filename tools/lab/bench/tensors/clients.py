@@ -5,14 +5,13 @@ Each has a connection for each thread, but gRPC, whose channel takes all.
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Callable, Mapping
-from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tools.client.http_client import Answer, local_client
 from tools.lab.bench.tensors.model import INPUT, NAME, OUTPUT, Rows
 
 TIMEOUT_S = 60.0
@@ -43,30 +42,23 @@ def as_bytes(rows: Rows) -> Question:
 
 class _OverHTTP:
     def __init__(self, port: int) -> None:
-        self._port, self._threads = port, local()
+        self._client = local_client(port, TIMEOUT_S)
 
-    def _post(self, question: Question) -> tuple[http.client.HTTPResponse, bytes]:
-        if not hasattr(self._threads, "connection"):
-            self._threads.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
-        connection = self._threads.connection
-        connection.request("POST", *question)
-        response = connection.getresponse()
-        data: bytes = response.read()
-        if response.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"{response.status}: {data[:300]!r}")
-        return response, data
+    def _post(self, question: Question) -> Answer:
+        """Raises RequestFailed."""
+        return self._client.send("POST", *question)
 
 
 class InJSON(_OverHTTP):
     def __call__(self, rows: Rows) -> Rows:
-        (found,) = json.loads(self._post(in_json(rows))[1])["outputs"]
+        (found,) = json.loads(self._post(in_json(rows)).body)["outputs"]
         return np.array(found["data"], np.float32).reshape(found["shape"])
 
 
 class AsBytes(_OverHTTP):
     def __call__(self, rows: Rows) -> Rows:
-        response, data = self._post(as_bytes(rows))
-        length = int(response.headers[LENGTH])
+        headers, data = self._post(as_bytes(rows))
+        length = int(headers[LENGTH])
         (found,) = json.loads(data[:length])["outputs"]
         return np.frombuffer(data[length:], np.float32).reshape(found["shape"])
 

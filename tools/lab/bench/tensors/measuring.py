@@ -39,7 +39,7 @@ def measure(
     return [
         {
             "workload": title,
-            "contender": name,
+            "system": name,
             "rows_per_s": statistics.median(measured),
             "ratio": statistics.median(map(float.__truediv__, rates[BARE], measured)),
         }

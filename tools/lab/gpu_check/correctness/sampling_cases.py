@@ -114,25 +114,25 @@ def choices(size: Size) -> Iterator[tuple[str, RowSampling]]:
     rng = np.random.default_rng(3)
     n = size.rows
     keys, counters = rng.integers(0, 2**63, n, np.uint64), rng.integers(0, 5000, n, np.uint64)
-    heat = rng.uniform(0.3, 1.7, n).astype(np.float32)
+    temperature = rng.uniform(0.3, 1.7, n).astype(np.float32)
     none, ones = np.zeros(n, np.float32), np.ones(n, np.float32)
     off = np.full(n, OFF, np.int64)
     few = rng.integers(1, min(100, size.vocab), n)
     share = rng.uniform(0.05, 0.99, n).astype(np.float32)
     floor = rng.uniform(0.001, 0.3, n).astype(np.float32)
     yield "greedy", RowSampling(none, none, off, ones, keys, counters)
-    yield "temperature", RowSampling(heat, none, off, ones, keys, counters)
-    yield "top_k", RowSampling(heat, none, few, ones, keys, counters)
-    yield "top_k of one", RowSampling(heat, none, np.ones(n, np.int64), ones, keys, counters)
-    yield "top_p", RowSampling(heat, none, off, share, keys, counters)
-    yield "top_p of none", RowSampling(heat, none, off, none, keys, counters)
-    yield "min_p", RowSampling(heat, floor, off, ones, keys, counters)
-    yield "all filters", RowSampling(heat, floor, few, share, keys, counters)
+    yield "temperature", RowSampling(temperature, none, off, ones, keys, counters)
+    yield "top_k", RowSampling(temperature, none, few, ones, keys, counters)
+    yield "top_k of one", RowSampling(temperature, none, np.ones(n, np.int64), ones, keys, counters)
+    yield "top_p", RowSampling(temperature, none, off, share, keys, counters)
+    yield "top_p of none", RowSampling(temperature, none, off, none, keys, counters)
+    yield "min_p", RowSampling(temperature, floor, off, ones, keys, counters)
+    yield "all filters", RowSampling(temperature, floor, few, share, keys, counters)
     which = np.arange(n) % 4
     yield (
         "mixed",
         RowSampling(
-            np.where(which == 0, none, heat),
+            np.where(which == 0, none, temperature),
             np.where(which == 3, floor, none),
             np.where(which == 2, few, off),
             np.where(which == 1, share, ones),

@@ -1,7 +1,7 @@
-"""The adapters of a session in the memory of its GPU, and whose rows and tokens a step has.
+"""The adapters of a session in the memory of its GPU, and which tokens of a step use which of them.
 
-Each is uploaded once, before its first step; a step uploads only numbers of rows and owners, and nothing
-where they are those of the last one.
+Each adapter is uploaded once, before its first step.  A step uploads only numbers of rows and owners, and
+nothing where they equal those of the last step.
 """
 
 from __future__ import annotations

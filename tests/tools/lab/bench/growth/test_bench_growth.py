@@ -10,8 +10,8 @@ from tools.lab.bench.growth.models import STREAMS as SPREAD_STREAMS
 from tools.lab.bench.report import Row
 
 
-def row(workload, contender="braid", **figures) -> Row:
-    return {"workload": workload, "contender": contender, **figures}
+def row(workload, system="braid", **figures) -> Row:
+    return {"workload": workload, "system": system, **figures}
 
 
 ROWS = [
@@ -22,7 +22,7 @@ ROWS = [
 ]
 
 
-def test_a_curve_is_of_one_sweep_and_one_contender():
+def test_a_curve_is_of_one_sweep_and_one_system():
     assert points(ROWS, "streams", "tokens_per_s") == {"braid": [(1, 10.0), (8, 40.0)]}
     assert points(ROWS, "prompt", "first_p50_ms") == {"braid": [(128, 100.0)], "peer": [(128, 110.0)]}
 

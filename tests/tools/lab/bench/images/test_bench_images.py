@@ -16,6 +16,7 @@ pytest.importorskip("PIL", reason="needs the extra vision")
 
 from PIL import Image
 
+from tools.client.http_client import RequestFailed
 from tools.lab.bench.images.load import Questions, ask_all, asked, body_of, pixels, question, shown
 
 PAUSE_S = 0.2
@@ -61,7 +62,7 @@ def test_images_and_prompts_are_new_with_each_seed():
 def test_the_first_token_is_the_first_text_of_a_stream(server):
     first_s, total_s = asked(server.server_port, body_of("a", shown(1), 5))
     assert PAUSE_S <= first_s < total_s
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RequestFailed):
         asked(server.server_port, body_of("a", shown(1), 100))
 
 

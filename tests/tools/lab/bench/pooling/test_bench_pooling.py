@@ -17,10 +17,11 @@ import psutil
 import pytest
 from patience import PATIENCE_S
 
-from tools.lab.bench.base.contenders import ContenderFailed
-from tools.lab.bench.pooling.contenders import ALONE, BRAID, FROM_TEXT
+from tools.client.http_client import RequestFailed
+from tools.lab.bench.base.systems import SystemFailed
 from tools.lab.bench.pooling.load import Load, OverHTTP, Timings, run_load
 from tools.lab.bench.pooling.measuring import Workload, asleep, measure
+from tools.lab.bench.pooling.systems import ALONE, BRAID, FROM_TEXT
 from tools.lab.bench.pooling.texts import MOST_WORDS, make_texts
 
 NOBODY = 2**22 + 1
@@ -28,7 +29,7 @@ NOBODY = 2**22 + 1
 
 
 class Steady:
-    """A contender that takes so long for each text; one that is `broken` fails."""
+    """A system that takes so long for each text; one that is `broken` fails."""
 
     def __init__(self, text_s, broken=False):
         self.text_s, self.broken, self.loads = text_s, broken, []
@@ -36,7 +37,7 @@ class Steady:
 
     def take(self, load):
         if self.broken:
-            raise ContenderFailed("no")
+            raise SystemFailed("no")
         self.loads.append(load)
         return Timings(self.text_s * len(load.texts), [self.text_s] * len(load.requests), [1.0, 0.0])
 
@@ -64,28 +65,28 @@ def test_every_text_is_asked_once_in_requests_of_one_size():
 
 
 def test_the_first_round_does_not_count_and_ratios_are_braids():
-    contenders = {BRAID: Steady(0.001), "slow": Steady(0.004), "broken": Steady(0, broken=True)}
-    rows = measure(contenders, {"some": Workload(8, 2, 1)}, rounds=2, note=lambda text: None)
-    assert [row["contender"] for row in rows] == [BRAID, "slow"]
+    systems = {BRAID: Steady(0.001), "slow": Steady(0.004), "broken": Steady(0, broken=True)}
+    rows = measure(systems, {"some": Workload(8, 2, 1)}, rounds=2, note=lambda text: None)
+    assert [row["system"] for row in rows] == [BRAID, "slow"]
     assert rows[1]["ratio"] == pytest.approx(4)
     assert rows[1]["texts_per_s"] == pytest.approx(250)
     assert rows[1]["p99_ms"] == pytest.approx(4)
-    measured = [load for load in contenders["slow"].loads if len(load.texts) == 8]
+    measured = [load for load in systems["slow"].loads if len(load.texts) == 8]
     assert len(measured) == 3
     assert measured[0] == measured[2]
 
 
 def test_the_model_alone_takes_only_what_is_for_it():
-    contenders = {BRAID: Steady(0.001), ALONE: Steady(0.001), FROM_TEXT: Steady(0.001)}
+    systems = {BRAID: Steady(0.001), ALONE: Steady(0.001), FROM_TEXT: Steady(0.001)}
     workloads = {"many": Workload(4, 2, 1), "one": Workload(4, 1, 1, alone=True)}
-    rows = measure(contenders, workloads, rounds=1, note=lambda text: None)
+    rows = measure(systems, workloads, rounds=1, note=lambda text: None)
     for name in (ALONE, FROM_TEXT):
-        assert [row["workload"] for row in rows if row["contender"] == name] == ["one"]
+        assert [row["workload"] for row in rows if row["system"] == name] == ["one"]
 
 
 def test_what_one_text_takes_is_compared_with_what_is_aimed_at():
-    contenders = {BRAID: Steady(0.005), ALONE: Steady(0.003)}
-    (ours, its) = measure(contenders, {"one": Workload(4, 1, 1, alone=True)}, 2, lambda text: None)
+    systems = {BRAID: Steady(0.005), ALONE: Steady(0.003)}
+    (ours, its) = measure(systems, {"one": Workload(4, 1, 1, alone=True)}, 2, lambda text: None)
     assert ours["over_ms"] == pytest.approx(5 - (1.15 * 3 + 0.7))
     assert "over_ms" not in its
 
@@ -121,17 +122,17 @@ def port():
 def test_servers_are_asked_for_base64(port):
     embed = OverHTTP(port, "minilm")
     assert embed(["a", "bcd"]) == [[1.0, 0.5], [3.0, 0.5]]
-    embed._threads.connection.close()
+    embed._client.close()
 
 
 def test_a_servers_refusal_is_told(port):
     embed = OverHTTP(port, "other")
-    with pytest.raises(RuntimeError, match="404"):
+    with pytest.raises(RequestFailed, match="404"):
         embed(["a"])
-    embed._threads.connection.close()
+    embed._client.close()
 
 
-def test_idle_contenders_are_stopped():
+def test_idle_systems_are_stopped():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         with asleep([SimpleNamespace(process=process), SimpleNamespace(process=SimpleNamespace(pid=NOBODY))]):
             deadline_s = (

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tools.lab.bench.base.contenders import ContenderFailed
+from tools.lab.bench.base.systems import SystemFailed
 from tools.lab.bench.speech.clips import seconds_of, write_wav
-from tools.lab.bench.speech.contenders import BRAID
 from tools.lab.bench.speech.load import Load, Timings, read_samples, run_library
 from tools.lab.bench.speech.measuring import SpeechWorkload, measure
+from tools.lab.bench.speech.systems import BRAID
 from tools.lab.bench.speech.words import count_errors, words_of
 
 NOBODY = 2**22 + 1
@@ -20,7 +20,7 @@ NOBODY = 2**22 + 1
 
 
 class Hearing:
-    """A contender that takes so long for each clip, and hears the same in all of them."""
+    """A system that takes so long for each clip, and hears the same in all of them."""
 
     def __init__(self, clip_s, text="one two", broken=False):
         self.clip_s, self.text, self.broken = clip_s, text, broken
@@ -28,19 +28,19 @@ class Hearing:
 
     def take(self, load):
         if self.broken:
-            raise ContenderFailed("no")
+            raise SystemFailed("no")
         return Timings(self.clip_s * len(load.clips), [self.text] * len(load.clips))
 
 
 def test_rows_are_real_time_factors_and_ratios_to_braid():
-    contenders = {
+    systems = {
         BRAID: Hearing(0.5),
         "slow": Hearing(1.0, "one, three"),
         "broken": Hearing(1.0, broken=True),
     }
     clips = [(f"{number}.wav", 10.0) for number in range(4)]
-    rows = measure(contenders, {"some": SpeechWorkload(2, 1)}, clips, rounds=2, note=lambda text: None)
-    assert [row["contender"] for row in rows] == [BRAID, "slow"]
+    rows = measure(systems, {"some": SpeechWorkload(2, 1)}, clips, rounds=2, note=lambda text: None)
+    assert [row["system"] for row in rows] == [BRAID, "slow"]
     assert [row["real_time_factor"] for row in rows] == pytest.approx([0.05, 0.1])
     assert [row["ratio"] for row in rows] == pytest.approx([1, 2])
     assert [row["other_words"] for row in rows] == pytest.approx([0, 50])

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[5]
 def test_ratios_are_those_of_the_bare_call():
     notes = []
     rows = measure({"same": lambda rows: 2 * rows}, lambda rows: 2 * rows, 2, 0.01, 2, notes.append)
-    assert [(row["workload"], row["contender"]) for row in rows] == [
+    assert [(row["workload"], row["system"]) for row in rows] == [
         ("2 clients", BARE),
         ("2 clients", "same"),
     ]
@@ -52,5 +52,5 @@ def test_a_short_run(tmp_path):
     )
     assert run.returncode == 0, run.stderr[-3000:]
     rows = json.loads((tmp_path / "build" / "bench-tensors.json").read_text())
-    assert [row["contender"] for row in rows] == [BARE, "JSON", "bytes", "gRPC"]
+    assert [row["system"] for row in rows] == [BARE, "JSON", "bytes", "gRPC"]
     assert np.isfinite([row["rows_per_s"] for row in rows]).all()

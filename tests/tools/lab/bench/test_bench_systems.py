@@ -1,4 +1,4 @@
-"""Contenders in processes of their own, environments and the run over them, without a peer."""
+"""Systems in processes of their own, environments and the run over them, without a peer."""
 
 import os
 import sys
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.lab.bench.base.contenders import Child, ContenderFailed, Served, free_port
 from tools.lab.bench.base.environments import NotInstalled, Recipe, _run, environment
 from tools.lab.bench.base.load import Load, Request, Settings
-from tools.lab.bench.lineup import Entrant, Lineup
+from tools.lab.bench.base.systems import Child, Served, SystemFailed, free_port
+from tools.lab.bench.entries import Entries, Entry
 from tools.lab.bench.measuring import Measuring
 from tools.lab.bench.model import Model, NotMade
 from tools.lab.bench.peers.table import PEERS
@@ -23,7 +23,7 @@ EVERYTHING = frozenset({"batched", "sampled", "constrained"})
 
 @pytest.fixture
 def child(tmp_path, monkeypatch):
-    """`child(module)` → a contender that runs `module` of the fixtures."""
+    """`child(module)` → a system that runs `module` of the fixtures."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([FIXTURES, os.environ.get("PYTHONPATH", "")]))
     started = []
 
@@ -38,10 +38,10 @@ def child(tmp_path, monkeypatch):
 
 
 def test_a_child_answers_loads_and_keeps_what_its_engine_prints_apart(child, tmp_path):
-    contender = child("bench_engine")
-    contender.wait_until_ready()
+    system = child("bench_engine")
+    system.wait_until_ready()
     load = Load(2, [Request([1], 3), Request([2], 2, after=0), Request([3], 4, at_s=0.05)])
-    timings = contender.run(load)
+    timings = system.run(load)
     assert [len(times) for times in timings.token_s] == [3, 2, 4]
     assert timings.sent_s[2] >= 0.05
     assert timings.processor_s > timings.decoding_s >= 0
@@ -49,65 +49,65 @@ def test_a_child_answers_loads_and_keeps_what_its_engine_prints_apart(child, tmp
 
 
 def test_a_load_that_an_engine_refuses_leaves_it_alive(child):
-    contender = child("bench_engine")
-    contender.wait_until_ready()
-    with pytest.raises(ContenderFailed, match="no schemas here"):
-        contender.run(Load(1, [Request([1], 1)], schema={}))
-    assert contender.run(Load(1, [Request([1], 1)])).token_s
+    system = child("bench_engine")
+    system.wait_until_ready()
+    with pytest.raises(SystemFailed, match="no schemas here"):
+        system.run(Load(1, [Request([1], 1)], schema={}))
+    assert system.run(Load(1, [Request([1], 1)])).token_s
 
 
 def test_a_child_that_does_not_start_says_why(child):
-    with pytest.raises(ContenderFailed, match="no_such_engine"):
+    with pytest.raises(SystemFailed, match="no_such_engine"):
         child("no_such_engine").wait_until_ready()
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path):
     command = [sys.executable, "-c", "raise SystemExit('no model here')"]
     server = Served(command, dict(os.environ), free_port(), "m", tmp_path / "log")
-    with pytest.raises(ContenderFailed, match="no model here"):
+    with pytest.raises(SystemFailed, match="no model here"):
         server.wait_until_ready()
 
 
-def lineup(**contenders):
-    for one in contenders.values():
+def entries(**systems):
+    for one in systems.values():
         one.wait_until_ready()
-    return Lineup({name: Entrant(one, EVERYTHING, "int8", 1000) for name, one in contenders.items()})
+    return Entries({name: Entry(one, EVERYTHING, "int8", 1000) for name, one in systems.items()})
 
 
-def test_contenders_take_turns_and_get_a_row_each(child):
+def test_systems_take_turns_and_get_a_row_each(child):
     notes = []
-    field = lineup(braid=child("bench_engine"), peer=child("bench_engine"))
+    field = entries(braid=child("bench_engine"), peer=child("bench_engine"))
     rows = Measuring(field, 2048, notes.append).run({"plain": Workload(4, 4, output_tokens=8)}, rounds=2)
-    assert [row["contender"] for row in rows] == ["braid", "peer"]
+    assert [row["system"] for row in rows] == ["braid", "peer"]
     assert rows[1]["tokens_ratio"] > 0
     turns = [note for note in notes if "round" in note]
     assert [turn.split(", ")[2].partition(":")[0] for turn in turns] == ["braid", "peer", "braid", "peer"]
 
 
 def test_features_are_compared_within_their_rounds(child):
-    field = lineup(braid=child("bench_engine"), lookup=child("bench_engine"))
+    field = entries(braid=child("bench_engine"), lookup=child("bench_engine"))
     measuring = Measuring(field, 2048, lambda text: None, "braid", [("lookup", "braid")])
     measuring.run({"plain": Workload(4, 4, output_tokens=8)}, rounds=2)
     (row,) = measuring.compared
-    assert (row["contender"], row["against"], row["tokens_ratio"] > 0) == ("lookup", "braid", True)
+    assert (row["system"], row["against"], row["tokens_ratio"] > 0) == ("lookup", "braid", True)
 
 
-def test_a_contender_that_cannot_do_a_workload_has_no_row_there(child):
-    contenders = lineup(braid=child("bench_engine"))
+def test_a_system_that_cannot_do_a_workload_has_no_row_there(child):
+    systems = entries(braid=child("bench_engine"))
     workloads = {"constrained": Workload(1, 1, schema={"type": "array"}), "plain": Workload(1, 1)}
-    rows = Measuring(contenders, 2048, lambda text: None).run(workloads, rounds=1)
+    rows = Measuring(systems, 2048, lambda text: None).run(workloads, rounds=1)
     assert [row["workload"] for row in rows] == ["plain"]
-    assert "no schemas here" in contenders.left_out["braid, constrained"]
+    assert "no schemas here" in systems.left_out["braid, constrained"]
 
 
-def test_a_contender_that_dies_is_left_out_of_the_rest(child):
-    contenders = lineup(braid=child("bench_engine"), peer=child("bench_engine"))
-    measuring = Measuring(contenders, 2048, lambda text: None)
-    contenders.entrants["peer"].contender.process.kill()
-    contenders.entrants["peer"].contender.process.wait()
+def test_a_system_that_dies_is_left_out_of_the_rest(child):
+    systems = entries(braid=child("bench_engine"), peer=child("bench_engine"))
+    measuring = Measuring(systems, 2048, lambda text: None)
+    systems.started["peer"].system.process.kill()
+    systems.started["peer"].system.process.wait()
     rows = measuring.run({"plain": Workload(1, 1)}, rounds=1)
-    assert [row["contender"] for row in rows] == ["braid"]
-    assert "peer" in contenders.left_out
+    assert [row["system"] for row in rows] == ["braid"]
+    assert "peer" in systems.left_out
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The contenders: Braid, its peers, and the model alone; each started in its own processes."""
+"""The systems: Braid, its peers, and the model alone; each started in its own processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from tools.lab.bench.base.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
 from tools.lab.bench.base.environments import Recipe, environment
+from tools.lab.bench.base.systems import ROOT, Piped, Served, SystemFailed, free_port, without_settings
 from tools.lab.bench.peers.table import PEERS
 from tools.lab.bench.pooling.load import Load, OverHTTP, Timings, run_load
 
@@ -28,7 +28,7 @@ class Library(Piped):
         super().__init__([str(python), "-m", "tools.lab.bench.pooling.child", module, str(model)], log)
 
     def take(self, load: Load) -> Timings:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         return Timings(*self.ask(json.dumps(asdict(load)))["timings"])
 
 
@@ -40,21 +40,21 @@ class Server(Served):
         self._embed = OverHTTP(port, MODEL)
 
     def take(self, load: Load) -> Timings:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         try:
             return run_load(load, self._embed)
         except Exception as error:  # whatever goes wrong between two programs
-            raise ContenderFailed(f"{type(error).__name__}: {error}") from error
+            raise SystemFailed(f"{type(error).__name__}: {error}") from error
 
 
 MODEL = "minilm"
 """Name of the model on the servers."""
-Contender = Library | Server
+System = Library | Server
 
 
 @dataclass(frozen=True)
 class Forms:
-    """The model as contenders read it: Hugging Face's folder, and a repository with Braid's export of it."""
+    """The model as systems read it: Hugging Face's folder, and a repository with Braid's export of it."""
 
     huggingface: Path
     models: Path
@@ -65,31 +65,31 @@ class Forms:
 
 
 Stage = Callable[[str], None]
-Start = Callable[[Forms, Path, Path, Stage], Contender]
-"""Forms, folder of environments, log and what hears of stages → a contender that is starting."""
+Start = Callable[[Forms, Path, Path, Stage], System]
+"""Forms, folder of environments, log and what hears of stages → a system that is starting."""
 
 
-def braid(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def braid(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     port = free_port()
     settings = {"BRAID_PORT": str(port), "BRAID_MODELS": str(forms.models), "BRAID_WORKERS": "1"}
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
     return Server(command, settings, port, log)
 
 
-def model_alone(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def model_alone(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     return Library(Path(sys.executable), "tools.lab.bench.pooling.alone", forms.exported, log)
 
 
-def tokenizer_and_model(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def tokenizer_and_model(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     return Library(Path(sys.executable), "tools.lab.bench.pooling.alone_from_text", forms.exported, log)
 
 
-def sentence_transformers(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def sentence_transformers(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     python = environment(venvs / "sentence-transformers", SENTENCE_TRANSFORMERS, stage)
     return Library(python, f"{PREFIX}.sentence_transformers", forms.huggingface, log)
 
 
-def openvino_genai(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def openvino_genai(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     """openvino_genai with the same model file as Braid, and a converted tokenizer."""
     peer = PEERS["openvino-genai"]
     python = environment(venvs / peer.environment, peer.recipe, stage)
@@ -99,7 +99,7 @@ def openvino_genai(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Conten
     return Library(python, f"{PREFIX}.openvino_genai", forms.exported, log)
 
 
-def vllm_cpu(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
+def vllm_cpu(forms: Forms, venvs: Path, log: Path, stage: Stage) -> System:
     peer, port = PEERS["vllm-cpu"], free_port()
     python = environment(venvs / peer.environment, peer.recipe, stage)
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
@@ -117,7 +117,7 @@ def vllm_cpu(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
     return Server(command, settings, port, log)
 
 
-CONTENDERS: dict[str, Start] = {
+SYSTEMS: dict[str, Start] = {
     BRAID: braid,
     ALONE: model_alone,
     FROM_TEXT: tokenizer_and_model,

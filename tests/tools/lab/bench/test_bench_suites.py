@@ -1,4 +1,4 @@
-"""Which contenders run against each other, and how Braid is served in each."""
+"""Which systems run against each other, and how Braid is served in each."""
 
 import pytest
 
@@ -7,33 +7,33 @@ from pipelines.nodes import VOCABULARY
 from pipelines.values.tasks import TASKS
 from tools.lab.bench.base.load import Settings
 from tools.lab.bench.braid import VARIANTS, repository
-from tools.lab.bench.heats import COMPARED, HEATS, QUICK_HEATS, alone
-from tools.lab.bench.lineup import ALL_PEERS, NAMES
+from tools.lab.bench.entries import ALL_PEERS, NAMES
 from tools.lab.bench.model import Model, NotMade
 from tools.lab.bench.shapes import DRAFTS, SHAPES
+from tools.lab.bench.suites import COMPARED, QUICK_SUITES, SUITES, alone
 from tools.lab.bench.workloads import QUICK, WORKLOADS
 
 
-def test_heats_are_made_of_what_there_is():
-    for heats, workloads in ((HEATS, WORKLOADS), (QUICK_HEATS, QUICK), (alone(NAMES[:2]), WORKLOADS)):
-        for heat in heats.values():
-            assert set(heat.contenders) <= set(NAMES)
-            assert len(set(heat.contenders)) == len(heat.contenders)
-            assert heat.workloads
-            assert set(heat.workloads) <= set(workloads)
+def test_suites_are_made_of_what_there_is():
+    for suites, workloads in ((SUITES, WORKLOADS), (QUICK_SUITES, QUICK), (alone(NAMES[:2]), WORKLOADS)):
+        for suite in suites.values():
+            assert set(suite.systems) <= set(NAMES)
+            assert len(set(suite.systems)) == len(suite.systems)
+            assert suite.workloads
+            assert set(suite.workloads) <= set(workloads)
 
 
 def test_every_feature_runs_in_one_heat_with_what_it_is_compared_with():
     together = [
-        pair for pair in COMPARED if any(set(pair) <= set(heat.contenders) for heat in HEATS.values())
+        pair for pair in COMPARED if any(set(pair) <= set(suite.systems) for suite in SUITES.values())
     ]
     assert set(COMPARED) - set(together) == {("braid-engine", "braid")}
 
 
-def test_a_workload_beside_another_is_in_the_same_heats():
-    for heat in (*HEATS.values(), *QUICK_HEATS.values()):
+def test_a_workload_beside_another_is_in_the_same_suites():
+    for suite in (*SUITES.values(), *QUICK_SUITES.values()):
         known = WORKLOADS | QUICK
-        assert {known[name].beside for name in heat.workloads} - {""} <= set(heat.workloads)
+        assert {known[name].beside for name in suite.workloads} - {""} <= set(suite.workloads)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The contenders: Braid and its peers, each started in its own processes."""
+"""The systems: Braid and its peers, each started in its own processes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tools.lab.bench.base.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
 from tools.lab.bench.base.environments import Recipe, environment
+from tools.lab.bench.base.systems import ROOT, Piped, Served, SystemFailed, free_port, without_settings
 from tools.lab.bench.peers.table import PEERS
-from tools.lab.bench.pooling.contenders import SENTENCE_TRANSFORMERS
+from tools.lab.bench.pooling.systems import SENTENCE_TRANSFORMERS
 from tools.lab.bench.speech.forms import SpeechForms
 from tools.lab.bench.speech.load import Load, Timings, run_server
 
@@ -30,7 +30,7 @@ class SpeechLibrary(Piped):
         super().__init__(command, log)
 
     def take(self, load: Load) -> Timings:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         return Timings(*self.ask(json.dumps(asdict(load)))["timings"])
 
 
@@ -41,49 +41,49 @@ class SpeechServer(Served):
         super().__init__(command, without_settings() | settings, port, MODEL, log)
 
     def take(self, load: Load) -> Timings:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         try:
             return run_server(load, self.port, MODEL)
         except Exception as error:  # whatever goes wrong between two programs
-            raise ContenderFailed(f"{type(error).__name__}: {error}") from error
+            raise SystemFailed(f"{type(error).__name__}: {error}") from error
 
 
-SpeechContender = SpeechLibrary | SpeechServer
+SpeechSystem = SpeechLibrary | SpeechServer
 Stage = Callable[[str], None]
-Start = Callable[[SpeechForms, Path, Path, Stage], SpeechContender]
-"""Forms, folder of environments, log and what hears of stages → a contender that is starting."""
+Start = Callable[[SpeechForms, Path, Path, Stage], SpeechSystem]
+"""Forms, folder of environments, log and what hears of stages → a system that is starting."""
 
 
-def braid(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechContender:
+def braid(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechSystem:
     port = free_port()
     settings = {"BRAID_PORT": str(port), "BRAID_MODELS": str(forms.braid), "BRAID_WORKERS": "1"}
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
     return SpeechServer(command, settings, port, log)
 
 
-def openvino_genai(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechContender:
+def openvino_genai(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechSystem:
     peer = PEERS["openvino-genai"]
     python = environment(venvs / peer.environment, peer.recipe, stage)
     try:
         model = forms.openvino_genai(python)
     except subprocess.CalledProcessError as error:
-        raise ContenderFailed(f"its form of the model was not made: {error.stderr[-300:]!r}") from error
+        raise SystemFailed(f"its form of the model was not made: {error.stderr[-300:]!r}") from error
     return SpeechLibrary(python, "openvino_genai", model, forms.weights, log)
 
 
-def faster_whisper(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechContender:
+def faster_whisper(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechSystem:
     python = environment(venvs / "faster-whisper", FASTER_WHISPER, stage)
     return SpeechLibrary(python, "faster_whisper", forms.ctranslate2, forms.weights, log)
 
 
-def transformers(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechContender:
+def transformers(forms: SpeechForms, venvs: Path, log: Path, stage: Stage) -> SpeechSystem:
     if forms.weights != "fp32":
-        raise ContenderFailed("it computes in fp32 alone")
+        raise SystemFailed("it computes in fp32 alone")
     python = environment(venvs / "sentence-transformers", SENTENCE_TRANSFORMERS, stage)
     return SpeechLibrary(python, "transformers", forms.huggingface.resolve(), forms.weights, log)
 
 
-CONTENDERS: dict[str, Start] = {
+SYSTEMS: dict[str, Start] = {
     BRAID: braid,
     "openvino-genai": openvino_genai,
     "faster-whisper": faster_whisper,

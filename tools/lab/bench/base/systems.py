@@ -1,8 +1,7 @@
-"""Starts contenders in separate processes, sends them loads through pipes or HTTP, and stops them."""
+"""Starts systems in separate processes, sends them loads through pipes or HTTP, and stops them."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import queue
@@ -15,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from tools.client.http_client import local_client
 from tools.lab.bench.base.client import request_over_http
 from tools.lab.bench.base.load import Load, Settings, Timings
 
@@ -24,19 +24,19 @@ LOAD_TIMEOUT_S = 1800.0  # a prompt of 32,768 tokens takes over ten minutes on t
 REASON_LENGTH = 300
 
 
-class ContenderFailed(Exception):
-    """A contender did not start or failed a load; the message has the reason."""
+class SystemFailed(Exception):
+    """A system did not start or failed a load; the message has the reason."""
 
 
-class Contender(Protocol):
+class System(Protocol):
     process: subprocess.Popen[str]
 
     def wait_until_ready(self) -> None:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         ...
 
     def run(self, load: Load) -> Timings:
-        """Raises ContenderFailed."""
+        """Raises SystemFailed."""
         ...
 
     def stop(self) -> None: ...
@@ -58,16 +58,16 @@ class Piped:
         self._answer(READY_TIMEOUT_S)
 
     def ask(self, line: str) -> dict[str, Any]:
-        """Send one line and return the reply.  Raises ContenderFailed."""
+        """Send one line and return the reply.  Raises SystemFailed."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise ContenderFailed(_last_words(self._log)) from None
+            raise SystemFailed(_last_words(self._log)) from None
         answer = self._answer(LOAD_TIMEOUT_S)
         if "error" in answer:
-            raise ContenderFailed(answer["error"])
+            raise SystemFailed(answer["error"])
         return answer
 
     def stop(self) -> None:
@@ -78,9 +78,9 @@ class Piped:
         try:
             line = self._lines.get(timeout=timeout_s)
         except queue.Empty:
-            raise ContenderFailed(f"no answer within {timeout_s:.0f} s") from None
+            raise SystemFailed(f"no answer within {timeout_s:.0f} s") from None
         if not line:
-            raise ContenderFailed(f"ended: {_last_words(self._log)}")
+            raise SystemFailed(f"ended: {_last_words(self._log)}")
         return json.loads(line)
 
     def _read(self) -> None:
@@ -124,14 +124,14 @@ class Served:
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() - begin > READY_TIMEOUT_S:
                 self.process.kill()
-                raise ContenderFailed(f"did not start: {_last_words(self._log)}")
+                raise SystemFailed(f"did not start: {_last_words(self._log)}")
             time.sleep(0.2)
 
     def run(self, load: Load) -> Timings:
         try:
             return request_over_http(self.port, self._model, load, LOAD_TIMEOUT_S)
         except Exception as error:  # whatever goes wrong between two programs
-            raise ContenderFailed(
+            raise SystemFailed(
                 f"{type(error).__name__}: {' '.join(str(error).split())}"[:REASON_LENGTH]
             ) from error
 
@@ -143,14 +143,7 @@ class Served:
             self.process.kill()
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except OSError:
-            return False
-        finally:
-            connection.close()
+        return local_client(self.port, timeout_s=5).answers("/health")
 
 
 def free_port() -> int:
