@@ -20,7 +20,7 @@ from pipelines.gguf.sight import VISION, Sight
 from pipelines.gguf.text_files import write_text_files
 from pipelines.gguf.vocabulary import read_vocabulary
 from pipelines.gguf.write_decoder import write_decoder
-from pipelines.gguf.write_vision import check_fits, write_image_files, write_vision
+from pipelines.gguf.write_vision import check_fits, embeddings_of, write_image_files, write_vision
 from pipelines.onnx_format.gguf_source import GgufSource
 
 __all__ = ["FLOAT_SUMS", "INT8_SUMS", "IN_FILE", "convert"]
@@ -47,12 +47,13 @@ def convert(
     """
     folder.mkdir(parents=True)
     level, vision = INT8_SUMS if accuracy_level is None else accuracy_level, folder / VISION
-    if projector is not None:
-        with _naming(projector):
-            seen, sight = write_vision(read_gguf(projector), vision, level)
     with _naming(source):
         origin, file = GgufSource.of(all_parts(source)), read_gguf(source)
         metadata = Metadata(file.fields)
+    if projector is not None:
+        with _naming(projector):
+            seen, sight = write_vision(read_gguf(projector), vision, level, embeddings_of(file))
+    with _naming(source):
         write = _writer(metadata)
         facts: DecoderFacts | BertFacts
         if write is write_decoder:

@@ -1,11 +1,14 @@
-"""Writes the vision model of a Qwen-VL: images of any shapes, whose patches come token by token."""
+"""Writes the vision model of a Qwen-VL or a Pixtral: images of any shapes, whose patches come by tokens."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as ir
 
 from pipelines.gguf.linear_layers import F32, LinearLayers
+from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.vision_facts import VisionFacts
 from pipelines.gguf.vision_tower import EMBEDDING, EMBEDDING_BIAS, Seen, VisionTower
 from pipelines.onnx_format.onnx_writer import OnnxWriter
@@ -17,12 +20,18 @@ from pipelines.onnx_format.patch_inputs import (
     ROWS,
     SEEN,
     SHARES,
+    TOKEN_ROWS,
     WINDOWS,
 )
 
 TABLE, REPEATS = "v.position_embd.weight", 2
 """The table of positions, and how often a patch has an image: as often as one of a video has images."""
+ROW_END, END = "v.token_embd.img_break", "[IMG_END]"
+"""The tensor and the token at the end of each row of tokens, and at the end of an image."""
+INPUT_NORM, MERGER = "mm.input_norm", "mm.patch_merger"
 INT64 = ir.DataType.INT64
+EmbeddingOf = Callable[[str], Floats]
+"""The embedding of a token of the decoder, float32[width].  Raises `GgufError`."""
 
 
 class PatchGraph:
@@ -30,8 +39,11 @@ class PatchGraph:
     added after the first layers of the decoder.
     """
 
-    def __init__(self, facts: VisionFacts, linears: LinearLayers, writer: OnnxWriter) -> None:
+    def __init__(
+        self, facts: VisionFacts, linears: LinearLayers, writer: OnnxWriter, embedding_of: EmbeddingOf
+    ) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
+        self._embedding_of = embedding_of
         self._tower = VisionTower(facts, linears, writer)
         self._inputs: list[ir.Value] = []
         self._deep: list[ir.Value] = []
@@ -50,6 +62,9 @@ class PatchGraph:
         rows = self._projected(op("Squeeze", state, self._writer.ints(0)))
         if facts.windowed_every:
             rows = op("ScatterND", rows, op("Unsqueeze", self._order, self._writer.ints(1)), rows)
+        if facts.kind.ends_rows:
+            places = self._input(TOKEN_ROWS, INT64, "tokens")
+            rows = op("Gather", op("Concat", rows, self._ends(), axis=0), places)
         output = op("Concat", rows, *self._deep, axis=-1) if self._deep else op("Identity", rows)
         output.name, output.dtype = ROWS, F32
         output.shape = ir.Shape(["tokens", facts.size * (1 + len(self._deep))])
@@ -67,7 +82,8 @@ class PatchGraph:
         """[patches, width] of patches, each with as many numbers as it has colours of the images in it."""
         facts, op = self._facts, self._op
         colours = facts.width, 3, facts.patch, facts.patch
-        frames = [self._tower.floats(name, *colours) for name in (EMBEDDING, f"{EMBEDDING}.1")]
+        names = (EMBEDDING,) if facts.kind.ends_rows else (EMBEDDING, f"{EMBEDDING}.1")
+        frames = [self._tower.floats(name, *colours) for name in names]
         weight = np.stack(frames, axis=2).reshape(facts.width, -1)
         patches = self._input(PATCHES, F32, "patches", weight.shape[1])
         state = op("MatMul", patches, self._writer.store(EMBEDDING, np.ascontiguousarray(weight.T)))
@@ -112,15 +128,33 @@ class PatchGraph:
             return
         wide = self._facts.width * self._facts.merge**2
         flat = self._op("Reshape", state, self._writer.ints(-1, wide))
-        self._deep.append(self._between(self._tower.norm(flat, f"{at}norm", wide), f"{at}fc1", f"{at}fc2"))
+        normed = self._tower.norm(flat, f"{at}norm", wide)
+        self._deep.append(self._between(normed, f"{at}fc1", f"{at}fc2", wide))
+
+    def _ends(self) -> ir.Value:
+        """[2, size]: what ends a row of an image, and an image."""
+        rows = [self._tower.floats(ROW_END, self._facts.size), self._embedding_of(END)]
+        return self._writer.store("ends", np.stack(rows))
+
+    def _merged(self, state: ir.Value) -> ir.Value:
+        """[tokens, width]: the patches of a token in a norm and a linear layer, where the file has them."""
+        facts, op, ints = self._facts, self._op, self._writer.ints
+        state = self._tower.norm_where_given(state, INPUT_NORM)
+        if not self._linears.has(f"{MERGER}.weight"):
+            return state
+        squares = op("Reshape", state, ints(-1, facts.merge**2, facts.width))
+        wide = facts.width * facts.merge**2
+        flat = op("Reshape", op("Transpose", squares, perm=[0, 2, 1]), ints(-1, wide))
+        return self._linears.linear(flat, MERGER, facts.width, wide)
 
     def _projected(self, state: ir.Value) -> ir.Value:
+        if self._facts.kind.ends_rows:
+            return self._between(self._merged(state), "mm.1", "mm.2", self._facts.width)
         wide = self._facts.width * self._facts.merge**2
-        return self._between(self._op("Reshape", state, self._writer.ints(-1, wide)), "mm.0", "mm.2")
+        return self._between(self._op("Reshape", state, self._writer.ints(-1, wide)), "mm.0", "mm.2", wide)
 
-    def _between(self, rows: ir.Value, first: str, second: str) -> ir.Value:
-        """Two linear layers with an activation between them: [tokens, size]."""
-        width = self._facts.width * self._facts.merge**2
+    def _between(self, rows: ir.Value, first: str, second: str, width: int) -> ir.Value:
+        """Two linear layers with an activation between them, of rows of `width`: [tokens, size]."""
         inner = self._linears.tensor(f"{first}.weight", rows=None, width=width).rows
         middle = self._tower.activated(self._linears.linear(rows, first, inner, width), "gelu")
         return self._linears.linear(middle, second, self._facts.size, inner)

@@ -27,6 +27,8 @@ UNREAD = frozenset(
     | {"clip.vision.attention.head_dim"}
 )
 """Entries that say nothing which the tensors and the other entries do not."""
+ROPE_BASE, BASE = "clip.rope.freq_base", 10000.0
+"""The entry of files in Mistral's own form, and what all of them say."""
 Activation = Literal["gelu", "gelu by tanh", "gelu by sigmoid", "silu"]
 
 
@@ -38,7 +40,9 @@ class Projector:
     `merge`: patches of a token's side where the file does not say it, by the entry `merge_key`.
     `has_grids`: images keep their shapes, and their patches come with their places.  `has_axes`: the decoder
     has positions on several axes.  `whole_images`: tokens of an image attend to one another.  `last`: the
-    weight whose rows are the numbers of an embedding, where the file says another number.
+    weight whose rows are the numbers of an embedding, where the file says another number.  `pairs_apart`: the
+    halves of query and key heads rotate together, else neighbours.  `ends_rows`: tokens end the rows of an
+    image, as Pixtral's.
     """
 
     family: str
@@ -50,6 +54,8 @@ class Projector:
     has_axes: bool = False
     whole_images: bool = False
     last: str = ""
+    pairs_apart: bool = True
+    ends_rows: bool = False
 
 
 _QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
@@ -60,6 +66,15 @@ PROJECTORS = {
     "gemma3": Projector("gemma3", merge=4, whole_images=True),
     "idefics3": Projector("idefics3", merge=2),
     "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
+    "pixtral": Projector(
+        "pixtral",
+        norm="rms",
+        merge_key="spatial_merge_size",
+        has_grids=True,
+        pairs_apart=False,
+        ends_rows=True,
+        last="mm.2.weight",
+    ),
     "mlp": Projector("llava", gelu="gelu", last="mm.2.weight"),
 }
 """`clip.projector_type` → what it means."""
@@ -114,6 +129,8 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     width, heads = metadata.count("vision.embedding_length"), metadata.count("vision.attention.head_count")
     if width % heads:
         raise GgufError(f"has {heads} heads for a width of {width}")
+    if metadata.number(ROPE_BASE, BASE) != BASE:
+        raise GgufError(f"has {ROPE_BASE} of {metadata.number(ROPE_BASE)}; {BASE} is served")
     facts = VisionFacts(
         name,
         kind,

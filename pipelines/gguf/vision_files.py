@@ -40,6 +40,21 @@ def _qwen(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
     return {"image_token_id": id_of("<|image_pad|>"), "vision_config": vision}, pixels
 
 
+def _pixtral(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
+    vision = {
+        "temporal_patch_size": 1,
+        "spatial_merge_size": facts.merge,
+        "ends_rows": True,
+        "column_shift": 0.5,
+    }
+    pixels = {
+        "image_processor_type": "PixtralImageProcessor",
+        "size": {"longest_edge": facts.longest or facts.side},
+        "resample": RESAMPLE["bicubic"],
+    }
+    return {"image_token_id": id_of("[IMG]"), "vision_config": vision}, pixels
+
+
 def _gemma3(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
     config = {"mm_tokens_per_image": facts.tokens, "image_token_id": id_of("<image_soft_token>")}
     size = {"height": facts.side, "width": facts.side}
@@ -90,5 +105,6 @@ FILES: dict[str, Callable[[VisionFacts, IdOf], tuple[Fields, Fields]]] = {
     "idefics3": _idefics3,
     "internvl_chat": _internvl,
     "llava": _llava,
+    "pixtral": _pixtral,
 }
 """Family → what its files have beside the sizes and colours that all have."""

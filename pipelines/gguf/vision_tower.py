@@ -75,7 +75,11 @@ class VisionTower:
         if seen.angles:
             for number in range(2):
                 heads[number] = op(
-                    "RotaryEmbedding", heads[number], *seen.angles, interleaved=0, num_heads=facts.heads
+                    "RotaryEmbedding",
+                    heads[number],
+                    *seen.angles,
+                    interleaved=int(not facts.kind.pairs_apart),
+                    num_heads=facts.heads,
                 )
         mask = () if seen.mask is None else (seen.mask,)
         attended = op("Attention", *heads, *mask, scale=float(size**-0.5))

@@ -10,23 +10,34 @@ from pipelines.gguf.encoder_facts import BertFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
-from pipelines.gguf.patch_graph import PatchGraph
+from pipelines.gguf.patch_graph import EmbeddingOf, PatchGraph
 from pipelines.gguf.pixel_graph import PixelGraph
 from pipelines.gguf.reader import GgufFile
 from pipelines.gguf.sight import Sight
+from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.vision_facts import CLIP, SEES, UNREAD, VisionFacts, read_vision
 from pipelines.gguf.vision_files import config_of
 from pipelines.gguf.vocabulary import GgufVocabulary
+from pipelines.gguf.weights import read_any
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
 
+TABLE = "token_embd.weight"
 PARTS = ("v.", "mm.", "model.")
 """What the names of tensors of a vision model begin with."""
 
 
-def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[VisionFacts, Sight]:
+def no_embedding(token: str) -> Floats:
+    """The embedding of a token where there is no decoder.  Raises `GgufError`."""
+    raise GgufError(f"is for a model with a token {token}")
+
+
+def write_vision(
+    file: GgufFile, folder: Path, accuracy_level: int, embedding_of: EmbeddingOf = no_embedding
+) -> tuple[VisionFacts, Sight]:
     """Write the graph of an mmproj file to `folder`, a new folder; return what it is, and how a decoder reads
-    what it gives.  Raises `GgufError`, also for tensors and metadata that the graph would leave out.
+    what it gives.  `embedding_of` knows the decoder's tokens.  Raises `GgufError`, also for tensors and
+    metadata that the graph would leave out.
     """
     metadata = Metadata(file.fields)
     if metadata.architecture != CLIP:
@@ -34,10 +45,14 @@ def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[Vis
     facts = read_vision(metadata, file.tensors)
     metadata.flag(SEES)
     folder.mkdir()
-    kind, name = (PatchGraph, FILE) if facts.kind.has_grids else (PixelGraph, PIXEL_FILE)
+    name = FILE if facts.kind.has_grids else PIXEL_FILE
     with OnnxWriter(folder, Path(name).stem) as writer:
         linears = LinearLayers(writer, file.tensors, accuracy_level)
-        graph = kind(facts, linears, writer)
+        graph: PatchGraph | PixelGraph
+        if facts.kind.has_grids:
+            graph = PatchGraph(facts, linears, writer, embedding_of)
+        else:
+            graph = PixelGraph(facts, linears, writer)
         graph.write()
         metadata.refuse_unread(UNREAD)
         if unused := sorted(name for name in linears.unused() if name.startswith(PARTS)):
@@ -46,6 +61,21 @@ def write_vision(file: GgufFile, folder: Path, accuracy_level: int) -> tuple[Vis
     sight = Sight(graph.num_deep, facts.kind.whole_images)
     sight.write(folder)
     return facts, sight
+
+
+def embeddings_of(decoder: GgufFile) -> EmbeddingOf:
+    """The embeddings of a decoder's tokens."""
+
+    def embedding_of(token: str) -> Floats:
+        table = decoder.tensors.get(TABLE)
+        tokens = Metadata(decoder.fields).texts("tokenizer.ggml.tokens")
+        if table is None or token not in tokens[: table.rows]:
+            raise GgufError(f"is for a model with a token {token}, which the one beside it has not")
+        at = tokens.index(token)
+        row: Floats = read_any(table, slice(at, at + 1))[0]
+        return row
+
+    return embedding_of
 
 
 def check_fits(facts: VisionFacts, decoder: DecoderFacts | BertFacts) -> None:

@@ -11,6 +11,10 @@ WINDOWS, ORDER = "window_attention_mask", "window_index"
 """Inputs of Qwen2.5-VL: it reads tokens in this order, window after window; most layers see one window."""
 CORNERS, SHARES = "position_corners", "position_shares"
 """Inputs of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
+TOKEN_ROWS = "token_rows"
+"""The input of Pixtral: the row that each token is, of all that were computed, behind which are that of the
+tokens at the ends of rows and that of the one at the end of an image.
+"""
 PIXELS = "pixel_values"
 """The input of an encoder of images of one size."""
 FILE, PIXEL_FILE = "patches.onnx", "pixels.onnx"

@@ -238,6 +238,7 @@ class Images:
 
     Of the parts in `stored` the engine host has the rows, and `values` has no pixels.  `named` are images to
     be known by a uuid: it, the parts from the first to the one after the last, and what is known of it.
+    `in_order`: their tokens have the positions of others, though they are grids.
     """
 
     values: NDArray[np.float32]
@@ -249,6 +250,7 @@ class Images:
     grids: list[Grid] = field(default_factory=list)
     stored: list[int] = field(default_factory=list)
     named: list[tuple[str, tuple[int, int], bytes]] = field(default_factory=list)
+    in_order: bool = False
 
 
 class Sounds(Images):

@@ -1,4 +1,4 @@
-"""What the encoder of a Qwen-VL reads beside the patches of images: masks, angles, places in a table.
+"""What the encoder of a Qwen-VL or a Pixtral reads beside patches: masks, angles, places in a table.
 
 A token stands for merge × merge patches, which follow one another; the tokens of an image come row by row.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.onnx_format.patch_inputs import CORNERS, ORDER, ROTATIONS, SEEN, SHARES, WINDOWS
+from pipelines.onnx_format.patch_inputs import CORNERS, ORDER, ROTATIONS, SEEN, SHARES, TOKEN_ROWS, WINDOWS
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -30,13 +30,30 @@ THETA = 10_000.0
 @dataclass(frozen=True)
 class Patches:
     """`numbers` are those of a patch; a token is `merge` patches wide and high, a window `window` tokens;
-    `table` is the side of a table of positions, 1 where there is none.
+    `table` is the side of a table of positions, 1 where there is none.  `ends_rows`: the last token of each
+    row of an image is none of its parts.  Columns are turned as if they were `shift` pairs further on.
     """
 
     numbers: int
     merge: int
     window: int
     table: int = 1
+    ends_rows: bool = False
+    shift: float = 0.0
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens of one image."""
+        return MAX_TOKENS + self.ends_rows * math.isqrt(MAX_TOKENS)
+
+    def parts(self, features: Floats, grids: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int32]]:
+        """The patches of all images, and the rows and columns of tokens that have some."""
+        if not self.ends_rows:
+            return features.reshape(-1, self.numbers), grids
+        own = np.maximum(grids - [0, 1], 1).astype(np.int32)
+        sizes = zip(grids.tolist(), own[:, 1], strict=True)
+        read = np.concatenate([_has_patches(rows, columns, few) for (rows, columns), few in sizes])
+        return features[read].reshape(-1, self.numbers), own
 
     @property
     def per_token(self) -> int:
@@ -52,7 +69,9 @@ def read_patches(config: Mapping[str, Any]) -> Patches:
     channels = int(vision.get("in_channels") or vision.get("in_chans") or 3)
     numbers = channels * int(vision.get("temporal_patch_size", 2)) * side**2
     table = math.isqrt(int(vision.get("num_position_embeddings", 1)))
-    return Patches(numbers, merge, int(vision.get("window_size", 112)) // merge // side, table)
+    window = int(vision.get("window_size", 112)) // merge // side
+    ends, shift = bool(vision.get("ends_rows", False)), float(vision.get("column_shift", 0))
+    return Patches(numbers, merge, window, table, ends, shift)
 
 
 def padded_rows(batch: TokenBatch, rows: Floats) -> Floats:
@@ -67,9 +86,10 @@ def padded_rows(batch: TokenBatch, rows: Floats) -> Floats:
 def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> dict[str, NDArray[Any]]:
     """The inputs for images whose tokens have these rows and columns, int32[images, 2], one after another.
 
-    SEEN and WINDOWS: float32[1, patches, patches], 0 where a patch sees another one, else -inf; ROTATIONS:
-    float32[patches, num_angles]; ORDER: int64[tokens]; CORNERS: int64[4, patches], and SHARES: float32 of the
-    same shape.
+    `grids` are those of `Patches.parts`.  SEEN and WINDOWS: float32[1, patches, patches], 0 where a patch
+    sees another one, else -inf; ROTATIONS: float32[patches, num_angles]; ORDER: int64[tokens]; CORNERS:
+    int64[4, patches], and SHARES: float32 of the same shape; TOKEN_ROWS: int64[tokens and those that end
+    rows].
     """
     images = np.repeat(np.arange(len(grids)), grids.prod(axis=1))
     windows, count = [], 0
@@ -87,10 +107,27 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
         SEEN: _mask(images, patches.per_token),
         WINDOWS: _mask(window[order], patches.per_token),
         ORDER: order,
-        ROTATIONS: np.concatenate(
-            [_angles(grid * patches.merge, patches.merge, num_angles) for grid in grids]
-        ),
+        ROTATIONS: np.concatenate([_angles(grid, patches, num_angles) for grid in grids]),
+        TOKEN_ROWS: _token_rows(grids),
     }
+
+
+def _has_patches(rows: int, columns: int, own: int) -> NDArray[np.bool_]:
+    """Which tokens of an image have patches: the first ones of each row."""
+    return np.tile(np.arange(columns) < own, rows)
+
+
+def _token_rows(grids: NDArray[np.int32]) -> Ints:
+    """The row of each token, where one more ends each row of an image, and another one the last."""
+    count, placed = int(grids.prod(axis=1).sum()), []
+    begin = 0
+    for rows, columns in grids.tolist():
+        own = begin + np.arange(rows * columns).reshape(rows, columns)
+        ends = np.full((rows, 1), count)
+        ends[-1] = count + 1
+        placed.append(np.concatenate([own, ends], axis=1).reshape(-1))
+        begin += rows * columns
+    return np.concatenate(placed).astype(np.int64)
 
 
 def _mask(group: Ints, per_token: int) -> Floats:
@@ -99,16 +136,15 @@ def _mask(group: Ints, per_token: int) -> Floats:
     return np.where(of[:, None] == of, np.float32(0), np.float32(-np.inf))[None]
 
 
-def _angles(size: NDArray[np.int32], merge: int, num_angles: int) -> Floats:
+def _angles(grid: NDArray[np.int32], patches: Patches, num_angles: int) -> Floats:
     """float32[patches, num_angles]: rotary angles, half of them by a patch's row, half by its column.
 
-    `size` are the rows and columns of patches of an image.
+    `grid` are the rows and columns of tokens of an image.
     """
     per_axis = num_angles // 2
-    frequencies = (1.0 / THETA ** (np.arange(per_axis, dtype=np.float32) / np.float32(per_axis))).astype(
-        np.float32
-    )
-    by_token = _squares(size, merge)
+    pairs = np.arange(per_axis, dtype=np.float32) + np.array([[0], [patches.shift]], np.float32)
+    frequencies = (1.0 / THETA ** (pairs / np.float32(per_axis))).astype(np.float32)
+    by_token = _squares(grid * patches.merge, patches.merge)
     return (by_token[:, :, None].astype(np.float32) * frequencies).reshape(len(by_token), num_angles)
 
 

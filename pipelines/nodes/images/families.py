@@ -12,6 +12,7 @@ from pipelines.nodes.images.gemma3 import read_gemma3
 from pipelines.nodes.images.idefics3 import read_idefics3
 from pipelines.nodes.images.internvl import read_internvl
 from pipelines.nodes.images.llava import read_llava
+from pipelines.nodes.images.pixtral import Pixtral, read_pixtral
 from pipelines.nodes.images.qwen_vl import QwenVL, read_qwen_vl
 from pipelines.nodes.images.read_image import ReadImage
 
@@ -42,6 +43,7 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
     "idefics3": read_idefics3,
     "internvl_chat": read_internvl,
     "llava": read_llava,
+    "pixtral": read_pixtral,
     "siglip": read_dual_encoder,
     "smolvlm": read_idefics3,
     "qwen2_vl": read_qwen_vl,
@@ -49,6 +51,11 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
     "qwen3_vl": read_qwen_vl,
 }
 """`model_type` → its family, from config.json and preprocessor_config.json."""
+
+
+def is_in_order(family: ImageFamily) -> bool:
+    """Whether the tokens of an image that keeps its shape have the positions that others have."""
+    return isinstance(family, Pixtral)
 
 
 def at_most(family: ImageFamily, num_tokens: int) -> ImageFamily:

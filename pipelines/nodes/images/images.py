@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
@@ -11,7 +12,7 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import BadImage, RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
-from pipelines.nodes.images.families import ImageFamily, at_most, read_family
+from pipelines.nodes.images.families import ImageFamily, at_most, is_in_order, read_family
 from pipelines.nodes.images.known_image import known_image
 from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.images.shown_image import ShownImage, joined, shown_image
@@ -74,7 +75,8 @@ class ReadImages(Node, Planning, MarksMedia):
             shown[key] = images[-1]
             if image.uuid is not None:
                 shown[None, image.uuid] = images[-1]
-        return joined(images, self.family.token_id, self.family.marks)
+        all_images = joined(images, self.family.token_id, self.family.marks)
+        return replace(all_images, in_order=is_in_order(self.family))
 
     def _shown(self, given: ImageInput, index: int) -> ShownImage:
         """An image of a request.  Raises RequestError."""

@@ -79,7 +79,9 @@ def place_images(
     _check_number(sum(ids.count(images.token_id) for ids in prompts), len(images.lengths), images, field)
     if not images.lengths:
         return [(ids, []) for ids in prompts]
-    grids: Sequence[Grid | None] = images.grids or [None] * len(images.lengths)
+    grids: Sequence[Grid | None] = [None] * len(images.lengths)
+    if images.grids and not images.in_order:
+        grids = images.grids
     parts = zip(images.lengths, images.digests, grids, strict=True)
     return [_placed(ids, images.token_id, parts) for ids in prompts]
 

@@ -61,6 +61,7 @@ PROJECTED = {
     "gemma3": "Gemma 3 (gemma3), 4B and larger: tokens of an image attend to one another",
     "idefics3": "Idefics3, SmolVLM",
     "internvl": "InternVL 2.5, 3 and 3.5 whose layers have norms with a bias (the vision model of 300M)",
+    "pixtral": "Pixtral, Mistral Small 3.1 and later (llama, mistral3)",
     "mlp": "LLaVA 1.5 (llama) with CLIP, whose vocabulary has `<image>`; not the tiles of 1.6",
 }
 """`clip.projector_type` → models."""

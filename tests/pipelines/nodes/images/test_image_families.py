@@ -100,6 +100,27 @@ def test_internvl_reads_as_many_tiles_as_fit_the_shape(thumbnail):
         assert read.num_tokens == 4
 
 
+@pytest.mark.parametrize("merge", [1, 2])
+def test_pixtral_keeps_the_shape_and_ends_each_row(merge):
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    size, unit = {"longest_edge": 96}, 8 * merge
+    config = {"vision_config": {"patch_size": 8, "spatial_merge_size": merge}, "image_token_id": 9}
+    settings = {"image_processor_type": "PixtralImageProcessor", "size": size, "resample": 3, **COLOURS}
+    family = FAMILIES["pixtral"](config, settings)
+    processor = transformers.PixtralImageProcessor(size=size, patch_size=8, **COLOURS)
+    for shape in SIZES:
+        image = noise(*shape)
+        read, given = family.read(image), processor([[image]], patch_size={"height": unit, "width": unit})
+        (want,) = given["pixel_values"]
+        rows, columns = (pixels // unit for pixels in want.shape[-2:])
+        assert read.grid == (rows, columns + 1), shape
+        assert (read.num_tokens, read.text) == (rows * (columns + 1), "[IMG]")
+        squares = read.pixels.reshape(rows, columns + 1, merge, merge, 3, 8, 8)
+        assert not squares[:, -1].any()
+        pixels = squares[:, :-1].transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * unit, columns * unit)
+        assert np.abs(pixels - want).max() < 1e-5, shape
+
+
 def test_internvl_reads_one_tile_where_its_size_is_fixed():
     family = FAMILIES["internvl_chat"]({**INTERNVL, "dynamic_image_size": False}, COLOURS)
     assert family.read(noise(640, 111)).pixels.shape == (1, 3, 56, 56)
@@ -118,6 +139,7 @@ def test_internvl_reads_one_tile_where_its_size_is_fixed():
         ("internvl_chat", {"min_dynamic_patch": 13}, {}, "allow no image"),
         ("smolvlm", {}, {"size": {"longest_edge": 8192}}, "at most 4096"),
         ("smolvlm", {}, {"do_resize": False}, "do_resize: false"),
+        ("pixtral", {}, {"image_processor_type": "CLIPImageProcessor"}, "known: PixtralImageProcessor"),
     ],
 )
 def test_what_would_be_read_wrong_is_refused(kind, config, pixels, words):

@@ -14,7 +14,6 @@ from ops.contract import PoolingOps
 from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.grid_inputs import (
     GOOD_TOKENS,
-    MAX_TOKENS,
     grid_inputs,
     padded_rows,
     read_patches,
@@ -39,7 +38,6 @@ class OnnxPatchEncoder(WithoutAdapters):
     ops: PoolingOps = pooling
     per_token = True
     vocab_size = 1
-    max_tokens = MAX_TOKENS
     good_batch_tokens = GOOD_TOKENS
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
@@ -47,6 +45,7 @@ class OnnxPatchEncoder(WithoutAdapters):
         if settings.precision is not None:
             raise ModelError("engine onnxruntime on cpu has no precision.")
         self._patches = read_patches(read_config(path.parent / "config.json"))
+        self.max_tokens = self._patches.most_tokens
         self.columns: Columns | None = (self._patches.per_token * self._patches.numbers,)
         session = open_session(path.read_bytes(), path.parent, [CPU], settings.threads, {})
         self._session: ort.InferenceSession | None = session
@@ -58,13 +57,13 @@ class OnnxPatchEncoder(WithoutAdapters):
         assert self._session is not None, "run comes before close"
         assert batch.features is not None
         assert batch.grids is not None
-        inputs = grid_inputs(batch.grids, self._patches, self._num_angles)
-        inputs[PATCHES] = batch.features.reshape(-1, self._patches.numbers)
+        patches, grids = self._patches.parts(batch.features, batch.grids)
+        inputs = grid_inputs(grids, self._patches, self._num_angles) | {PATCHES: patches}
         try:
             (rows,) = self._session.run([ROWS], {name: inputs[name] for name in self._names})
         except RUNTIME_ERRORS as error:
             raise RuntimeError(f"ONNX Runtime failed: {error_text(error)}") from error
-        return padded_rows(batch, rows)
+        return padded_rows(batch, rows[: int(batch.lengths.sum())])
 
     def warm(self) -> bool:
         return False

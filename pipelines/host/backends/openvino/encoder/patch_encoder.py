@@ -19,7 +19,6 @@ from ops.contract import PoolingOps
 from pipelines.adapters.weights import WithoutAdapters
 from pipelines.host.backends.grid_inputs import (
     GOOD_TOKENS,
-    MAX_TOKENS,
     grid_inputs,
     padded_rows,
     read_patches,
@@ -45,6 +44,7 @@ from pipelines.onnx_format.patch_inputs import (
     ROTATIONS,
     SEEN,
     SHARES,
+    TOKEN_ROWS,
     WINDOWS,
 )
 
@@ -52,7 +52,7 @@ MERGER = "openvino_vision_embeddings_merger_model.xml"
 TABLE = "openvino_vision_embeddings_pos_model.xml"
 DEEP = "deepstack_feature_lists"
 """Rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
-INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES})
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES, TOKEN_ROWS})
 
 
 def reads_patches(path: Path) -> bool:
@@ -66,11 +66,11 @@ class PatchEncoder(WithoutAdapters):
     ops: PoolingOps = pooling
     per_token = True
     vocab_size = 1
-    max_tokens = MAX_TOKENS
     good_batch_tokens = GOOD_TOKENS
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
         self._patches = read_patches(read_config(path.parent / "config.json"))
+        self.max_tokens = self._patches.most_tokens
         self.columns: Columns | None = (self._patches.per_token * self._patches.numbers,)
         merger = path.with_name(MERGER)
         parts = [part for part in (path, merger, path.with_name(TABLE)) if part.is_file()]
@@ -93,13 +93,15 @@ class PatchEncoder(WithoutAdapters):
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert batch.features is not None
         assert batch.grids is not None
-        return padded_rows(batch, self._infer(batch.features, batch.grids))
+        rows = self._infer(batch.features, batch.grids)
+        return padded_rows(batch, rows[: int(batch.lengths.sum())])
 
     def _infer(self, features: NDArray[np.float32], grids: NDArray[np.int32]) -> NDArray[np.float32]:
         """float32[tokens, size]."""
         assert self._request is not None, "run comes before close"
+        patches, grids = self._patches.parts(features, grids)
         inputs = grid_inputs(grids, self._patches, self._num_angles)
-        inputs[PATCHES] = np.require(features.reshape(-1, self._patches.numbers), np.float32, ["C", "W"])
+        inputs[PATCHES] = np.require(patches, np.float32, ["C", "W"])
         for name, index in self._inputs.items():
             self._request.set_input_tensor(index, ov.Tensor(inputs[name], shared_memory=True))
         try:
