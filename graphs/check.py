@@ -206,7 +206,9 @@ class _Checker:
             self.document.add(path, f"`{name}` has no `type`; {offer}")
             return None
         if not isinstance(written, str) or written not in self.node_types:
-            message = f"unknown node type `{written}`{hint(str(written), self.node_types, 'types')}"
+            meant = getattr(self.node_types, "meant", {}).get(str(written))
+            offer = f"; did you mean `{meant}`?" if meant else hint(str(written), self.node_types, "types")
+            message = f"unknown node type `{written}`{offer}"
             self.document.add((*path, "type"), message)
             return None
         try:

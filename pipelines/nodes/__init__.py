@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import chain
+from types import MappingProxyType
 
 from graphs.node import Node
 
@@ -76,8 +77,19 @@ ALIASES = {"sounds": "audio"}
 """Earlier name of a node type → its name."""
 
 
+OTHER_WORDS = {
+    **dict.fromkeys(("chat", "llm", "generate", "translate", "rewrite", "prompt"), "ask"),
+    **dict.fromkeys(("retrieve", "retriever", "retrieval"), "find"),
+    **dict.fromkeys(("rerank", "reranker"), "rerank_hits"),
+    **dict.fromkeys(("route", "router", "switch"), "choose"),
+}
+"""What other programs call a step → the node type, for the error text."""
+
+
 class Vocabulary(Mapping[str, type[Node]]):
     """NODE_TYPES and ALIASES with the classes themselves, each imported on first use, and a model's own."""
+
+    meant = MappingProxyType(OTHER_WORDS)
 
     def __init__(self, own: Mapping[str, type[Node]] | None = None) -> None:
         self._own = own or {}

@@ -10,7 +10,7 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.nodes.interface import AskedReply, Checking, Composer, Composing, Planning, Running
-from pipelines.nodes.naming import NamesOne
+from pipelines.nodes.naming import CALLED, NamesOne
 from pipelines.nodes.request_plan import RequestPlan
 
 
@@ -18,6 +18,8 @@ class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, Composing):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
+        elsewhere = CALLED
+
         graph: str = Field(description="name of another model of the repository")
 
     @classmethod

@@ -9,6 +9,9 @@ from graphs.graph import Graph, SettingError
 from graphs.node import Node
 from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph
 
+CALLED = {"model": "the other model is named by `graph`"}
+"""What settings of lines that ask other models are called elsewhere, for the error text."""
+
 
 class NamesGraphs(Node, NamesGraph):
     """A node with the names of other models in its settings; `names` is its own."""

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from pipelines.nodes.interface import AskedReply
+from pipelines.telemetry.speech import count_speech
 from pipelines.values.composed_values import WholeReply, joined
 from pipelines.values.reply_values import ReplyUpdate
 from pipelines.values.stream_values import Series, StreamChoice
@@ -103,10 +104,13 @@ class AskedCall(AskedReply):
             self.close()
 
     async def parts(self) -> AsyncIterator[Any]:
+        seconds = 0.0
         try:
             with NamedErrors("model", self.model):
-                async for part in self._call.parts():
-                    yield part
+                async for sound in self._call.parts():
+                    seconds += len(sound.samples) / sound.rate
+                    yield sound
+            count_speech(self.model, seconds, monotonic() - self.from_s)
         finally:
             self.close()
 

@@ -145,6 +145,45 @@ def test_an_answer_from_passages_is_that_of_the_same_steps_over_http(server):
     assert spent["prompt_tokens"] > usage["prompt_tokens"]  # and those of the search and the ranking
 
 
+QUESTIONS = (
+    "Who breathes air?",
+    "How far away is the moon?",
+    "Whom does a contract bind?",
+    "How hot is an oven?",
+)
+
+
+def test_what_is_constant_before_the_passages_is_read_once(server):
+    """Each prompt but the first finds all whole blocks before its first passage in the cache."""
+    reused = []
+    for question in QUESTIONS:
+        asked = {"model": "answers", "messages": [{"role": "user", "content": question}], **GREEDY}
+        headers = {"X-Braid-Trace": "1"}
+        reply = httpx.post(f"{server.url}/v1/chat/completions", json=asked, headers=headers, timeout=None)
+        last = reply.json()["trace"]["calls"][-1]
+        assert last["line"] == "reply"
+        reused.append(last["cached_tokens"])
+    constant = _num_constant(server)
+    assert constant > 2 * BLOCK
+    assert all(constant - BLOCK < found for found in reused[1:]), (constant, reused)
+
+
+BLOCK = 32
+"""Tokens of a block of the demo model's cache at most."""
+
+
+def _num_constant(server):
+    """How many tokens all prompts with passages begin with."""
+    asked = (
+        "Answer the question from these passages. After what you take from a passage write its number, such as "
+        "[1].\n\n[1] "
+    )
+    system = {"role": "system", "content": SYSTEM}
+    prompts = [[system, {"role": "user", "content": asked + text}] for text in ("Bread", "Whales")]
+    ids = [post(server, "/tokenize", model="braid-demo", messages=prompt)["tokens"] for prompt in prompts]
+    return next(at for at, (one, other) in enumerate(zip(*ids, strict=False)) if one != other)
+
+
 def test_a_reply_that_is_asked_in_steps_is_that_of_the_steps(server):
     hint, _, first = chat(
         server, "braid-demo", [{"role": "user", "content": f"Name one word: {QUESTION}"}], max_tokens=6

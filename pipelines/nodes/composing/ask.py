@@ -15,7 +15,7 @@ from pipelines.nodes.composing.asked_request import for_client, of_line, with_qu
 from pipelines.nodes.composing.line_template import LineTemplate
 from pipelines.nodes.composing.readable import READABLE, REQUEST, view
 from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
-from pipelines.nodes.naming import NamesOne, task_of
+from pipelines.nodes.naming import CALLED, NamesOne, task_of
 from pipelines.values.tasks import TASKS, Constraint, GenerationInput, PromptInput
 
 
@@ -29,6 +29,11 @@ class Ask(NamesOne, PortsBySettings, Composing):
     """
 
     class Config(NodeConfig):
+        elsewhere = CALLED | {
+            "prompt": "what is asked is the `template`",
+            "question": "what is asked is the `template`",
+        }
+
         graph: str = Field(description="name of a chat or completion model of the repository")
         template: str = Field(description="what is asked: Jinja, in which each name is an input of the line")
         system: str | None = Field(default=None, description="the system message; of chat models")

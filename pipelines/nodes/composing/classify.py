@@ -12,7 +12,7 @@ from graphs.node import NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.readable import READABLE, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
-from pipelines.nodes.naming import NamesOne, task_of
+from pipelines.nodes.naming import CALLED, NamesOne, task_of
 from pipelines.values.node_values import Classes, Prompt
 from pipelines.values.stream_values import Deferred
 from pipelines.values.tasks import PoolingInput
@@ -22,6 +22,8 @@ class Classify(NamesOne, PortsBySettings, Composing):
     """Classifies a text by a model of the repository; a template sees the likeliest class."""
 
     class Config(NodeConfig):
+        elsewhere = CALLED
+
         graph: str = Field(description="name of a model of the repository that classifies texts")
 
     @classmethod

@@ -12,7 +12,7 @@ from graphs.node import NodeConfig, Port
 from pipelines.base.errors import RequestError
 from pipelines.nodes.composing.readable import READABLE, text_in
 from pipelines.nodes.interface import AskedReply, Composer, Composing
-from pipelines.nodes.naming import NamesOne, task_of
+from pipelines.nodes.naming import CALLED, NamesOne, task_of
 from pipelines.retrieval.filters import where
 from pipelines.values.node_values import Prompt
 from pipelines.values.search_values import Hits
@@ -24,6 +24,11 @@ class Find(NamesOne, PortsBySettings, Composing):
     """Finds the passages of a search model of the repository that are nearest to a text."""
 
     class Config(NodeConfig):
+        elsewhere = CALLED | {
+            "index": "the search model is named by `graph`",
+            "top_k": "how many passages is `top`",
+        }
+
         graph: str = Field(description="name of a search model of the repository")
         top: int = Field(default=10, ge=1, le=1000, description="passages at most")
         filters: dict[str, Any] | None = Field(

@@ -15,7 +15,7 @@ from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import EngineError
 from pipelines.nodes.interface import Composer, Composing, Running
-from pipelines.nodes.naming import NamesOne, task_of
+from pipelines.nodes.naming import CALLED, NamesOne, task_of
 from pipelines.values.node_values import Scores
 from pipelines.values.search_values import Hit, Hits, pairs_to_rank
 from pipelines.values.stream_values import Deferred
@@ -26,6 +26,8 @@ class RerankHits(NamesOne, Node, PortsBySettings, Composing):
     """Scores each hit against its query by another model of the repository, and orders the hits by it."""
 
     class Config(NodeConfig):
+        elsewhere = CALLED | {"top_k": "how many passages is `top`", "top_n": "how many passages is `top`"}
+
         graph: str = Field(description="name of a reranking model of the repository")
         first: int = Field(
             default=20,

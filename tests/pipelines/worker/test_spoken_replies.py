@@ -10,6 +10,8 @@ from test_composed_call import blocks_used
 from voice_models import RATE, write_voice
 
 from pipelines.base.errors import RequestError
+from pipelines.telemetry import deferred, registry
+from pipelines.telemetry.metric_names import SPOKEN_SECONDS
 from pipelines.values.tasks import SpeakInput, SpokenForm
 
 TEXT = "Well, hello there. ... How are you? **Fine**"
@@ -64,7 +66,11 @@ async def sound_of(catalogue, client, text, speed):
 def test_each_sentence_is_spoken_as_the_voice_alone_does(run):
     async def scene(catalogue, client):
         request = chat("Hi", spoken=SpokenForm(speed=0.5))
+        deferred.catch_up()
+        counted_s = registry.labelled(SPOKEN_SECONDS, "voice")._value.get()
         found, call = await updates(catalogue.get("speaker"), request, client)
+        deferred.catch_up()
+        made_s = registry.labelled(SPOKEN_SECONDS, "voice")._value.get() - counted_s
         assert "".join(update.content for update in found) == TEXT
         spoken = [part for update in found for part in update.spoken]
         assert [part.text for part in spoken] == PARTS
@@ -76,6 +82,7 @@ def test_each_sentence_is_spoken_as_the_voice_alone_does(run):
         assert kinds.startswith("t"), kinds
         _, plain_call = await updates(catalogue.get("writer"), chat("Hi"), client)
         assert call.others.num_prompt == sum(plain_call.prompt_lengths)  # phonemes are no tokens
+        assert made_s == pytest.approx(sum(len(part.sound.samples) for part in spoken) / RATE)
 
     run(scene)
 
@@ -106,9 +113,7 @@ def test_what_the_client_sets_holds_for_the_line_that_answers(run):
 def test_a_voice_that_is_not_there_is_refused(run):
     async def scene(catalogue, client):
         request = chat("Hi", spoken=SpokenForm("nobody"))
-        with pytest.raises(
-            RequestError, match="line `reply`: model `voice`: Requested voice 'nobody' not found"
-        ):
+        with pytest.raises(RequestError, match="line `reply`: Requested voice 'nobody' not found"):
             await updates(catalogue.get("speaker"), request, client)
 
     run(scene)

@@ -58,6 +58,36 @@ ANSWER = "reply: {type: graph, graph: talker, from: cited}"
 CASES = {
     # lines below `nodes:`, the line with the problem (the first below `nodes:` is 4), words of its message
     "no such model": (["reply: {type: ask, graph: taker, template: hi}"], 4, "did you mean `talker`"),
+    "a model by another word": (
+        ["reply: {type: ask, model: talker, template: hi}"],
+        4,
+        "unknown setting `model`: the other model is named by `graph`",
+    ),
+    "a template by another word": (
+        ["reply: {type: ask, graph: talker, prompt: hi}"],
+        4,
+        "unknown setting `prompt`: what is asked is the `template`",
+    ),
+    "an index by another word": (
+        ["found: {type: find, index: books, from: request}", CITED, ANSWER],
+        4,
+        "unknown setting `index`: the search model is named by `graph`",
+    ),
+    "a number of passages by another word": (
+        [FOUND, "best: {type: rerank_hits, graph: ranker, from: found, top_n: 3}", CITED, ANSWER],
+        5,
+        "unknown setting `top_n`: how many passages is `top`",
+    ),
+    "a ranking by another word": (
+        [FOUND, "best: {type: rerank, graph: ranker, from: found}", CITED, ANSWER],
+        5,
+        "unknown node type `rerank`; did you mean `rerank_hits`?",
+    ),
+    "a chat by another word": (
+        ["reply: {type: llm, graph: talker, template: hi}"],
+        4,
+        "unknown node type `llm`; did you mean `ask`?",
+    ),
     "a task that asks nothing": (
         ["reply: {type: ask, graph: words, template: hi}"],
         4,
