@@ -9,6 +9,7 @@ from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
 from pipelines.host.engine.interface.engine_contract import Engine
+from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.engine_view import (
@@ -58,11 +59,13 @@ class Histories:
     def __init__(
         self,
         instances: ModelInstances,
+        calls: Calls,
         resident_bytes: Callable[[], int],
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`clock` gives Unix seconds and never goes back."""
         self._instances = instances
+        self._calls = calls
         self._resident_bytes = resident_bytes
         self._clock = clock or steady_clock()
         self._period = int(self._clock() // HISTORY_PERIOD_S)
@@ -89,6 +92,7 @@ class Histories:
             for engine in instance.model.engines.values():
                 now, before = engine.counts(), self._known.get(engine, Counts())
                 own.update({name: getattr(now, name) for name in HELD})
+                own["waiting"] += self._calls.num_preparing(engine)
                 done.update(
                     {name: getattr(now, counter) - getattr(before, counter) for name, counter in DONE.items()}
                 )

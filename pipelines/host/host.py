@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from pipelines.base.garbage_collection import release_free_pages
 from pipelines.host.adapter_commands import AdapterCommands
@@ -26,25 +23,20 @@ from pipelines.host.models.instances import ModelInstances
 from pipelines.host.models.loader import Loader, ModelSource
 from pipelines.host.models.model import HostModel
 from pipelines.host.models.residents import MemoryLimits
-from pipelines.host.profile_reply import LoopTimes, profiled
+from pipelines.host.profile_reply import LoopTimes
 from pipelines.host.stepping import Stepping
+from pipelines.host.worker_messages import HostFacts, WorkerMessages
 from pipelines.repository.snapshots import Snapshots
 from pipelines.wire.listener import Disconnected, Listener, Peer
 from pipelines.wire.messages import (
-    SCHEMA,
     FromTrainers,
-    Hello,
     HostState,
-    InUse,
+    LeavePause,
     Pause,
-    PrefixCacheReset,
-    Profile,
-    ResetPrefixCache,
     Resume,
     Sleep,
     Status,
     WakeUp,
-    Welcome,
 )
 
 if TYPE_CHECKING:
@@ -97,21 +89,17 @@ class Host:
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "preparing")
         self._loader = Loader(source, lambda event: self.inbox.put((None, event)), self._snapshots)
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
-        self._announce: Callable[[Status], None] | None = announce
-        self._peers: set[Peer] = set()
-        self._num_statuses = 0
-        self._refused: set[int] = set()  # pids of workers of another version
         self._cold: list[HostModel] = []  # what `warm` may still make faster
         self._loop_times = LoopTimes()
-        self._publisher = Publisher(self._instances)
         self._calls = Calls()
+        self._publisher = Publisher(self._instances, self._calls)
         self._lifecycle = Lifecycle(
             self._instances,
             self._loader,
             listener,
             limits or MemoryLimits(),
             self._models_changed,
-            lambda: self._num_statuses,
+            lambda: self._workers.num_statuses,
             self._cold.append,
         )
         self._requests = Requests(
@@ -124,7 +112,16 @@ class Host:
             self._registry,
         )
         self._trainers: TrainerCommands | None = None  # none until one asks
-        self._view = HostView(self._instances, self._calls, listener, lambda: self.state)
+        self._workers = WorkerMessages(
+            self._instances,
+            self._registry,
+            listener,
+            self._lifecycle,
+            self._loop_times,
+            announce,
+            self._facts,
+        )
+        self._view = HostView(self._instances, self._calls, listener, self._facts, self._busy)
         self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers = self._all_readers()
         self.inbox.handle_at_once(self._requests.short_readers, noted=frozenset({Completed}))
@@ -144,11 +141,8 @@ class Host:
             **self._lifecycle.readers,
             **commands.readers,
             **self._view.readers,
-            Hello: self._hello,
-            InUse: self._in_use,
-            Profile: self._profile,
-            **dict.fromkeys((Pause, Resume, Sleep, WakeUp), self._of_trainers),
-            ResetPrefixCache: self._reset_prefix_cache,
+            **self._workers.readers,
+            **dict.fromkeys((Pause, LeavePause, Resume, Sleep, WakeUp), self._of_trainers),
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
         }
@@ -252,40 +246,12 @@ class Host:
 
     # Messages of workers
 
-    def _hello(self, peer: Peer, message: Hello) -> None:
-        """A worker of another version learns that it is one, and nothing else."""
-        self._listener.send([(peer, Welcome(os.getpid(), SCHEMA))])
-        if message.schema != SCHEMA:
-            self._refuse(message)
-            return
-        self._peers.add(peer)
-        self._listener.send([(peer, self._status())])
-        self._announce_ready()
-
-    def _refuse(self, message: Hello) -> None:
-        if message.worker_pid not in self._refused:
-            self._refused.add(message.worker_pid)
-            log.error(
-                "a worker (pid: %d) runs another version of Braid (message schema %s, here %s)",
-                message.worker_pid,
-                message.schema,
-                SCHEMA,
-            )
-
-    def _profile(self, peer: Peer, message: Profile) -> None:
-        self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
-
-    def _reset_prefix_cache(self, peer: Peer, message: ResetPrefixCache) -> None:
-        self._instances.reset_prefix_caches()
-        self._listener.send([(peer, PrefixCacheReset(message.request_id))])
-
-    def _of_trainers(self, peer: Peer, message: FromTrainers) -> None:
+    def _of_trainers(self, peer: Peer, message: FromTrainers | LeavePause) -> None:
         """What trainers ask for changes how other messages are read, from the first one on."""
         from pipelines.host.trainer_commands import TrainerCommands  # few servers need it
 
         self._trainers = TrainerCommands(
             self._instances,
-            self._calls,
             self._listener,
             self._requests,
             self._lifecycle,
@@ -294,13 +260,8 @@ class Host:
         self._readers.update(self._trainers.readers)
         self._readers[type(message)](peer, message)
 
-    def _in_use(self, peer: Peer, message: InUse) -> None:
-        self._instances.in_use(peer, message.instance_ids)
-        self._lifecycle.followed(peer, message.status)
-
     def _disconnected(self, peer: Peer, message: Disconnected) -> None:
-        self._peers.discard(peer)
-        self._instances.disconnected(peer)
+        self._workers.gone(peer)
         if self._trainers is not None:
             self._trainers.gone(peer)
         self._requests.gone(peer)
@@ -312,40 +273,20 @@ class Host:
         if self._trainers is not None:
             self._trainers.go_on()
         log.info("draining: %d requests in flight", len(self._calls))
-        self._send_status()
+        self._workers.send_status()
 
     # Status
 
     def _become_ready(self) -> None:
         """The first scan is over, with all that it found."""
         self.state = "ready"
-        self._send_status()
-        self._announce_ready()
+        self._workers.send_status()
+        self._workers.announce_ready()
 
     def _models_changed(self) -> None:
         self._publisher.note_change()
-        self._send_status()
+        self._workers.send_status()
 
-    def _status(self) -> Status:
-        models = self._instances.statuses()
-        adapters = self._registry.statuses([model.name for model in models])
-        models = [replace(model, adapters=adapters.get(model.name, [])) for model in models]
+    def _facts(self) -> HostFacts:
         is_sleeping = self._trainers is not None and self._trainers.is_sleeping
-        return Status(
-            os.getpid(),
-            self.state,
-            models,
-            number=self._num_statuses,
-            is_paused=self._is_paused,
-            is_sleeping=is_sleeping,
-        )
-
-    def _send_status(self) -> None:
-        self._num_statuses += 1
-        status = self._status()
-        self._listener.send([(peer, status) for peer in self._peers])
-
-    def _announce_ready(self) -> None:
-        if self._announce is not None and self._peers and self.state == "ready":
-            announce, self._announce = self._announce, None
-            announce(self._status())
+        return HostFacts(self.state, self._is_paused, is_sleeping)

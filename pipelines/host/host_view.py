@@ -15,6 +15,7 @@ from pipelines.host.histories import Histories
 from pipelines.host.models.in_flight import Calls, InFlightCall, Key
 from pipelines.host.models.instances import ModelInstance, ModelInstances
 from pipelines.host.recent_phases import RecentPhases
+from pipelines.host.worker_messages import HostFacts
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.wire.engine_view import (
@@ -26,25 +27,32 @@ from pipelines.wire.engine_view import (
     SequenceView,
 )
 from pipelines.wire.listener import Listener, Peer
-from pipelines.wire.messages import HostState, Inspect, Inspected, ReportRequests
+from pipelines.wire.messages import Inspect, Inspected, ReportRequests
 
 REUSE_S = 0.9
-"""A snapshot is the reply to all who ask within this time: a worker asks once a second."""
+"""While steps are made, a snapshot answers all who ask within this time; a worker asks once a second."""
 
 
 class HostView:
     """Belongs to the host's main thread; between two steps it takes about a millisecond of it."""
 
     def __init__(
-        self, instances: ModelInstances, calls: Calls, listener: Listener, state: Callable[[], HostState]
+        self,
+        instances: ModelInstances,
+        calls: Calls,
+        listener: Listener,
+        facts: Callable[[], HostFacts],
+        is_busy: Callable[[], bool],
     ) -> None:
+        """While the host `is_busy` with steps, a snapshot is used again; else one delays nothing."""
         self._instances = instances
         self._calls = calls
         self._listener = listener
-        self._state = state
+        self._facts = facts
+        self._is_busy = is_busy
         self._process = psutil.Process()
         self._started_s = self._process.create_time()
-        self._histories = Histories(instances, lambda: self._process.memory_info().rss)
+        self._histories = Histories(instances, calls, lambda: self._process.memory_info().rss)
         self._phases = RecentPhases()
         self._last = LastRequests()
         self._snapshots: dict[str, tuple[float, Inspected]] = {}  # by model, and when it was taken
@@ -66,7 +74,7 @@ class HostView:
         now_s, recent = time.monotonic(), self._snapshots
         for model in [model for model, (taken_s, _) in recent.items() if now_s - taken_s > REUSE_S]:
             del recent[model]
-        if message.model not in recent:
+        if message.model not in recent or not self._is_busy():
             recent[message.model] = now_s, self._snapshot(message.model)
         self._listener.send([(peer, replace(recent[message.model][1], request_id=message.request_id))])
 
@@ -76,7 +84,7 @@ class HostView:
         nodes = [node for instance in reversed(instances) for node in self._nodes(instance)]
         return Inspected(
             0,
-            self._state(),
+            self._facts().state,
             self._own_process(),
             loads,
             nodes,

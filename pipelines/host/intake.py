@@ -84,6 +84,8 @@ class Requests:
         self._publisher = publisher
         self._preparing = threads
         self._registry = registry
+        self._holds_back = False
+        self._held_back: dict[Key, Callable[[], None]] = {}  # what begins them
         # calls that wait for their adapter, and what follows
         self._coming: dict[Key, Callable[[], None]] = {}
         self._adapters = AdapterCalls(
@@ -111,21 +113,44 @@ class Requests:
             self._calls.abort(key)
         self._publisher.note_change()
 
+    def hold_back(self) -> None:
+        """Requests that come from now on are calls, and wait before their engines until `let_in`."""
+        self._holds_back = True
+
+    def let_in(self) -> None:
+        """Begin what was held back."""
+        self._holds_back = False
+        for begin in list(self._held_back.values()):
+            begin()
+        self._held_back.clear()
+
     def _submit(self, peer: Peer, message: Submit) -> None:
         """A request is a call from now on: it enters its engine when its guide and its adapter are there."""
-        key = (peer, message.request_id)
+        key, waits = (peer, message.request_id), self._holds_back or message.request.params.guide is not None
         try:
             call = self._call(key, message)
-            if message.request.params.guide is None and call.adapter is None:
+            if not waits and call.adapter is None:
                 call.enter(key, self._generation(key, message, call))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
         self._calls.start(key, call)
+        if self._holds_back:
+            self._held_back[key] = partial(self._begin, call, key, message)
+            call.when_ended(lambda: self._held_back.pop(key, None))
+        elif not call.has_entered:
+            self._begin(call, key, message)
+        if not call.has_entered:
+            self._publisher.note_change()
+
+    def _begin(self, call: InFlightCall, key: Key, message: Submit) -> None:
+        """Have a call enter its engine as soon as what it needs is there."""
         if message.request.params.guide is not None:
             self._preparing.submit(self._prepare, call.instance.model, key, message)
         elif call.adapter is not None:
             self._wait_for_adapter(key, call, partial(self._enter, call, key, message))
+        else:
+            self._enter(call, key, message)
 
     def _call(self, key: Key, message: Submit | SubmitTensors) -> InFlightCall:
         """The call of a request, with the adapter that it names.  Raises BraidError."""
@@ -139,7 +164,7 @@ class Requests:
             call.holds = message.hold
         if message.adapter and node in instance.adapters:
             call.adapter = self._registry.current(instance.folder.name, message.adapter)
-            call.at_end = partial(self._leave_adapter, key, instance, node)
+            call.when_ended(partial(self._leave_adapter, key, instance, node))
         return call
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
@@ -299,8 +324,9 @@ class Requests:
         self._publisher.note_change()
 
     def generating(self) -> list[Key]:
-        """The calls that generate or are to."""
-        return [key for key, call in self._calls.items() if call.engine.kind is EngineKind.STEPPED]
+        """The calls that generate or are to, without those that are held back."""
+        stepped = [key for key, call in self._calls.items() if call.engine.kind is EngineKind.STEPPED]
+        return [key for key in stepped if key not in self._held_back]
 
     def cancelled(self, key: Key) -> Frame | Inferred:
         """The end of a call that was cancelled, of each choice that was open."""

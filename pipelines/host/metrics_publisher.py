@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from pipelines.host.adapters.adapter_cache import AdapterPlaces
 from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
 from pipelines.host.engine.interface.engine_contract import Engine
+from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
 from pipelines.telemetry import metric_files, metrics
 from pipelines.telemetry.engine_counts import Counts
@@ -27,8 +28,11 @@ MAX_LORA_LOADS = 1000
 class Publisher:
     """Writes what changed since it last wrote.  Belongs to the host's main thread."""
 
-    def __init__(self, instances: ModelInstances, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, instances: ModelInstances, calls: Calls, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._instances = instances
+        self._calls = calls
         self._clock = clock
         self._changed_at_s: float | None = None
         self._published: WeakKeyDictionary[Engine[Any], Counts] = WeakKeyDictionary()
@@ -97,6 +101,7 @@ class Publisher:
 
     def _progress(self, model: str, engine: Engine[Any]) -> Counts:
         now = copy.copy(engine.counts())
+        now.waiting += self._calls.num_preparing(engine)
         metrics.engine_progress(model, now, self._published.get(engine))
         self._published[engine] = now
         self._publish_steps(model, engine)

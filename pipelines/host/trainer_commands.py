@@ -6,17 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.base.errors import unloaded_by_hand
-from pipelines.host.engine.interface.engine_contract import EngineKind
 from pipelines.host.intake import Requests
 from pipelines.host.lifecycle.lifecycle import Lifecycle
-from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
-from pipelines.wire.engine_view import is_own
 from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import (
-    Abort,
-    CancelRequest,
     Followed,
+    LeavePause,
     Pause,
     Resume,
     Sleep,
@@ -24,20 +20,18 @@ from pipelines.wire.messages import (
     WakeUp,
     WantModel,
 )
-from pipelines.wire.requests import Submit
 
 
 class TrainerCommands:
     """Belongs to the host's main thread.
 
     While it is paused no engine makes a step: requests enter their engines and wait there.  A pause that
-    waits for the calls that run keeps later ones out until then, so that it ends.
+    waits for the calls that run keeps later ones out of their engines until then, so that it ends.
     """
 
     def __init__(
         self,
         instances: ModelInstances,
-        calls: Calls,
         listener: Listener,
         requests: Requests,
         lifecycle: Lifecycle,
@@ -46,59 +40,78 @@ class TrainerCommands:
         """`changed` is called when the server pauses, goes on, sleeps or wakes up."""
         self.is_paused = self.is_sleeping = False
         self._instances = instances
-        self._calls = calls
         self._listener = listener
         self._requests = requests
         self._settle = lifecycle.settle
         self._changed = changed
         self._others = {**requests.readers, **lifecycle.readers}
         self._pausing: list[tuple[Peer, Pause]] = []  # those that wait for calls to end
-        self._later: list[tuple[Peer, Submit]] = []
+        self._begun_by: set[tuple[Peer, int]] = set()  # those who asked for the pause that is now
         self._asleep: list[str] = []
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Pause: self._pause,
+            LeavePause: self._leave,
             Resume: self._resume,
             Sleep: self._sleep,
             WakeUp: self._wake_up,
-            Submit: self._submit,
-            Abort: self._abort,
-            CancelRequest: self._cancel,
             WantModel: self._want,
             UnloadModel: self._unload,
         }
 
     def turn(self) -> None:
         """Pause once the calls that are waited for have ended."""
-        if self._pausing and not self._generating():
+        if self._pausing and not self._requests.generating():
             self._stop()
 
     def go_on(self) -> None:
         """Make steps again; a pause that has not begun is none any more."""
         self.is_paused = False
+        self._begun_by.clear()
         self._answer_pauses()
-        self._let_in()
+        self._requests.let_in()
         self._changed()
 
     def gone(self, peer: Peer) -> None:
         """The worker died or disconnected: it waits for nothing."""
         self._pausing = [(asker, pause) for asker, pause in self._pausing if asker is not peer]
-        self._later = [(sender, submit) for sender, submit in self._later if sender is not peer]
+        self._go_on_if_unwanted()
 
     def _pause(self, peer: Peer, message: Pause) -> None:
         self._pausing.append((peer, message))
         if message.mode == "abort":
             for key in self._requests.generating():
                 self._listener.send([(key[0], self._requests.cancelled(key))])
-        if message.mode == "keep" or self.is_paused or not self._generating():
+        if message.mode == "keep" or self.is_paused or not self._requests.generating():
             self._stop()
+        else:
+            self._requests.hold_back()
+
+    def _leave(self, peer: Peer, message: LeavePause) -> None:
+        """Its client is gone without an answer: the pause that it asked for is undone, unless others have
+        asked for one too.
+        """
+        asked = (peer, message.pause_id)
+        self._pausing = [
+            (asker, pause) for asker, pause in self._pausing if (asker, pause.request_id) != asked
+        ]
+        if self._begun_by == {asked}:
+            self.go_on()
+        self._begun_by.discard(asked)
+        self._go_on_if_unwanted()
+
+    def _go_on_if_unwanted(self) -> None:
+        """Let in what was held back, where nobody waits for a pause any more."""
+        if not self._pausing and not self.is_paused:
+            self._requests.let_in()
 
     def _stop(self) -> None:
+        self._begun_by |= {(peer, pause.request_id) for peer, pause in self._pausing}
         self.is_paused = True
         if any(pause.clears_cache for _, pause in self._pausing):
             self._instances.reset_prefix_caches()
         self._changed()
         self._answer_pauses()
-        self._let_in()
+        self._requests.let_in()
 
     def _answer_pauses(self) -> None:
         answered, self._pausing = self._pausing, []
@@ -107,35 +120,6 @@ class TrainerCommands:
     def _resume(self, peer: Peer, message: Resume) -> None:
         self.go_on()
         self._listener.send([(peer, Followed(message.request_id))])
-
-    def _generating(self) -> bool:
-        return any(call.engine.kind is EngineKind.STEPPED for call in self._calls)
-
-    def _submit(self, peer: Peer, message: Submit) -> None:
-        if self._pausing:
-            self._later.append((peer, message))
-        else:
-            self._others[Submit](peer, message)
-
-    def _let_in(self, which: Callable[[Peer, Submit], bool] = lambda peer, submit: True) -> None:
-        waiting, self._later = self._later, []
-        for peer, submit in waiting:
-            if which(peer, submit):
-                self._others[Submit](peer, submit)
-            else:
-                self._later.append((peer, submit))
-
-    def _abort(self, peer: Peer, message: Abort) -> None:
-        """A request that was to wait is let in, and ended there as any other."""
-        self._let_in(lambda sender, submit: (sender, submit.request_id) == (peer, message.request_id))
-        self._others[Abort](peer, message)
-
-    def _cancel(self, peer: Peer, message: CancelRequest) -> None:
-        name, account = message.name, message.account
-        self._let_in(
-            lambda sender, submit: submit.origin.name == name and is_own(submit.origin.tenant, account)
-        )
-        self._others[CancelRequest](peer, message)
 
     def _sleep(self, peer: Peer, message: Sleep) -> None:
         models = self._instances.statuses()

@@ -8,7 +8,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from pipelines.base.errors import BraidError, Overloaded, RequestError
+from pipelines.base.errors import BraidError, Overloaded, RequestError, Unavailable
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.telemetry.request_record import NUM_ERRORS, NUM_REQUESTS, ErrorRecord, RequestRecord
 from pipelines.wire.connection import Connect
@@ -32,6 +32,9 @@ from pipelines.wire.update_queue import PendingReply, UpdateQueue
 __all__ = ["EngineClient", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue"]
 
 log = logging.getLogger("braid.wire")
+
+STUCK = "the server was stopped while it was paused, so this could not go on; send the request again"
+"""What a request fails with that a paused server was to generate when it ended."""
 
 
 class EngineClient(HostQuestions):
@@ -59,10 +62,12 @@ class EngineClient(HostQuestions):
         """Send a request; what comes back goes to `pending`, a fresh one.  Gives back the request's id.
 
         Updates of a Submit go to an UpdateQueue, the answer to a SubmitTensors to a PendingReply.
-        Raises Unavailable when no host listens or it is draining, RequestError for more than the wire
-        carries.  Returns before the host has read it: later errors come through `pending`.
+        Raises Unavailable when no host listens, or it is draining or paused for good, RequestError for more
+        than the wire carries.  Returns before the host has read it: later errors come through `pending`.
         """
         link = self._listening_link()
+        if self._is_stuck and isinstance(message, Submit):
+            raise Unavailable(STUCK)
         request_id = next(self._ids)
         try:
             link.send(replace(message, request_id=request_id))
@@ -109,9 +114,29 @@ class EngineClient(HostQuestions):
     def abort_all(self, error: BraidError) -> None:
         """End every request in flight with `error`, here and in the host."""
         for request_id, update_queue in list(self._queues.items()):
-            update_queue.fail(error)
-            self._queues.pop(request_id)
-            self._send(Abort(request_id))
+            self._end_request(request_id, update_queue, error)
+
+    def end(self, reason: str) -> None:
+        """The server ends: what a paused host was to generate fails, now and later."""
+        super().end(reason)
+        self._fail_if_stuck()
+
+    def _fail_if_stuck(self) -> None:
+        if self._is_stuck:
+            for request_id, update_queue in list(self._queues.items()):
+                if isinstance(update_queue, UpdateQueue):
+                    self._end_request(request_id, update_queue, Unavailable(STUCK))
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Whether what is to be generated can never go on."""
+        return self._end is not None and self._status is not None and self._status.is_paused
+
+    def _end_request(self, request_id: int, pending: UpdateQueue | PendingReply, error: BraidError) -> None:
+        """Here and in the host."""
+        pending.fail(error)
+        self._queues.pop(request_id)
+        self._send(Abort(request_id))
 
     def received(self, message: ToWorker) -> None:
         if isinstance(message, Frame):
@@ -133,6 +158,7 @@ class EngineClient(HostQuestions):
     def _set_status(self, status: Status | None) -> None:
         is_new = self._status is None and status is not None
         super()._set_status(status)
+        self._fail_if_stuck()
         reported = self._reported
         if is_new and (reported.requests or reported.errors):
             self._send(ReportRequests(reported.requests, reported.errors))

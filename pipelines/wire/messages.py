@@ -200,6 +200,12 @@ class Pause(msgspec.Struct, frozen=True, array_like=True, tag="pause"):
     clears_cache: bool = True
 
 
+class LeavePause(msgspec.Struct, frozen=True, array_like=True, tag="leave_pause"):
+    """Worker to host: who asked for the pause `pause_id` is gone before it knew of it, and wants none."""
+
+    pause_id: int
+
+
 class Resume(msgspec.Struct, frozen=True, array_like=True, tag="resume"):
     """Worker to host: engines make steps again."""
 
@@ -383,7 +389,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
 
 ToModels = WantModel | ReleaseModel | UnloadModel | LoadAdapter | UnloadAdapter | Rescan | KeepModel
 FromTrainers = Pause | Resume | Sleep | WakeUp
-ToFeed = Inspect | CancelRequest | ReportRequests | ResetPrefixCache | FromTrainers
+ToFeed = Inspect | CancelRequest | ReportRequests | ResetPrefixCache | FromTrainers | LeavePause
 ToHost = Hello | InUse | Submit | SubmitTensors | Profile | Abort | ToModels | ToFeed
 Replies = Profiled | Inspected | Cancelled | PrefixCacheReset | ModelSettled | Followed
 ToWorker = Welcome | Frame | Inferred | Replies | Status

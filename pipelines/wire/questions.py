@@ -20,6 +20,7 @@ from pipelines.wire.messages import (
     Inspect,
     Inspected,
     KeepModel,
+    LeavePause,
     LoadAdapter,
     ModelSettled,
     Pause,
@@ -53,6 +54,8 @@ class HostQuestions(HostConnection):
         super().__init__(connect)
         self._ids = itertools.count(1) if ids is None else ids
         self._replies: dict[int, asyncio.Future[Replies]] = {}
+        self._pauses: set[int] = set()  # the ids of those that are asked for
+        self._end: str | None = None  # why nothing is resumed any more
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
         """Where the time of a model's steps goes, in the instance that new calls use.
@@ -87,9 +90,35 @@ class HostQuestions(HostConnection):
     async def pause(self, mode: PauseMode, *, clears_cache: bool) -> None:
         """Have no engine generate until `resume`; returns when none does, however long that takes.
 
-        Raises Unavailable when no host listens.
+        Where it is cancelled before, engines go on.  Raises Unavailable when no host listens, and when the
+        server ends.
         """
-        await self._reply_to(Pause(next(self._ids), mode, clears_cache), timeout_s=None)
+        async with self.pausing(mode, clears_cache=clears_cache):
+            pass
+
+    @contextlib.asynccontextmanager
+    async def pausing(self, mode: PauseMode, *, clears_cache: bool) -> AsyncIterator[None]:
+        """Inside no engine generates, and after it until `resume`; an error inside undoes the pause."""
+        if self._end is not None:
+            raise Unavailable(self._end)
+        request = Pause(next(self._ids), mode, clears_cache)
+        self._pauses.add(request.request_id)
+        try:
+            await self._reply_to(request, timeout_s=None)
+            yield
+        except BaseException:
+            self._send(LeavePause(request.request_id))
+            raise
+        finally:
+            self._pauses.discard(request.request_id)
+
+    def end(self, reason: str) -> None:
+        """The server ends, and with it what waits for a resume: from now on pauses are refused."""
+        self._end = reason
+        for request_id in self._pauses:
+            reply = self._replies.get(request_id)
+            if reply is not None and not reply.done():
+                reply.set_exception(Unavailable(reason))
 
     async def resume(self) -> None:
         """Have engines generate again.  Raises Unavailable when no host listens or it does not reply."""

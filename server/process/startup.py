@@ -29,6 +29,7 @@ def start(arbiter: Any, settings: Settings) -> None:
     os.environ["BRAID_TLS"] = str(settings.tls)
     if settings.grpc_port is not None:
         check_grpc(settings, settings.grpc_port)
+    _announce_end(arbiter)
     arbiter.braid_folder = folder = open_folder(settings, arbiter.log)
     if settings.keys_file is not None:
         try:
@@ -87,6 +88,18 @@ def _supervisor(
         timeout_s=settings.engine_timeout_s,
         grace_s=settings.grace_s,
     )
+
+
+def _announce_end(arbiter: Any) -> None:
+    """Have an arbiter that stops say to its workers that the whole server ends, before it ends them."""
+    stop_workers = arbiter.stop
+
+    def announce_and_stop(graceful: bool = True) -> None:
+        for worker in list(arbiter.WORKERS.values()):
+            worker.state.set_server_ends()
+        stop_workers(graceful)
+
+    arbiter.stop = announce_and_stop
 
 
 def stop(arbiter: Any) -> None:

@@ -97,8 +97,11 @@ class Worker(UvicornWorker):  # type: ignore[misc]  # uvicorn_worker has no type
     async def callback_notify(self) -> None:
         """Touch the worker's file; end when a reload is requested or when the master is gone."""
         self.notify()
-        if not self._leaving and (not self.alive or os.getppid() != self.ppid):
+        is_orphan = os.getppid() != self.ppid
+        if not self._leaving and (not self.alive or is_orphan):
             self._leaving = True
+            if is_orphan:
+                self.state.set_server_ends()
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _log_everything(self) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from server.process.drain import Drain
 
-LAYOUT = struct.Struct("<qq")
+NUMBER = struct.Struct("<q")
+READY, MISMATCHED_HOST, SERVER_ENDS = range(3)
+"""Places of the numbers."""
 STATE_KEY = "braid.process"
 """Where the lifespan's state holds a `WorkerProcess`."""
 
@@ -18,23 +20,37 @@ class WorkerState:
     """Memory that a master and one worker share: made in the master before the fork."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, LAYOUT.size)
+        self._memory = mmap.mmap(-1, 3 * NUMBER.size)
 
     @property
     def is_ready(self) -> bool:
         """Whether the worker takes requests."""
-        return bool(LAYOUT.unpack_from(self._memory)[0])
+        return bool(self._read(READY))
 
     @property
     def mismatched_host(self) -> int:
         """The pid of an engine host of another version that the worker has met; 0 for none."""
-        return int(LAYOUT.unpack_from(self._memory)[1])
+        return self._read(MISMATCHED_HOST)
+
+    @property
+    def server_ends(self) -> bool:
+        """Whether the whole server is to end, rather than this worker alone."""
+        return bool(self._read(SERVER_ENDS))
 
     def set_ready(self) -> None:
-        LAYOUT.pack_into(self._memory, 0, 1, self.mismatched_host)
+        self._write(READY, 1)
 
     def set_mismatched_host(self, pid: int) -> None:
-        LAYOUT.pack_into(self._memory, 0, self.is_ready, pid)
+        self._write(MISMATCHED_HOST, pid)
+
+    def set_server_ends(self) -> None:
+        self._write(SERVER_ENDS, 1)
+
+    def _read(self, place: int) -> int:
+        return int(NUMBER.unpack_from(self._memory, place * NUMBER.size)[0])
+
+    def _write(self, place: int, value: int) -> None:
+        NUMBER.pack_into(self._memory, place * NUMBER.size, value)
 
 
 @dataclass(frozen=True, slots=True)

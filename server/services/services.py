@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import falcon.asgi
@@ -21,7 +22,7 @@ from server.http.admission import Admission
 from server.http.exchange import Exchange
 from server.http.request_body import BYTE_ORDER_MARK, ArrivingBodies, body_here, is_here, joined
 from server.http.work_queue import Work
-from server.process.worker_state import WorkerProcess
+from server.process.worker_state import WorkerProcess, WorkerState
 from server.services.affinity import affinity_key, fields_of
 from server.services.request_log import RequestLog
 
@@ -49,6 +50,8 @@ COUNTED_S = 0.3
 
 LATEST_S = 0.001
 """Percentiles of steps are not wanted: so few are looked at."""
+
+SHUTTING_DOWN = "the server is shutting down"
 
 Read = TypeVar("Read")
 
@@ -98,6 +101,7 @@ class Services:
             self.requests.listeners.append(self.traces.add)
         self.stores.start()
         process.drain.at_start(self.feed.end)
+        process.drain.at_start(partial(self._begin_end, process.state))
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(self._count(), name="counting")
 
@@ -201,7 +205,12 @@ class Services:
             if self.key_file is not None and self.key_file.has_changed():
                 await asyncio.to_thread(self.key_file.refresh)
 
+    def _begin_end(self, state: WorkerState) -> None:
+        """Where the whole server ends, what waits for the end of a pause waits in vain."""
+        if state.server_ends:
+            self.client.end(SHUTTING_DOWN)
+
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
         self.background.draining = True
-        self.client.abort_all(Unavailable("the server is shutting down"))
+        self.client.abort_all(Unavailable(SHUTTING_DOWN))

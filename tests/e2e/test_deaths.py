@@ -233,6 +233,28 @@ def test_sigterm_ends_long_streams_of_an_engine_with_an_error(models_dir):
         assert all("shutting down" in reply.error for reply in replies), replies
 
 
+def num_waiting(server):
+    return httpx.get(f"{server.url}/v1/status").json()["queues"][0]["waiting"]
+
+
+@pytest.mark.breadth
+def test_sigterm_of_a_paused_server_ends_at_once_what_waits(models_dir):
+    """The grace of an hour is not waited for."""
+    with ServerProcess(models_dir, GRACE_S="3600", WORKERS="2") as server:
+        server.ready()
+        assert httpx.post(f"{server.url}/pause?mode=keep").status_code == 200
+
+        async def scene():
+            streams = [asyncio.create_task(ask(server.url, 5)) for _ in range(4)]
+            await asyncio.to_thread(server.wait_for, lambda: num_waiting(server) == 4)
+            server.process.terminate()
+            return await asyncio.gather(*streams)
+
+        replies = asyncio.run(scene())
+        assert all("was paused" in reply.error for reply in replies), replies
+        assert server.process.wait(PATIENCE_S) == 0
+
+
 @pytest.mark.breadth
 def test_unready_server_answers_503(models_dir):
     write_model(models_dir / "broken", graph="version: 1\ntask: chat\nnodes: {}\n")

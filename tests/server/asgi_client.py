@@ -85,11 +85,13 @@ class AsgiClient:
 
     def __init__(self, app: Any) -> None:
         self._app = app
+        self.state: dict[str, Any] = {}
+        """What the server of the application gives to its lifespan."""
 
     async def __aenter__(self) -> AsgiClient:
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}}
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self.state}
         self._lifespan = asyncio.create_task(self._app(scope, self._inbox.get, self._outbox.put))
         await self._turn("startup")
         return self

@@ -17,6 +17,7 @@ from patience import PATIENCE_S
 from server.app import create_app
 from server.base.settings import Settings
 from server.connect import connect
+from server.process.worker_state import STATE_KEY, WorkerProcess, WorkerState
 
 RUNNING: dict[tuple[Path, Settings], LiveApp] = {}
 
@@ -28,6 +29,7 @@ class LiveApp:
         self._runner = asyncio.Runner()
         self.app = create_app(connect(settings))
         self.client = AsgiClient(self.app)
+        self.process = self.client.state[STATE_KEY] = WorkerProcess(WorkerState())
         self._runner.run(self._start())
 
     def run(self, scene: Any) -> Any:

@@ -28,9 +28,9 @@ class InFlightCall:
     """A request in flight.  `open` holds the choices that have not ended.
 
     One that `holds` its outputs has not ended when they are there: `held` are the rows of each text.
-    `adapter` is what it runs with, if it does; `at_end` is called when it has ended, however it did.  Until
-    it `has_entered` its engine, which is `node` of its graph, its guide or its adapter is prepared;
-    `prompt_tokens` are those of all its prompts.
+    `adapter` is what it runs with, if it does.  Until it `has_entered` its engine, which is `node` of its
+    graph, its guide or its adapter is prepared, or a pause holds it back; `prompt_tokens` are those of all
+    prompts.
     """
 
     instance: ModelInstance
@@ -41,7 +41,7 @@ class InFlightCall:
     holds: bool = False
     held: list[NDArray[np.float32]] = field(default_factory=list)
     adapter: RegisteredAdapter | None = None
-    at_end: Callable[[], None] = lambda: None
+    at_end: list[Callable[[], object]] = field(default_factory=list)
     prompt_tokens: int = 0
     max_tokens: int = 0
     has_entered: bool = False
@@ -51,6 +51,10 @@ class InFlightCall:
         """Submit it to its engine.  Raises what that does."""
         self.engine.submit(key, request)
         self.has_entered = True
+
+    def when_ended(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when it has ended, however it does."""
+        self.at_end.append(callback)
 
     @property
     def identity(self) -> Identity:
@@ -93,7 +97,8 @@ class Calls:
         if not call.open and self._calls.pop(key, None) is not None:
             call.instance.num_calls -= 1
             call.instance.used_at_s = monotonic()
-            call.at_end()
+            for callback in call.at_end:
+                callback()
 
     def abort(self, key: Key, choice: int = ALL) -> None:
         """Cancel a choice; one that is unknown has ended already."""
@@ -117,6 +122,9 @@ class Calls:
     def preparing(self, engine: Engine[Any]) -> Iterator[InFlightCall]:
         """The calls of an engine that have not entered it yet."""
         return (call for call in self if call.engine is engine and not call.has_entered)
+
+    def num_preparing(self, engine: Engine[Any]) -> int:
+        return sum(1 for _ in self.preparing(engine))
 
     def of_peer(self, peer: Peer) -> list[Key]:
         return [key for key in self._calls if key[0] is peer]

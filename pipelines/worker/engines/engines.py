@@ -125,7 +125,16 @@ class Engines:
         self._links.first_known.report(requests, errors)
 
     async def pause(self, mode: PauseMode, *, clears_cache: bool) -> None:
-        await self._at_all(lambda link: link.pause(mode, clears_cache=clears_cache))
+        """Pauses as `EngineClient.pause` does, in all hosts or in none."""
+        async with contextlib.AsyncExitStack() as held:
+            await self._at_all(
+                lambda link: held.enter_async_context(link.pausing(mode, clears_cache=clears_cache))
+            )
+
+    def end(self, reason: str) -> None:
+        """The server ends: what paused hosts were to generate fails."""
+        for link in self._links.all:
+            link.end(reason)
 
     async def resume(self) -> None:
         await self._at_all(lambda link: link.resume())

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.host import histories
 from pipelines.host.histories import Histories
+from pipelines.host.models.in_flight import Calls
 from pipelines.host.recent_phases import RecentPhases
 from pipelines.telemetry import step_profile
 from pipelines.telemetry.engine_counts import Counts
@@ -41,7 +42,7 @@ class Scene:
         self.engine = Engine()
         self.instances = [instance(self.engine)]
         self.resident_bytes = 7
-        self.histories = Histories(self.instances, lambda: self.resident_bytes, lambda: self.now_s)
+        self.histories = Histories(self.instances, Calls(), lambda: self.resident_bytes, lambda: self.now_s)
 
     def turn(self, now_s, **counts):
         self.now_s = now_s

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.models.in_flight import Calls
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.exposition import render
 from pipelines.telemetry.step_profile import StepProfile
@@ -32,7 +33,9 @@ def scene(request):
         adapters={},
     )
     instances = [load]
-    return SimpleNamespace(name=name, engine=engine, instances=instances, publisher=Publisher(instances))
+    return SimpleNamespace(
+        name=name, engine=engine, instances=instances, publisher=Publisher(instances, Calls())
+    )
 
 
 def value(start, *parts):

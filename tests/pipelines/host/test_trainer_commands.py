@@ -8,8 +8,9 @@ import pytest
 from patience import until
 from scripted_host import Folder, connected, in_process, over, read, submit
 
-from pipelines.base.errors import BraidError
+from pipelines.base.errors import BraidError, Unavailable
 from pipelines.host.models.residents import MemoryLimits
+from pipelines.wire.client import STUCK
 
 
 def test_what_runs_goes_on_after_a_pause_that_keeps_it(running_host, repository):
@@ -119,6 +120,85 @@ def test_a_worker_that_is_gone_waits_for_no_pause(running_host):
         return await read(later)
 
     assert over(running_host, scene)[1] == {0: "length"}
+
+
+def test_a_pause_whose_client_leaves_before_it_begins_is_undone(running_host):
+    async def scene(client):
+        _, queue = submit(client, max_tokens=10**9, name="mine")
+        await queue.get()
+        pauses = [asyncio.create_task(client.pause("wait", clears_cache=False)) for _ in range(2)]
+        await asyncio.sleep(0)
+        _, later = submit(client, max_tokens=2)
+        await left(pauses[0])
+        (view,) = (await client.inspect("m"))[0].nodes
+        waited = view.waiting, [shown.state for shown in view.sequences]
+        await left(pauses[1])
+        ended = await read(later)
+        await client.cancel("mine")
+        return waited, ended, client.status.is_paused
+
+    waited, ended, is_paused = over(running_host, scene)
+    assert waited == (1, ["running", "waiting"])
+    assert ended == ({0: [0, 1]}, {0: "length"})
+    assert not is_paused
+
+
+@pytest.mark.parametrize(("others", "goes_on"), [(0, True), (1, False)])
+def test_a_pause_that_another_host_did_not_follow_is_undone_but_for_others(running_host, others, goes_on):
+    """As where there are several engines, and one of them is not paused yet when the client leaves."""
+
+    async def scene(client):
+        async def asked_for_by_all():
+            async with client.pausing("keep", clears_cache=False):
+                for _ in range(others):
+                    await client.pause("wait", clears_cache=False)
+                raise Unavailable("gone")
+
+        with pytest.raises(Unavailable):
+            await asked_for_by_all()
+        await until(lambda: client.status.is_paused != goes_on)
+        await client.resume()
+
+    over(running_host, scene)
+
+
+async def left(pausing):
+    pausing.cancel()
+    await asyncio.gather(pausing, return_exceptions=True)
+
+
+def test_what_waits_for_a_resume_fails_when_the_server_ends(running_host, repository):
+    async def scene(client):
+        queues = [submit(client, max_tokens=10**9)[1]]
+        await queues[0].get()
+        await client.pause("keep", clears_cache=False)
+        queues.append(submit(client)[1])
+        client.end("over")
+        with pytest.raises(Unavailable, match="was paused"):
+            submit(client)
+        with pytest.raises(Unavailable, match="over"):
+            await client.pause("keep", clears_cache=False)
+        await until(lambda: not repository.engine.live)
+        return [str(one) for one in await asyncio.gather(*map(read, queues), return_exceptions=True)]
+
+    assert over(running_host, scene) == [STUCK, STUCK]
+
+
+def test_what_runs_goes_on_when_the_server_ends_and_a_pause_that_waits_for_it_fails(running_host):
+    async def scene(client):
+        _, queue = submit(client, max_tokens=10**9, name="mine")
+        await queue.get()
+        pausing = asyncio.create_task(client.pause("wait", clears_cache=False))
+        await asyncio.sleep(0)
+        _, later = submit(client, max_tokens=2)
+        client.end("over")
+        with pytest.raises(Unavailable, match="over"):
+            await pausing
+        ended = await read(later)
+        await client.cancel("mine")
+        return ended
+
+    assert over(running_host, scene) == ({0: [0, 1]}, {0: "length"})
 
 
 def test_a_server_that_sleeps_loads_for_no_request(tmp_path, repository):

@@ -15,6 +15,7 @@ from patience import PATIENCE_S
 from server.base.environment import read_settings
 from server.process import private_folder, startup
 from server.process.private_folder import PrivateFolder
+from server.process.worker_state import WorkerState
 
 
 @pytest.fixture
@@ -38,10 +39,27 @@ def start(tmp_path, monkeypatch):
         config = Config()
         for name, value in options.items():
             config.set(name, value)
-        startup.start(SimpleNamespace(cfg=config, log=logging.getLogger()), read_settings(os.environ))
+        startup.start(arbiter_of(config), read_settings(os.environ))
         return commands[-1]
 
     return run
+
+
+def arbiter_of(config):
+    return SimpleNamespace(cfg=config, log=logging.getLogger(), WORKERS={}, stop=lambda graceful: None)
+
+
+def test_an_arbiter_that_stops_says_so_to_its_workers_first(start, monkeypatch):
+    arbiter, told = arbiter_of(Config()), []
+    state = WorkerState()
+    state.set_mismatched_host(7)
+    arbiter.WORKERS[1] = SimpleNamespace(state=state)
+    arbiter.stop = lambda graceful: told.append((graceful, state.server_ends))
+    monkeypatch.setattr(f"{__name__}.arbiter_of", lambda config: arbiter)
+    start()
+    before = state.server_ends
+    arbiter.stop()
+    assert (before, told, state.is_ready, state.mismatched_host) == (False, [(True, True)], False, 7)
 
 
 @pytest.mark.parametrize(("options", "scheme"), [({}, "http"), ({"certfile": "c.pem"}, "https")])

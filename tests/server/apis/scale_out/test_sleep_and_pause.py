@@ -113,6 +113,69 @@ def test_a_paused_server_sleeps_once_what_waited_has_ended(tmp_path):
     assert app.run(scene(app.client)) == (200, 200, False)
 
 
+def states_of(status):
+    return [request["state"] for request in status.json["requests"]]
+
+
+def test_what_waits_for_a_pause_is_shown_at_once_and_a_client_that_leaves_undoes_its_pause(tmp_path):
+    write_fake_model(tmp_path / "fake")
+
+    async def scene(client):
+        await client.post("/pause?mode=keep", {})
+        idle = states_of(await client.get("/v1/status"))
+        asking = asyncio.create_task(client.post(*completion("fake")))
+        while (await client.get("/v1/status")).json["queues"][0]["waiting"] != 1:
+            await asyncio.sleep(0)
+        kept = states_of(await client.get("/v1/status"))
+        await client.post("/resume", {})
+        long = {"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True, "n": 32}
+        running = client.begin_post("/v1/completions", {"model": "fake", **long})
+        await running.answer.wrote.wait()
+        pausing = client.begin("POST", "/pause?mode=wait")
+        later = asyncio.create_task(client.post(*completion("fake")))
+        while b'vllm:num_requests_waiting{model_name="fake"} 1' not in (await client.get("/metrics")).body:
+            await asyncio.sleep(0.01)
+        pausing.hang_up()
+        statuses = [(await asking).status, (await later).status]
+        running.hang_up()
+        return idle, kept, statuses, (await client.get("/is_paused")).json
+
+    async def within(client):
+        async with asyncio.timeout(PATIENCE_S):
+            return await scene(client)
+
+    app = live_app(tmp_path)
+    idle, kept, statuses, paused = app.run(within(app.client))
+    assert (idle, kept, statuses) == ([], ["waiting"], [200, 200])
+    assert paused == {"is_paused": False}
+
+
+def test_a_paused_server_that_ends_says_so_to_what_waits(tmp_path):
+    write_fake_model(tmp_path / "fake")
+
+    async def scene(client, process):
+        await client.post("/pause?mode=keep", {})
+        stream = {"model": "fake", "prompt": "a", "stream": True}
+        waiting = [
+            asyncio.create_task(client.post(*completion("fake"))),
+            asyncio.create_task(client.post("/v1/completions", stream)),
+        ]
+        async with asyncio.timeout(PATIENCE_S):
+            while (await client.get("/v1/status")).json["queues"][0]["waiting"] != 2:
+                await asyncio.sleep(0.01)
+        process.drain.begin()
+        alone = [one.done() for one in waiting]
+        process.state.set_server_ends()
+        process.drain.begin()
+        return alone, await asyncio.gather(*waiting)
+
+    app = live_app(tmp_path)
+    alone, ended = app.run(scene(app.client, app.process))
+    assert alone == [False, False], "one worker that ends leaves the pause to the others"
+    assert [each.status for each in ended] == [503, 503]
+    assert all("was paused" in each.error["message"] for each in ended)
+
+
 @pytest.mark.parametrize(
     ("query", "paused"),
     [
