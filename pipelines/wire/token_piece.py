@@ -5,6 +5,7 @@ Does not depend on engines, text or HTTP.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -28,8 +29,14 @@ class PieceLogprobs(msgspec.Struct, Generic[Logprob], array_like=True):
     """
 
     tokens: list[Logprob] = []
-    prompt: list[Logprob] | None = None
+    prompt: Sequence[Logprob] | None = None
     drafted: list[Logprob | None] = []
+
+    def split(self, count: int) -> PieceLogprobs[Logprob]:
+        """Take those of the first `count` tokens out, and those of the prompt."""
+        first = PieceLogprobs(self.tokens[:count], self.prompt, self.drafted[:count])
+        self.tokens, self.prompt, self.drafted = self.tokens[count:], None, self.drafted[count:]
+        return first
 
 
 class ExpertChoices(msgspec.Struct, array_like=True):
@@ -86,6 +93,23 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
         self.token_ids += later.token_ids
         self.num_tokens += later.num_tokens
         self.finish, self.stop_reason = later.finish, later.stop_reason
+
+    def split(self, count: int) -> TokenPiece[Logprob]:
+        """Take the first `count` tokens, fewer than there are, out of this piece; they are a piece that is
+        what this one was when it is extended by the rest.
+        """
+        found = self.logprobs
+        first = TokenPiece(
+            self.token_ids[:count],
+            count,
+            num_cached=self.num_cached,
+            prefill_s=self.prefill_s,
+            logprobs=None if found is None else found.split(count),
+            experts=self.experts,
+        )
+        self.token_ids, self.num_tokens = self.token_ids[count:], self.num_tokens - count
+        self.num_cached, self.prefill_s, self.experts = 0, None, None
+        return first
 
     def _extend_logprobs(self, later: PieceLogprobs[Logprob]) -> None:
         """Must run before `token_ids` grows: the draft's log-probabilities stay with their tokens."""

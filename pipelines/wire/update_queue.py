@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pipelines.base.errors import BraidError
@@ -15,6 +16,10 @@ from pipelines.wire.messages import TokenUpdate
 
 MAX_UNREAD = 1 << 16
 """Tokens and their alternatives that wait for one reader; with all their log-probabilities about 7 MB."""
+MAX_READ = 1000
+"""Tokens and alternatives that a reader gets at once, or those of one token: what becomes of them is done in
+one turn of the event loop, and takes about 3 ms with log-probabilities.
+"""
 
 
 class _Pending:
@@ -63,21 +68,47 @@ class UpdateQueue(_Pending):
         self.whole = whole
         self._unread: dict[int, TokenUpdate] = {}
         self._num_unread = 0
+        self._left_some = False  # whether the last reader did not get all
 
     async def get(self) -> list[TokenUpdate]:
-        """All unread updates, at most one per choice; waits for the first; [] once every choice has ended.
+        """Unread updates, at most one per choice and MAX_READ tokens and alternatives; waits for the first;
+        [] once every choice has ended.  Between two parts of what was there others have a turn.
 
         Raises the request's BraidError, after what came before it was read: a step failed, the model is
         gone, or the host died.  Cancelling a `get` loses nothing.  One reader at a time.
         """
         while not self._unread and self.open:
             await self._wait()
+        if self._left_some:
+            await asyncio.sleep(0)
         if self._unread:
-            unread, self._unread, self._num_unread = self._unread, {}, 0
-            return list(unread.values())
+            return self._take()
         if self._error is not None:
             raise self._error
         return []
+
+    def _take(self) -> list[TokenUpdate]:
+        if self._num_unread <= MAX_READ:
+            unread, self._unread, self._num_unread, self._left_some = self._unread, {}, 0, False
+            return list(unread.values())
+        taken: list[TokenUpdate] = []
+        room = MAX_READ
+        for choice, update in list(self._unread.items()):
+            num_fitting, size = _fitting(update, room)
+            if num_fitting < len(update.piece.token_ids):
+                if num_fitting == 0 and taken:
+                    break
+                update = replace(update, piece=update.piece.split(max(1, num_fitting)))
+                size = _size(update)
+            else:
+                del self._unread[choice]
+            taken.append(update)
+            self._num_unread -= size
+            room -= size
+            if room <= 0:
+                break
+        self._left_some = bool(self._unread)
+        return taken
 
     @property
     def is_overfull(self) -> bool:
@@ -103,6 +134,18 @@ def _size(update: TokenUpdate) -> int:
     """Tokens of an update, and alternatives of those that have some."""
     piece, found = update.piece, update.piece.logprobs
     return len(piece.token_ids) + (sum(len(each.top_ids) for each in found.tokens) if found else 0)
+
+
+def _fitting(update: TokenUpdate, room: int) -> tuple[int, int]:
+    """How many of an update's tokens fit with their alternatives, and the size of those."""
+    scores = update.piece.logprobs.tokens if update.piece.logprobs is not None else []
+    size = 0
+    for place in range(len(update.piece.token_ids)):
+        more = 1 + (len(scores[place].top_ids) if place < len(scores) else 0)
+        if size + more > room:
+            return place, size
+        size += more
+    return len(update.piece.token_ids), size
 
 
 class PendingReply(_Pending):

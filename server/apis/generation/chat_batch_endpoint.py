@@ -21,6 +21,7 @@ from server.apis.generation.generation_endpoint import ReplyInProgress
 from server.apis.generation.replies.chat import chat_completion
 from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.reply_context import TextReplyContext
+from server.apis.generation.replies.score_work import num_scores, written
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.requests.batch import BatchRequest
 from server.apis.generation.requests.work_bytes import work_bytes
@@ -61,7 +62,8 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
         if not counter.complete:
             raise ClientGone
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = chat_completion(context, choices, counter).to_json()
+        num = sum(num_scores(builder) for builder in choices)
+        resp.data = await written(exchange, lambda: chat_completion(context, choices, counter).to_json(), num)
 
 
 def _generation(dialect: Dialect, conversation: ChatRequest, max_context: int) -> GenerationInput:

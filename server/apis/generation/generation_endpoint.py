@@ -25,6 +25,7 @@ from server.apis.generation.generation_call import Fit, open_call
 from server.apis.generation.replies.call_trace import trace_of, wants_trace
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
+from server.apis.generation.replies.score_work import num_scores, written, written_in_turns
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.replies.update_stages import Batch, Joiner, hide_reasoning
 from server.apis.generation.requests.work_bytes import work_bytes
@@ -40,10 +41,6 @@ from server.services.services import Services
 log = logging.getLogger("braid.server")
 
 PRIORITY = "X-Vllm-Priority"
-MANY_SCORES = 2000
-"""Log-probabilities that a reply is written with on the event loop: more would hold up other requests."""
-SCORE_BYTES = 70
-"""About what one takes in a reply."""
 
 
 class UpdateBuilder(Protocol):
@@ -197,12 +194,12 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     async def _gather(self, running: ReplyInProgress[AnyContext]) -> bytes:
         counter = running.counter
         choices = [self.builder(running.context) for _ in range(counter.num_choices)]
-        num_scores = 0
+        num = 0
         async for batch in running.updates():
             for choice, update in batch:
                 counter.add(choice, update)
                 choices[choice].add(update)
-                num_scores += _num_scores(update)
+                num += num_scores(update)
         if not counter.complete:
             raise ClientGone
 
@@ -212,9 +209,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                 reply.trace = running.context.trace()
             return reply.to_json()
 
-        if num_scores <= MANY_SCORES:
-            return whole()
-        return await running.exchange.long_work(whole, num_scores * SCORE_BYTES)
+        return await written(running.exchange, whole, num)
 
     async def _stream(self, resp: falcon.asgi.Response, running: ReplyInProgress[AnyContext]) -> None:
         """Start a stream at the first update, so that an earlier failure is a reply with its own status."""
@@ -228,7 +223,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         first: asyncio.Future[Batch | None],
         updates: AsyncIterator[Batch],
     ) -> AsyncIterator[bytes]:
-        """The bytes of a stream; all updates since the last write go into one write."""
+        """The bytes of a stream; all updates since the last write go into one write, as far as a turn of the
+        event loop allows.
+        """
         exchange, chunks = running.exchange, self.chunks(running.context, running.counter)
         waiting = chunks.opening()
         try:
@@ -238,14 +235,14 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                     waiting = b""
                 batch, joiner = await first, Joiner(running.context.tokens_per_event)
                 while batch is not None:
-                    due = joiner.push(batch)
-                    data = waiting + b"".join([chunks.piece(choice, update) for choice, update in due])
-                    if running.counter.complete:
-                        data += chunks.ending()
-                    waiting = b""
-                    if data:
-                        exchange.has_written = True
-                        yield data
+                    async for piece in written_in_turns(exchange, chunks.piece, joiner.push(batch)):
+                        data = waiting + piece
+                        if running.counter.complete:
+                            data += chunks.ending()
+                        waiting = b""
+                        if data:
+                            exchange.has_written = True
+                            yield data
                     batch = await anext(updates, None)
         except Exception as error:
             public = public_error(error, exchange.trace, exchange.error_words)
@@ -260,11 +257,3 @@ def requested_priority(req: falcon.asgi.Request, in_body: int | None) -> int | N
     if given is not None and not -(2**63) <= given < 2**63:
         raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
     return in_body if given is None else given
-
-
-def _num_scores(update: Any) -> int:
-    """The log-probabilities that an update brings, those of alternatives and of the prompt included."""
-    logprobs = update.piece.logprobs
-    if logprobs is None:
-        return 0
-    return sum(1 + len(entry.alternatives) for entry in [*logprobs.tokens, *(logprobs.prompt or ())])

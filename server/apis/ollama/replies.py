@@ -19,7 +19,7 @@ from pipelines.base.errors import BraidError
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.apis.generation.replies.chat import joined_calls
 from server.apis.generation.replies.choice_builder import ChoiceBuilder, text_of
-from server.apis.generation.replies.logprobs import chat_logprobs
+from server.apis.generation.replies.logprobs import chosen_logprobs
 from server.apis.generation.replies.reply_context import TextReplyContext
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.ollama.reply_models import (
@@ -100,7 +100,7 @@ def whole_reply(context: OllamaContext, choice: ChoiceBuilder, counter: TokenCou
     """The reply of a request that does not stream."""
     part = context.part("".join(choice.text), "".join(choice.reasoning), tool_calls(choice.calls))
     if context.logprobs:
-        part.logprobs = chat_logprobs(choice.logprobs.tokens).content
+        part.logprobs = chosen_logprobs(choice.logprobs.tokens)
     return context.end(part, choice.finish, choice.piece.prefill_s or 0.0, counter)
 
 
@@ -139,7 +139,7 @@ class OllamaLines:
         if content or calls or (entries and not reasoning):
             parts.append(self._context.part(content, "", calls))
         if entries:
-            parts[-1].logprobs = chat_logprobs(entries).content
+            parts[-1].logprobs = chosen_logprobs(entries)
         return b"".join(map(line, parts))
 
     def _whole_calls(self, update: ReplyUpdate) -> list[OllamaCall]:

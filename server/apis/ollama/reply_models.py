@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.schema.reply_models import ChosenLogprob, Reply
+from server.schema.reply_models import ChosenLogprobs, Reply
 
 
 class OllamaFunction(Reply):
@@ -30,7 +30,7 @@ class OllamaPart(Reply):
 
     model: str
     created_at: str
-    logprobs: list[ChosenLogprob] | None = None
+    logprobs: ChosenLogprobs | None = None
     done: bool
     done_reason: str | None = None
     total_duration: int | None = None

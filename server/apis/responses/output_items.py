@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from pipelines.values.reply_values import Citation, TextLogprob
 from server.apis.generation.replies.citations import url_of
-from server.apis.generation.replies.logprobs import chat_logprobs
+from server.apis.generation.replies.logprobs import chosen_logprobs
 from server.apis.responses.argument_text import ArgumentText
 from server.apis.responses.compaction import sealed
 from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH, DeclaredTool
@@ -115,7 +115,7 @@ class OutputMessage(OutputText):
         return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
 
     def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
-        encoded = chat_logprobs(logprobs).model_dump(exclude_unset=True)["content"] if logprobs else []
+        encoded = list(chosen_logprobs(logprobs))
         self._logprobs += encoded
         return {"logprobs": encoded}
 

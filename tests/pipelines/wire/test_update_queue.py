@@ -10,7 +10,7 @@ from pipelines.base.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
-from pipelines.wire.update_queue import MAX_UNREAD, UpdateQueue
+from pipelines.wire.update_queue import MAX_READ, MAX_UNREAD, UpdateQueue
 
 
 def update_queue(num_choices: int = 1) -> UpdateQueue:
@@ -216,7 +216,9 @@ def test_a_reader_that_takes_too_little_is_known(num_top, num_choices):
 
     put(enough)
     assert not box.is_overfull
-    got(box)
+    num_read = 0
+    while num_read < enough:
+        num_read += sum(len(one.piece.token_ids) for one in got(box))
     put(enough)
     assert not box.is_overfull
     put(1 + num_top)
@@ -228,3 +230,61 @@ def test_a_reply_that_is_read_as_a_whole_may_wait_as_a_whole():
     box.open.add(0)
     box.put(update([5] * (MAX_UNREAD + 1)))
     assert not box.is_overfull
+
+
+def scored(token_id: int, num_alternatives: int) -> TokenLogprobs:
+    return TokenLogprobs(-1.0, 1, [token_id] * num_alternatives, [-1.0] * num_alternatives)
+
+
+@pytest.mark.parametrize("num_alternatives", [0, 20, 2 * MAX_READ])
+def test_a_reader_gets_a_bounded_part_of_what_is_unread_and_others_their_turn(num_alternatives):
+    num_tokens = 3 if num_alternatives > MAX_READ else 500
+
+    async def scene():
+        box, turns, parts = update_queue(3), [0], []
+
+        async def others():
+            while True:
+                turns[0] += 1
+                await asyncio.sleep(0)
+
+        for choice in range(3):
+            ids = list(range(num_tokens))
+            piece = TokenPiece(
+                ids,
+                num_tokens,
+                "stop",
+                prefill_s=0.5,
+                num_cached=7,
+                logprobs=PieceLogprobs(
+                    [scored(token_id, num_alternatives) for token_id in ids],
+                    [scored(9, 0)],
+                    [None, *(scored(token_id, 0) for token_id in ids[1:])],
+                ),
+            )
+            box.put(TokenUpdate(1, choice, piece))
+        other = asyncio.create_task(others())
+        while updates := await box.get():
+            parts.append((turns[0], updates))
+        other.cancel()
+        return parts
+
+    parts = asyncio.run(scene())
+    assert len({turn for turn, _ in parts}) == len(parts), "each in a turn of its own"
+    for _, updates in parts:
+        num_read = sum(len(one.piece.token_ids) * (1 + num_alternatives) for one in updates)
+        assert num_read <= max(MAX_READ, 1 + num_alternatives)
+        assert len({one.choice for one in updates}) == len(updates)
+    for choice in range(3):
+        first, *rest = [one.piece for _, updates in parts for one in updates if one.choice == choice]
+        assert [piece.finish for piece in [first, *rest]] == [None] * len(rest) + ["stop"]
+        assert all(piece.prefill_s is None and piece.num_cached == 0 for piece in rest)
+        for piece in rest:
+            first.extend(piece)
+        assert first.token_ids == list(range(num_tokens))
+        assert (first.num_tokens, first.prefill_s, first.num_cached) == (num_tokens, 0.5, 7)
+        assert first.logprobs.prompt == [scored(9, 0)]
+        assert [one.top_ids[:1] for one in first.logprobs.tokens] == [
+            [token_id][:num_alternatives] for token_id in range(num_tokens)
+        ]
+        assert first.logprobs.drafted == [None, *(scored(token_id, 0) for token_id in range(1, num_tokens))]

@@ -90,4 +90,5 @@ def prompt_scores(context: TextReplyContext, choice: ChoiceBuilder) -> PromptLog
     """The prompt's log-probabilities, where the client requested them."""
     if not context.prompt_logprobs:
         return None
-    return prompt_logprobs(choice.logprobs.prompt or [], context.token_format)
+    scores: PromptLogprobs = prompt_logprobs(choice.logprobs.prompt or [], context.token_format)
+    return scores

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from pipelines.values.reply_values import Alternative, TextLogprob
-from server.schema.reply_models import (
-    ChatLogprobs,
-    ChosenLogprob,
-    CompletionLogprobs,
-    PromptLogprob,
-    PromptLogprobs,
-    TokenLogprob,
-)
+from server.schema.reply_models import ChatLogprobs, CompletionLogprobs
 
 FLOOR = -9999.0
 """The lowest log-probability in a reply, as in vLLM: JSON has no infinity."""
@@ -35,24 +28,28 @@ class TokenFormat(NamedTuple):
 AS_TEXT = TokenFormat()
 
 
-def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat = AS_TEXT) -> ChatLogprobs:
-    content = [
-        ChosenLogprob(
-            token=token_format.token(entry.token, entry.token_id),
-            logprob=max(entry.logprob, FLOOR),
-            bytes=list(entry.bytes),
-            top_logprobs=[
-                TokenLogprob(
-                    token=token_format.token(other.token, other.token_id),
-                    logprob=max(other.logprob, FLOOR),
-                    bytes=list(other.bytes),
-                )
-                for other in (_chosen_first(entry) if token_format.chosen_first else entry.alternatives)
+def chosen_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = AS_TEXT) -> Any:
+    """The content of `ChatLogprobs`: an iterator over an object for each token, of which one is held."""
+    for entry in entries:
+        others = _chosen_first(entry) if token_format.chosen_first else entry.alternatives
+        yield {
+            "token": token_format.token(entry.token, entry.token_id),
+            "logprob": max(entry.logprob, FLOOR),
+            "bytes": list(entry.bytes),
+            "top_logprobs": [
+                {
+                    "token": token_format.token(other.token, other.token_id),
+                    "logprob": max(other.logprob, FLOOR),
+                    "bytes": list(other.bytes),
+                }
+                for other in others
             ],
-        )
-        for entry in entries
-    ]
-    return ChatLogprobs(content=content)
+        }
+
+
+def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat = AS_TEXT) -> ChatLogprobs:
+    """To be written once."""
+    return ChatLogprobs(content=chosen_logprobs(entries, token_format))
 
 
 def chat_drafts(
@@ -109,24 +106,27 @@ def width(logprobs: CompletionLogprobs) -> int:
     return sum(map(len, logprobs.tokens))
 
 
-def prompt_logprobs(entries: list[TextLogprob], token_format: TokenFormat = AS_TEXT) -> PromptLogprobs:
-    """By token id, the prompt's own token first; null for the first token, which has none."""
-    return [None, *(dict(_ranked(entry, token_format)) for entry in entries)]
+def prompt_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = AS_TEXT) -> Any:
+    """By token id, the prompt's own token first; null for the first token, which has none.
+
+    It is an iterator over plain objects, to be written once.
+    """
+    yield None
+    for entry in entries:
+        yield dict(_ranked(entry, token_format))
 
 
-def _ranked(entry: TextLogprob, token_format: TokenFormat) -> Iterator[tuple[str, PromptLogprob]]:
+def _ranked(entry: TextLogprob, token_format: TokenFormat) -> Iterator[tuple[str, dict[str, Any]]]:
     own = token_format.token(entry.token, entry.token_id)
-    yield (
-        str(entry.token_id),
-        PromptLogprob(logprob=max(entry.logprob, FLOOR), rank=entry.rank, decoded_token=own),
-    )
+    yield str(entry.token_id), _scored(entry.logprob, entry.rank, own)
     for i, other in enumerate(entry.alternatives):
         if other.token_id != entry.token_id:
             token = token_format.token(other.token, other.token_id)
-            yield (
-                str(other.token_id),
-                PromptLogprob(logprob=max(other.logprob, FLOOR), rank=i + 1, decoded_token=token),
-            )
+            yield str(other.token_id), _scored(other.logprob, i + 1, token)
+
+
+def _scored(logprob: float, rank: int, token: str) -> dict[str, Any]:
+    return {"logprob": max(logprob, FLOOR), "rank": rank, "decoded_token": token}
 
 
 def _offsets(tokens: list[str], offset: int) -> list[int]:

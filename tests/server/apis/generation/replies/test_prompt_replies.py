@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+from collections import Counter
 
 import pytest
 from scripted import ABC, ScriptedPipeline, logprob, said, text
 
 from pipelines.values.reply_values import Alternative, TextLogprob
-from server.apis.generation import generation_endpoint
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
+from server.apis.generation.replies import score_work
+from server.apis.generation.replies.chat_chunks import ChatChunks
 
 PROMPT = [logprob("b", -1.0, ("x", -0.5)), logprob("c", -2.0)]
 
@@ -250,9 +253,48 @@ def test_many_log_probabilities_are_written_off_the_event_loop(rig, monkeypatch)
 
     monkeypatch.setattr(ChatCompletionsEndpoint, "full_reply", noted)
     for most in (1, 0):
-        monkeypatch.setattr(generation_endpoint, "MANY_SCORES", most)
+        monkeypatch.setattr(score_work, "MANY_SCORES", most)
         rig.pipeline.batches = script(said("d", "stop", logprobs=[logprob("d")]))
         replies.append(rig.chat(logprobs=True).json["choices"])
     assert threads[0] != threads[1]
     assert replies[0] == replies[1]
     assert replies[0][0]["logprobs"]["content"][0]["token"] == "d"
+
+
+def test_a_wide_stream_takes_little_of_each_turn_of_the_event_loop(rig, monkeypatch):
+    """What one turn writes is bounded; a single event with more is written off the event loop."""
+    monkeypatch.setattr(score_work, "MANY_SCORES", 6)
+    turns, owner, added = Counter(), threading.get_ident(), ChatChunks.piece
+    now = [0]
+
+    def noted(chunks, choice, update):
+        place = now[0] if threading.get_ident() == owner else "thread"
+        turns[place] += score_work.num_scores(update)
+        return added(chunks, choice, update)
+
+    async def count_turns():
+        while True:
+            now[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(ChatChunks, "piece", noted)
+    narrow, wide = logprob("d", -1.0, ("x", -2.0)), logprob("d", -1.0, *[("x", -2.0)] * 9)
+    first = [(choice, said("d", logprobs=[narrow])) for choice in range(7)]
+    last = [(choice, said("e", "stop", logprobs=[narrow if choice else wide])) for choice in range(7)]
+    rig.pipeline.batches = [first, last]
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "stream": True, "n": 7}
+
+    async def scene(client):
+        counting = asyncio.create_task(count_turns())
+        answer = await client.post("/v1/chat/completions", body | {"logprobs": True, "top_logprobs": 9})
+        counting.cancel()
+        return answer
+
+    answer = rig.run(scene)
+    texts = [
+        choice["delta"].get("content", "") for event in answer.events[:-1] for choice in event["choices"]
+    ]
+    assert "".join(texts) == "d" * 7 + "e" * 7
+    assert turns.pop("thread") == 10
+    assert sum(turns.values()) == 13 * 2
+    assert max(turns.values()) <= 6
