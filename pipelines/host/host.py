@@ -23,9 +23,8 @@ from pipelines.host.models.instances import ModelInstances
 from pipelines.host.models.loader import Loader, ModelSource
 from pipelines.host.models.model import HostModel
 from pipelines.host.models.residents import MemoryLimits
-from pipelines.host.profile_reply import LoopTimes
 from pipelines.host.stepping import Stepping
-from pipelines.host.worker_messages import HostFacts, WorkerMessages
+from pipelines.host.worker_messages import HostFacts, LoopTimes, WorkerMessages
 from pipelines.repository.snapshots import Snapshots
 from pipelines.wire.listener import Disconnected, Listener, Peer
 from pipelines.wire.messages import (

@@ -87,9 +87,7 @@ class TrainerCommands:
             self._requests.hold_back()
 
     def _leave(self, peer: Peer, message: LeavePause) -> None:
-        """Its client is gone without an answer: the pause that it asked for is undone, unless others have
-        asked for one too.
-        """
+        """Undo the pause of a client that is gone without an answer, unless others have asked for one too."""
         asked = (peer, message.pause_id)
         self._pausing = [
             (asker, pause) for asker, pause in self._pausing if (asker, pause.request_id) != asked
@@ -100,7 +98,7 @@ class TrainerCommands:
         self._go_on_if_unwanted()
 
     def _go_on_if_unwanted(self) -> None:
-        """Let in what was held back, where nobody waits for a pause any more."""
+        """Let in what was held back, where no client waits for a pause any more."""
         if not self._pausing and not self.is_paused:
             self._requests.let_in()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from pipelines.base.errors import BraidError
 from pipelines.host.adapters.registry import AdapterRegistry
 from pipelines.host.lifecycle.lifecycle import Lifecycle
 from pipelines.host.models.instances import ModelInstances
-from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,
@@ -21,12 +23,27 @@ from pipelines.wire.messages import (
     InUse,
     PrefixCacheReset,
     Profile,
+    Profiled,
     ResetPrefixCache,
     Status,
     Welcome,
 )
 
 log = logging.getLogger("braid.host")
+
+
+class LoopTimes:
+    """Seconds of the host's thread by phase; every moment since it was made belongs to one phase."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._at_s = perf_counter()
+
+    def mark(self, phase: str) -> None:
+        """Add the time since the last mark to `phase`."""
+        now_s = perf_counter()
+        self.seconds[phase] += now_s - self._at_s
+        self._at_s = now_s
 
 
 class HostFacts(NamedTuple):
@@ -129,3 +146,23 @@ class WorkerMessages:
             is_paused=facts.is_paused,
             is_sleeping=facts.is_sleeping,
         )
+
+
+def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile) -> Profiled:
+    """The reply; it has an error for an unknown instance."""
+    try:
+        instance = instances.find(request.model, request.instance_id)
+    except BraidError as error:
+        return Profiled(request.request_id, {}, {}, error.message, error.status, error.field, error.word)
+    engines = {
+        node: engine.profile.summary(request.recent_s) for node, engine in instance.model.engines.items()
+    }
+    counts = [engine.counts() for engine in instance.model.engines.values()]
+    running, waiting = sum(count.running for count in counts), sum(count.waiting for count in counts)
+    experts = {
+        node: engine.routed_experts.counts.tolist()
+        for node, engine in instance.model.stepped.items()
+        if engine.routed_experts is not None
+    }
+    host = dict(loop_times.seconds)
+    return Profiled(request.request_id, engines, host, running=running, waiting=waiting, experts=experts)

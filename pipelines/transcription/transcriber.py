@@ -13,7 +13,13 @@ from typing import Any
 from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
-from pipelines.nodes.speech.window_text import LEAST_STEP_S, Transcription, WindowText
+from pipelines.nodes.speech.window_text import (
+    LEAST_STEP_S,
+    TEMPERATURES,
+    Transcription,
+    WindowText,
+    first_good,
+)
 from pipelines.nodes.speech.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
 from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.transcription.window_calls import TranscribedRequest, WindowCalls
@@ -23,8 +29,6 @@ from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 
-TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""A window whose text is not good is tried again at the next of them, as in Whisper."""
 NO_WORDS = "Word timestamps not supported for this model; allowed: segment.  Export it again for them"
 SIDE_BY_SIDE = 8
 """Windows of one recording that are in the model at a time."""
@@ -136,12 +140,13 @@ class Transcriber:
     async def _best(self, calls: WindowCalls) -> WindowText:
         """The text of the first attempt that is good, else of the last; of silence none."""
         temperatures = TEMPERATURES if not self._temperature else (self._temperature,)
+
+        async def read(temperature: float) -> WindowText:
+            return await self._read(calls, self._sampling | {"temperature": temperature})
+
         async with self._places:
             with calls:
-                for temperature in temperatures:
-                    text = await self._read(calls, self._sampling | {"temperature": temperature})
-                    if text.is_good:
-                        break
+                text = await first_good(read, temperatures)
                 if text.is_silence:
                     text.text, text.segments = "", []
                 if self._with_words and text.segments and text.words is not None:

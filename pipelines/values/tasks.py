@@ -100,6 +100,10 @@ class PromptInput:
     truncate_left: bool = True  # which end of a longer prompt is cut off
 
 
+SPEEDS = (0.25, 4.0)
+"""The slowest and the fastest that a voice speaks, in parts of its own speed."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpokenForm:
     """How a reply is spoken: by a voice of the graph, None for its default, in parts of its own speed."""

@@ -98,13 +98,12 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
         """Take the first `count` tokens, fewer than there are, out of this piece; they are a piece that is
         what this one was when it is extended by the rest.
         """
-        found = self.logprobs
         first = TokenPiece(
             self.token_ids[:count],
             count,
             num_cached=self.num_cached,
             prefill_s=self.prefill_s,
-            logprobs=None if found is None else found.split(count),
+            logprobs=None if self.logprobs is None else self.logprobs.split(count),
             experts=self.experts,
         )
         self.token_ids, self.num_tokens = self.token_ids[count:], self.num_tokens - count

@@ -1,4 +1,6 @@
-"""Files among the parts of a message: chat's `file` and Responses' `input_file`, whose text is read."""
+"""Files that requests hold in base64, whose text is read: `file` of chats, `input_file` of Responses,
+documents of Messages.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +35,35 @@ class FileReader:
             raise RequestError(f"`{where}.file_data`: {fault}", field=f"{where}.file_data")
         head, _, rest = data.rpartition(",")
         media_type = head.removeprefix("data:").partition(";")[0] if head else _type_of(name)
+        content = decoded(rest, f"{where}.file_data")
         try:
-            content = base64.b64decode(rest, validate=True)
-        except (binascii.Error, ValueError) as error:
-            fault = f"`{where}.file_data`: Invalid base64 data: {error}"
-            raise RequestError(fault, field=f"{where}.file_data") from None
-        title = f"Title: {name}\n" if isinstance(name, str) and name else ""
-        return title + self._read(content, media_type, where)
-
-    def _read(self, content: bytes, media_type: str, where: str) -> str:
-        if media_type.startswith("text/"):
-            return content.decode(errors="replace")
-        if media_type != PDF:
-            raise BadDocument(f"`{where}`: files of type `{media_type[:MAX_TYPE]}` are not read", where)
-        try:
-            return read_pdf(content, where, self._left)
+            return titled(text_of_file(content, media_type, where, self._left), name)
         except BadDocument as error:
             raise BadDocument(f"`{where}`: {error.message}", where) from None
 
 
 def _type_of(name: Any) -> str:
     return "text/plain" if isinstance(name, str) and name.lower().endswith((".txt", ".md")) else PDF
+
+
+def decoded(data: str, where: str) -> bytes:
+    """The bytes of a file.  Raises RequestError with its place."""
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestError(f"`{where}`: Invalid base64 data: {error}", field=where) from None
+
+
+def text_of_file(content: bytes, media_type: str, where: str, left: Left) -> str:
+    """The text of a file of text or a PDF file, within what is `left`.  Raises BadDocument."""
+    if media_type.startswith("text/"):
+        return content.decode(errors="replace")
+    if media_type != PDF:
+        raise BadDocument(f"files of type `{media_type[:MAX_TYPE]}` are not read", where)
+    return read_pdf(content, where, left)
+
+
+def titled(text: str, title: object, context: str | None = None) -> str:
+    """A text under its title, where that is one, and what the client says of it."""
+    head = [f"Title: {title}"] if title and isinstance(title, str) else []
+    return "\n".join([*head, *([context] if context else []), text])

@@ -17,10 +17,7 @@ from pipelines.nodes.voice.phonemes import Phonemes
 from pipelines.nodes.voice.voice_settings import VoiceSettings
 from pipelines.values.reply_values import ReplyUpdate
 from pipelines.values.stream_values import Stream
-from pipelines.values.tasks import TASKS, SpeakInput
-
-SPEEDS = (0.25, 4.0)
-"""The slowest and the fastest that a voice speaks, in parts of its own speed."""
+from pipelines.values.tasks import SPEEDS, TASKS, SpeakInput
 
 
 class Speak(NamesOne, PortsBySettings, Composing):

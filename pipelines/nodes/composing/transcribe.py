@@ -16,12 +16,10 @@ from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, Samp
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.interface import Composer, Composing
 from pipelines.nodes.naming import NamesOne, task_of
-from pipelines.nodes.speech.window_text import WindowText, joiner
+from pipelines.nodes.speech.window_text import WindowText, first_good, joiner
 from pipelines.nodes.speech.windows import Window, cut
 from pipelines.values.tasks import GenerationInput, SoundInput, SpeechInput
 
-TEMPERATURES = (0.0, 0.4, 0.8)
-"""A window whose text is not good is read again at the next of them."""
 NO_SPEECH = "there is no speech in the sound"
 
 
@@ -99,7 +97,8 @@ class Transcribe(NamesOne, Node, PortsBySettings, Composing):
 
     async def _read(self, call: Composer, window: Window, language: str | None, previous: str) -> WindowText:
         """The text of one window: the first attempt that is good, else the last."""
-        for temperature in TEMPERATURES:
+
+        async def attempt(temperature: float) -> WindowText:
             text = WindowText(window, temperature)
             request = SpeechInput(
                 windows=[window.sound],
@@ -111,9 +110,9 @@ class Transcribe(NamesOne, Node, PortsBySettings, Composing):
             async for batch in asked.updates():
                 for _, update in batch:
                     text.add(update)
-            if text.is_good:
-                break
-        return text
+            return text
+
+        return await first_good(attempt)
 
 
 def _with_texts(messages: list[dict[str, Any]], texts: Iterator[str]) -> Iterator[dict[str, Any]]:

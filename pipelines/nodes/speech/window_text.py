@@ -6,7 +6,7 @@ The measures are those of Whisper.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from pipelines.nodes.speech.windows import SAMPLES_PER_S, WINDOW_SAMPLES, Window
@@ -20,6 +20,8 @@ MIN_MEAN_LOGPROB = -1.0
 """The model is not sure of text below it."""
 MIN_NO_SPEECH = 0.6
 """From this probability on, text of which the model is not sure is silence."""
+TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""A window whose text is not good is read again at the next of them, as in Whisper."""
 LEAST_STEP_S = 1.0
 """How far the next window is from the one before it, at least."""
 
@@ -81,6 +83,17 @@ class WindowText:
     @property
     def is_good(self) -> bool:
         return self.is_silence or not (self.is_unsure or compression_ratio(self.text) > MAX_COMPRESSION)
+
+
+async def first_good(
+    read: Callable[[float], Awaitable[WindowText]], temperatures: Sequence[float] = TEMPERATURES
+) -> WindowText:
+    """The first text that is good, else the last: `read` gives the one at a temperature."""
+    for temperature in temperatures:
+        text = await read(temperature)
+        if text.is_good:
+            break
+    return text
 
 
 @dataclass(slots=True)

@@ -21,8 +21,8 @@ from server.apis.generation.generation_endpoint import ReplyInProgress
 from server.apis.generation.replies.chat import chat_completion
 from server.apis.generation.replies.choice_builder import ChoiceBuilder
 from server.apis.generation.replies.reply_context import TextReplyContext
-from server.apis.generation.replies.score_work import num_scores, written
 from server.apis.generation.replies.token_counter import TokenCounter
+from server.apis.generation.replies.update_stages import num_scores, written
 from server.apis.generation.requests.batch import BatchRequest
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import Dialect

@@ -25,9 +25,15 @@ from server.apis.generation.generation_call import Fit, open_call
 from server.apis.generation.replies.call_trace import trace_of, wants_trace
 from server.apis.generation.replies.prompt_echo import prompt_echoes
 from server.apis.generation.replies.reply_context import TextReplyContext
-from server.apis.generation.replies.score_work import num_scores, written, written_in_turns
 from server.apis.generation.replies.token_counter import TokenCounter
-from server.apis.generation.replies.update_stages import Batch, Joiner, hide_reasoning
+from server.apis.generation.replies.update_stages import (
+    Batch,
+    Joiner,
+    hide_reasoning,
+    num_scores,
+    written,
+    written_in_turns,
+)
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import Dialect
 from server.http.errors import public_error

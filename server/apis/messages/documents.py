@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 from pipelines.base.errors import BadDocument, RequestError
 from pipelines.requests.fields.error_text import quoted
 from server.apis.messages.blocks import AnthropicMessage, placed_blocks
-from server.media.pdf_text import MAX_CHARS, MAX_SECONDS, Left, read_pdf
+from server.media.pdf_text import MAX_CHARS, MAX_SECONDS, Left
 
-PDF = "application/pdf"
 SOURCES: dict[Any, tuple[str, ...]] = {
     "base64": ("media_type", "data"),
     "text": ("media_type", "data"),
@@ -42,30 +39,27 @@ def document_text(
     Raises RequestError, with its place, for a source that is not whole, and BadDocument for one that is not
     read.
     """
+    from server.media.file_parts import titled  # few requests have documents
+
     kind = source.get("type")
     if not isinstance(kind, str) or kind not in SOURCES:
         raise _refused(f"{quoted(kind)} is not read; allowed: {', '.join(SOURCES)}", f"{where}.type")
     for name in SOURCES[kind]:
         if not isinstance(source.get(name), str) and name != "content":
             raise _refused(f"a text is required in a source of type `{kind}`", f"{where}.{name}")
-    head = [f"Title: {title}"] if title else []
-    text = _read(kind, source, where, left or Left(MAX_SECONDS, MAX_CHARS))
-    return "\n".join([*head, *([context] if context else []), text])
+    return titled(_read(kind, source, where, left or Left(MAX_SECONDS, MAX_CHARS)), title, context)
 
 
 def _read(kind: str, source: Mapping[str, Any], where: str, left: Left) -> str:
+    from server.media.file_parts import decoded, text_of_file
+
     if kind == "text":
         return str(source["data"])
     if kind == "content":
         return _text_of_blocks(source["content"], f"{where}.content")
     if kind != "base64":
         raise BadDocument(f"documents by `{kind}` are not fetched: send the file in base64", where)
-    data = _bytes(source["data"], f"{where}.data")
-    if source["media_type"].startswith("text/"):
-        return data.decode(errors="replace")
-    if source["media_type"] != PDF:
-        raise BadDocument(f"files of type {quoted(source['media_type'])} are not read", where)
-    return read_pdf(data, where, left)
+    return text_of_file(decoded(source["data"], f"{where}.data"), source["media_type"], where, left)
 
 
 def _text_of_blocks(content: Any, where: str) -> str:
@@ -79,13 +73,6 @@ def _text_of_blocks(content: Any, where: str) -> str:
         if not isinstance(text, str):
             raise _refused("only blocks of type text are read here", f"{where}.{i}")
     return "\n".join(map(str, texts))
-
-
-def _bytes(data: str, where: str) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise _refused(f"Invalid base64 data: {error}", where) from None
 
 
 def _refused(fault: str, where: str) -> RequestError:

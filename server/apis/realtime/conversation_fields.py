@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items, field_error
+from pipelines.values.tasks import SPEEDS
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.openai_session_fields import (
     OPENAIS_FORM,
@@ -47,7 +48,7 @@ Modalities = Annotated[list[Modality], Field(min_length=1, max_length=1), Before
 """What a response is made of."""
 Instructions = Annotated[StrictStr, Field(max_length=MAX_INSTRUCTIONS)]
 NumOutput = Annotated[Any, BeforeValidator(_num_output)]
-Speed = Annotated[float, Field(ge=0.25, le=4)]
+Speed = Annotated[float, Field(ge=SPEEDS[0], le=SPEEDS[1])]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 NoPrompt = Annotated[Any, refuse("`prompt` names a stored prompt, and none are stored: use `instructions`")]
 NoReasoning = Annotated[Any, refuse("`reasoning` is not supported: the model's graph says how it reasons")]

@@ -8,6 +8,8 @@ import falcon
 import falcon.asgi
 from pydantic import BaseModel, RootModel
 
+from pipelines.base.errors import RequestError
+from pipelines.nodes.interface import NamesGraph
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
@@ -114,6 +116,20 @@ def _offsets(pipeline: Pipeline, text: str, num_ids: int) -> list[tuple[int, int
     return encoding.offsets if len(encoding.ids) == num_ids else None
 
 
+def _refuse_composed(pipeline: Pipeline) -> None:
+    """Raise RequestError for a graph whose lines ask other models: what they ask is made while it runs, of
+    replies among other things, and generation from tokens alone would leave its other lines out.
+    """
+    if pipeline.is_composed:
+        nodes = [line.node for line in pipeline.lines if isinstance(line.node, NamesGraph)]
+        names = ", ".join(dict.fromkeys(f"`{name}`" for node in nodes for name in node.names(node.config)))
+        raise RequestError(
+            f"The model `{pipeline.name}` asks others, by prompts that are made while it runs, so it has "
+            f"none to render; render those of the models themselves: {names}",
+            field="model",
+        )
+
+
 class _Rendering:
     """What both endpoints do: from the body to the prompts."""
 
@@ -125,6 +141,7 @@ class _Rendering:
         raw = await services.admit(req)
         request = await exchange.off_loop(lambda: self.read(raw), len(raw))
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
+        _refuse_composed(pipeline)
         name = exchange.client_id or request.request_id or exchange.request_id
 
         def render() -> bytes:

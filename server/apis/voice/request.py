@@ -10,6 +10,7 @@ from pydantic import ConfigDict, StrictStr, model_validator
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Number, check
 from pipelines.requests.fields.known_fields import Refused, check_fields
+from pipelines.values.tasks import SPEEDS
 from server.apis.voice.encoders import FormatName
 
 MAX_CHARS = 4096
@@ -24,7 +25,9 @@ IGNORED: dict[str, str] = {
 }
 """Field → why it is accepted without effect."""
 
-Speed = Annotated[Number, check(lambda s: 0.25 <= s <= 4, "{name} must be in [0.25, 4], got {got}.")]
+SLOWEST, FASTEST = SPEEDS
+OUTSIDE = f"{{name}} must be in [{SLOWEST:g}, {FASTEST:g}], got {{got}}."
+Speed = Annotated[Number, check(lambda s: SLOWEST <= s <= FASTEST, OUTSIDE)]
 SpokenText = Annotated[
     StrictStr,
     check(lambda text: text.strip(), "`{name}` must not be empty"),

@@ -12,7 +12,7 @@ from patience import PATIENCE_S
 from scripted_host import Folder, over, read, submit, until
 
 from pipelines.base.errors import NotFound, Unavailable
-from pipelines.host.profile_reply import LoopTimes
+from pipelines.host.worker_messages import LoopTimes
 from pipelines.telemetry.exposition import render
 from pipelines.wire import questions
 from pipelines.wire.client import EngineClient

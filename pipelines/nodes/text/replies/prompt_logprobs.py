@@ -16,7 +16,7 @@ Describe = Callable[[int, TokenLogprobs], TextLogprob]
 DescribePrompt = Callable[[Sequence[TokenLogprobs], Describe], Sequence[TextLogprob]]
 
 
-class PromptScores(Sequence[TextLogprob]):
+class DescribedPrompt(Sequence[TextLogprob]):
     """One entry for each token of a prompt but the first, made whenever it is read: a prompt may have many
     thousands of scores with alternatives, and the event loop, on which they arrive, reads none of them.
     """
@@ -48,7 +48,7 @@ class PromptTexts:
     """The log-probabilities of a call's prompts by their indices, each for all choices of its prompt."""
 
     def __init__(self) -> None:
-        self._scores: dict[int, PromptScores] = {}
+        self._scores: dict[int, DescribedPrompt] = {}
 
     def describe(
         self, choice: StreamChoice, scores: Sequence[TokenLogprobs], describe: Describe
@@ -56,5 +56,5 @@ class PromptTexts:
         """One entry for each token of the choice's prompt but the first."""
         prompt = choice.prompt_index
         if prompt not in self._scores:
-            self._scores[prompt] = PromptScores(choice.prompt.ids, scores, describe)
+            self._scores[prompt] = DescribedPrompt(choice.prompt.ids, scores, describe)
         return self._scores[prompt]

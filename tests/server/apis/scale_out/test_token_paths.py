@@ -117,3 +117,25 @@ def test_an_abort_ends_requests_by_the_ids_of_replies(rig):
 def test_the_reply_of_a_script(rig):
     found = rig.post(GENERATE, {"token_ids": [1], "sampling_params": {}})
     assert json.loads(found.body)["choices"][0]["finish_reason"] == "stop"
+
+
+LINES = """version: 1
+task: chat
+nodes:
+  topic: {type: decide, graph: fake, from: request, question: "Is it short?"}
+  reply: {type: ask, graph: other, from: {topic: topic}, template: "{{ topic }}"}
+"""
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions/render", "/v1/completions/render"])
+def test_the_prompts_that_a_composed_graph_makes_while_it_runs_are_not_rendered(tmp_path, path):
+    """That of its last model alone was shown, which is none of what it asks."""
+    for name in ("fake", "other"):
+        write_fake_model(tmp_path / name)
+    (tmp_path / "asks").mkdir()
+    (tmp_path / "asks" / "graph.yaml").write_text(LINES)
+    body = CHAT if "chat" in path else {"prompt": "a"}
+    (refused,) = answers(tmp_path, [(path, body | {"model": "asks"})])
+    assert refused.status == 400
+    assert refused.error["param"] == "model"
+    assert "`fake`, `other`" in refused.error["message"]

@@ -12,7 +12,7 @@ from scripted import ABC, ScriptedPipeline, logprob, said, text
 
 from pipelines.values.reply_values import Alternative, TextLogprob
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint
-from server.apis.generation.replies import score_work
+from server.apis.generation.replies import update_stages
 from server.apis.generation.replies.chat_chunks import ChatChunks
 
 PROMPT = [logprob("b", -1.0, ("x", -0.5)), logprob("c", -2.0)]
@@ -253,7 +253,7 @@ def test_many_log_probabilities_are_written_off_the_event_loop(rig, monkeypatch)
 
     monkeypatch.setattr(ChatCompletionsEndpoint, "full_reply", noted)
     for most in (1, 0):
-        monkeypatch.setattr(score_work, "MANY_SCORES", most)
+        monkeypatch.setattr(update_stages, "MANY_SCORES", most)
         rig.pipeline.batches = script(said("d", "stop", logprobs=[logprob("d")]))
         replies.append(rig.chat(logprobs=True).json["choices"])
     assert threads[0] != threads[1]
@@ -263,13 +263,13 @@ def test_many_log_probabilities_are_written_off_the_event_loop(rig, monkeypatch)
 
 def test_a_wide_stream_takes_little_of_each_turn_of_the_event_loop(rig, monkeypatch):
     """What one turn writes is bounded; a single event with more is written off the event loop."""
-    monkeypatch.setattr(score_work, "MANY_SCORES", 6)
+    monkeypatch.setattr(update_stages, "MANY_SCORES", 6)
     turns, owner, added = Counter(), threading.get_ident(), ChatChunks.piece
     now = [0]
 
     def noted(chunks, choice, update):
         place = now[0] if threading.get_ident() == owner else "thread"
-        turns[place] += score_work.num_scores(update)
+        turns[place] += update_stages.num_scores(update)
         return added(chunks, choice, update)
 
     async def count_turns():
