@@ -5,7 +5,7 @@
 // A step has a record of `width` integers for each sequence: its first token, the token after its last, how
 // many tokens precede the first one since the last multiple of its interval, its interval, the row of the state
 // that it reads (-1: zeros), and the rows that it writes: after every interval and after the last token.
-// No row is read by one sequence and written by another.
+// A sequence may write the row that it reads; no row is read by one sequence and written by another.
 
 #define FIRST_TOKEN 0
 #define LAST_TOKEN 1
@@ -24,6 +24,14 @@ __device__ inline int row_after(const int* sequence, int token) {
     int reached = sequence[REACHED] + token - sequence[FIRST_TOKEN] + 1, interval = sequence[INTERVAL];
     if (token + 1 != sequence[LAST_TOKEN] && reached % interval) return -1;
     return sequence[WRITTEN_ROWS + (reached - 1) / interval];
+}
+
+// The first token from `token` on after which a state is stored; at least the sequence's end where there is none.
+__device__ inline int next_written(const int* sequence, int token) {
+    int end = sequence[LAST_TOKEN], interval = sequence[INTERVAL];
+    int reached = sequence[REACHED] + token - sequence[FIRST_TOKEN];
+    i64 found = (i64)token + interval - 1 - reached % interval;
+    return found < end - 1 || token >= end ? (int)found : end - 1;
 }
 
 // The record of the sequence of a token: the last one that begins at or before it.
@@ -51,7 +59,14 @@ struct Channel {
     }
 };
 
+// Writes the state of a channel after a token.  In rising order, so that a row may be the one that is read.
+__device__ inline void store_channel(float* state, const Channel& given, int token) {
+    for (int k = 0; k < given.kernel; k++) state[k] = given.at(token - (given.kernel - 1) + k);
+}
+
 // [num_tokens, channels], one thread each.  A state is [channels, kernel]: the last rows, the newest one last.
+// The thread of a sequence's first token computes all tokens that read the state before them, and then writes
+// the states, that in the row that was read at last: no other thread knows when it was read.
 extern "C" __global__ void __launch_bounds__(256)
     short_convolution(const void* rows, int type, const float* weight, const float* bias, const int* steps,
                       int width, int num_seqs, int channels, int kernel, i64 total, float* states, float* mixed) {
@@ -59,18 +74,29 @@ extern "C" __global__ void __launch_bounds__(256)
     if (i >= total) return;
     int token = (int)(i / channels), channel = (int)(i - (i64)token * channels);
     const int* sequence = sequence_of(token, steps, width, num_seqs);
-    int read = sequence[READ_ROW], written = row_after(sequence, token);
+    int first = sequence[FIRST_TOKEN], end = sequence[LAST_TOKEN], read = sequence[READ_ROW];
+    bool is_first = token == first;
+    if (!is_first && token < first + kernel - 1) return;
     i64 size = (i64)channels * kernel, place = (i64)channel * kernel;
-    Channel given = {{rows, type}, read < 0 ? nullptr : states + read * size + place,
-                     channel,      channels,
-                     kernel,       sequence[FIRST_TOKEN]};
-    float sum = 0.0f;
-    for (int k = 0; k < kernel; k++) {
-        float value = given.at(token - (kernel - 1) + k);
-        sum += weight[place + k] * value;
-        if (written >= 0) states[written * size + place + k] = value;
+    const float* before = read < 0 ? nullptr : states + read * size + place;
+    Channel given = {{rows, type}, before, channel, channels, kernel, first};
+    int until = is_first && first + kernel - 1 < end ? first + kernel - 1 : is_first ? end : token + 1;
+    if (until <= token) until = token + 1;  // of a kernel of 1
+    for (int t = token; t < until; t++) {
+        float sum = 0.0f;
+        for (int k = 0; k < kernel; k++) sum += weight[place + k] * given.at(t - (kernel - 1) + k);
+        mixed[(i64)t * channels + channel] = sum + bias[channel];
     }
-    mixed[i] = sum + bias[channel];
+    if (!is_first) return;
+    int at_last = -1;
+    for (int t = next_written(sequence, first); t < end; t = next_written(sequence, t + 1)) {
+        int row = row_after(sequence, t);
+        if (row == read)
+            at_last = t;
+        else
+            store_channel(states + row * size + place, given, t);
+    }
+    if (at_last >= 0) store_channel(states + read * size + place, given, at_last);
 }
 
 // The rows of a head's state that a warp computes.

@@ -16,6 +16,8 @@ from tools.lab.gpu_check.correctness.sizes import Size
 Floats = NDArray[np.float32]
 EPSILON, TOLERANCE = 1e-6, 2e-5
 MOST_SEQUENCES = 24
+WRITES_ITS_OWN = 0.3
+"""How often a sequence reads a row that it writes, too."""
 LARGE_VOCAB = 2000
 """Sizes of more words are those of real layers: the host's stand-in for a GPU is slow."""
 
@@ -33,7 +35,7 @@ class Records(NamedTuple):
 
 def random_records(rng: np.random.Generator, num_seqs: int, longest: int) -> Records:
     """Sequences of 1 to `longest` tokens, new ones and continued ones, of which some share the row that they
-    read; some write after every token or every few tokens.
+    read, and some write to it; some write after every token or every few tokens.
     """
     num_new = rng.integers(1, longest + 1, num_seqs)
     starts = np.concatenate([[0], np.cumsum(num_new)]).astype(np.int32)
@@ -47,6 +49,8 @@ def random_records(rng: np.random.Generator, num_seqs: int, longest: int) -> Rec
     free = shared + rng.permutation(int(writes.sum()))
     for row, count in enumerate(writes):
         table[row, 1 : 1 + count], free = free[:count], free[count:]
+        if rng.random() < WRITES_ITS_OWN:
+            table[row, 0] = table[row, 1 + rng.integers(count)]
     return Records(recurrent.records(starts, past, interval, table), shared + int(writes.sum()))
 
 
