@@ -41,6 +41,7 @@ CHECKS = (
         "correctness.end_to_end:check_mixture",
         "a random Qwen3 mixture against transformers",
     ),
+    Check("hybrids", 1, 100, "correctness.hybrids:check_hybrids", "decoders with recurrent states, GGUF too"),
     Check(
         "adapters", 1, 100, "correctness.adapters:check_adapters", "mixed steps against merged transformers"
     ),

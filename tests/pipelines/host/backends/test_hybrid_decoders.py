@@ -39,7 +39,7 @@ TOLERANCE = 2e-3
 """Of log-probabilities, recorded with 5 digits."""
 
 
-@pytest.fixture(scope="module", params=after(2, FAMILIES))
+@pytest.fixture(scope="module", params=after(3, FAMILIES))
 def family(request):
     return request.param
 
@@ -124,7 +124,7 @@ def greedy(prompt: list[int], n: int = 1, beams: Beams | None = None) -> Generat
     return GenerationRequest([prompt], params, n)
 
 
-@pytest.mark.parametrize("family", after(2, FAMILIES), indirect=True)
+@pytest.mark.parametrize("family", after(3, FAMILIES), indirect=True)
 def test_tokens_of_packed_sequences_equal_transformers(family, session):
     wanted = recorded(family)
     texts = generate(engine(session, 64), [greedy(one.prompt) for one in wanted])

@@ -56,6 +56,7 @@ class EngineLimits:
     max_step_tokens: int = 512
     num_host_blocks: int = 0
     reuse_prefixes: bool = False
+    num_states: int = 0
 
 
 def body(session: DecoderSession) -> Body:
@@ -75,7 +76,7 @@ def engine(
         StepBody(compute or body(session), adapters=session),
         settings,
         session.shape,
-        CacheSize(room.num_blocks, num_host_blocks=room.num_host_blocks),
+        CacheSize(room.num_blocks, room.num_states, room.num_host_blocks),
         frozenset(),
     )
     for number, weights in adapters.items():

@@ -24,6 +24,7 @@ from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_po
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
+from tools.export.base.folder import ExportError
 from tools.export.decoders.attention import NAME, Attention, installed
 from tools.export.decoders.experts import route_experts
 from tools.export.decoders.tracing import trace, watch
@@ -32,8 +33,10 @@ from tools.lab.gpu_check.packs.models import SHAPES, WITH_ADAPTERS, Shape
 from tools.lab.gpu_check.packs.node_graphs import cache_scales, cuda_graph
 from tools.lab.gpu_check.packs.nodes import KINDS
 from tools.lab.gpu_check.packs.pack_encoders import pack_encoder
+from tools.lab.gpu_check.packs.pack_hybrids import pack_hybrid
 from tools.lab.gpu_check.packs.packed import PackedModel, write_model, write_nodes
 from tools.lab.gpu_check.packs.packed_encoders import write_encoder
+from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, write_hybrid
 from tools.lab.gpu_check.packs.weights import FILE, Place, aligned
 
 ADAPTED = ("small", "qwen3-0.6b")
@@ -44,6 +47,7 @@ MODELS = (
     "qwen3-8b",
     *(name + WITH_ADAPTERS for name in ADAPTED),
     *ENCODERS,
+    *HYBRIDS,
 )
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
@@ -63,6 +67,11 @@ def make_pack(folder: Path, models: Iterable[str] = MODELS) -> list[Path]:
             with _silent():
                 packed = pack_encoder(ENCODERS[name])
             files += write_encoder(folder, name, packed)
+        elif name in HYBRIDS:
+            try:
+                files.append(write_hybrid(folder, name, pack_hybrid(name)))
+            except ExportError as error:
+                print(f"{name} is left out, which transformers 5 may export: {error}")
         else:
             shape = SHAPES[name.removesuffix(WITH_ADAPTERS)]
             files += write_model(folder, name, pack_model(shape, name.endswith(WITH_ADAPTERS)))

@@ -79,7 +79,7 @@ class CudaRuntime:
         self, model: bytes, folder: Path, operators: Path | None = None, *, graphs: bool
     ) -> ort.InferenceSession:
         cuda = (CUDA, self.options(graphs))
-        return open_session(model, folder, [cuda, CPU], 1, ENTRIES, operators)
+        return open_session(model, folder, [cuda, CPU], threads=1, entries=ENTRIES, operators=operators)
 
     def options(self, graphs: bool) -> Mapping[str, str]:
         """The provider's options.

@@ -30,13 +30,17 @@ def opened(monkeypatch):
 
     class Opened(list[dict[str, str]]):
         refuse: str | None = None
+        operators: Path | None = None
 
     seen = Opened()
 
-    def open_session(model: bytes, folder: Path, providers: Any, threads: int, entries: Any) -> str:
+    def open_session(
+        model: bytes, folder: Path, providers: Any, threads: int, entries: Any, operators: Path | None
+    ) -> str:
         (cuda, options), cpu = providers
         assert (cuda, cpu) == ("CUDAExecutionProvider", "CPUExecutionProvider")
         seen.append(dict(options))
+        seen.operators = operators
         if seen.refuse and options["enable_cuda_graph"] == "1":
             raise ModelError(seen.refuse)
         return "a session"
@@ -66,6 +70,14 @@ def test_everything_runs_on_the_devices_stream(opened, runtime, lowered):
             "use_tf32": "0",
         }
     ]
+
+
+def test_a_decoder_with_states_gets_their_operators(opened, runtime, lowered, monkeypatch):
+    monkeypatch.setattr(provider, "state_library", lambda: Path("libbraid_onnxruntime.so"))
+    assert runtime.open(lowered) == ("a session", True)
+    assert opened.operators is None
+    assert runtime.open(replace(lowered, state_shapes=((4, 3),))) == ("a session", True)
+    assert opened.operators == Path("libbraid_onnxruntime.so")
 
 
 def test_a_model_that_cannot_be_captured_is_opened_without_graphs(opened, runtime, lowered, caplog):

@@ -1,0 +1,119 @@
+"""The check of hybrid decoders without a GPU: kernels on the host, the graph on ONNX Runtime's CPU provider."""
+
+import contextlib
+import importlib.util
+from dataclasses import replace
+
+import onnx_ir as ir
+import pytest
+from breadth import after
+from host_device import HostDevice
+
+from pipelines.host.backends.onnx.recurrent import find_recurrent
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states
+from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
+from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from tools.lab.gpu_check.base.setting import Failed, Setting
+from tools.lab.gpu_check.correctness import hybrids
+from tools.lab.gpu_check.packs.packed import NotPacked
+from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, read_hybrid, write_hybrid
+
+BLOCK_TOKENS = 32
+LENGTHS = (45, 20, 17)
+HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "onnxscript"))
+pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
+
+
+class HostRuntime:
+    memory, number = "cpu", 0
+
+    def __init__(self, graphs):
+        self.graphs = graphs
+
+    def open(self, lowered):
+        return open_session(lowered.model, lowered.folder, [CPU], 1, {}, state_library()), self.graphs
+
+
+def lower_for_host(decoder):
+    graph = decoder.model.graph
+    shapes = lower_states(GraphWriter(graph), find_recurrent(graph))
+    return LoweredDecoder(
+        model=ir.to_proto(lower_for_cpu(decoder, BLOCK_TOKENS)).SerializeToString(),
+        folder=decoder.folder,
+        layers=tuple(decoder.layers),
+        vocab_size=decoder.vocab_size,
+        max_context=decoder.max_context,
+        element_type=decoder.element_type,
+        block_tokens=BLOCK_TOKENS,
+        kv_cache=decoder.element_type,
+        state_shapes=shapes,
+    )
+
+
+@contextlib.contextmanager
+def open_on_host(packed, graphs):
+    session = OnnxCudaSession(packed.lowered, HostDevice(), HostRuntime(graphs))
+    yield session
+    session.close()
+
+
+@contextlib.contextmanager
+def open_without_rows(packed, graphs):
+    """Every sequence begins with zeros."""
+    with open_on_host(packed, graphs) as session:
+        run = session.run
+        session.run = lambda step: run(replace(step, states=None))
+        yield session
+
+
+@pytest.fixture(autouse=True)
+def _kernels(kernel_folder, monkeypatch):
+    monkeypatch.setenv("BRAID_KERNELS", str(kernel_folder))
+    monkeypatch.setattr(hybrids, "CHUNKS", (48, 7, 1))
+    monkeypatch.setattr(hybrids, "GRAPHS", (True,))
+
+
+@pytest.fixture(scope="module", params=after(1, ["gguf.lfm2", "gguf.qwen35", "gguf.granitehybrid"]))
+def packed(request):
+    from tools.lab.gpu_check.packs.pack_hybrids import pack_hybrid
+
+    return request.param, pack_hybrid(request.param, LENGTHS, lower_for_host)
+
+
+def test_the_check_passes_and_names_what_is_wrong(packed, tmp_path, monkeypatch, capsys):
+    name, decoder = packed
+    write_hybrid(tmp_path, name, decoder)
+    stored = read_hybrid(tmp_path, name)
+    assert stored.lowered == replace(decoder.lowered, folder=tmp_path)
+    assert [text.ids.tolist() for text in stored.texts] == [text.ids.tolist() for text in decoder.texts]
+    monkeypatch.setattr(hybrids, "HYBRIDS", (name,))
+    monkeypatch.setattr(hybrids, "open_on_gpu", open_on_host)
+    setting = Setting(pack=tmp_path, work=tmp_path)
+    hybrids.check_hybrids(setting)
+    assert f"{name}, with CUDA graphs: worst " in capsys.readouterr().out
+    errors = setting.figures[f"{name}, with CUDA graphs"]
+    assert set(errors) == {
+        *("chunks of 48", "chunks of 7", "chunks of 1", "rejected drafts"),
+        *("shared prefixes", "preemption"),
+    }
+    assert max(errors.values()) < 2e-3
+    monkeypatch.setattr(hybrids, "open_on_gpu", open_without_rows)
+    with pytest.raises(Failed) as failed:
+        hybrids.check_hybrids(setting)
+    said = str(failed.value)
+    assert f"{name}, with CUDA graphs, chunks of 7: error" in said
+    assert "rejected drafts" in said
+    assert "chunks of 48" not in said
+
+
+def test_each_kind_of_layer_is_packed_in_both_forms(tmp_path):
+    from tools.lab.gpu_check.packs.hybrid_files import ARCHITECTURES, FAMILIES
+
+    forms = {"export": FAMILIES, "gguf": ARCHITECTURES}
+    assert set(HYBRIDS) == {f"{form}.{name}" for form, names in forms.items() for name in names}
+    with pytest.raises(NotPacked, match="gpu_check pack --out"):
+        read_hybrid(tmp_path, HYBRIDS[0])
