@@ -8,6 +8,7 @@ import gguf_layouts
 import numpy as np
 import pytest
 from breadth import after
+from compiled_kernels import compiled_kernels
 from gguf import GGMLQuantizationType as Type
 from gguf_files import (
     CONTEXT,
@@ -34,11 +35,14 @@ from gguf_hybrids import (
 )
 from gguf_of_hf import config_of, randomized, write_model
 from golden_texts import check_texts
+from host_device import HostDevice
+from host_runtime import HostRuntime, lower_for_host
 from later import Later
 from lone_steps import step
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.contracts.step import NO_STATE
@@ -235,9 +239,17 @@ def peer(config, state):
     return model
 
 
+def on_cuda(path):
+    """The CUDA session, its kernels on the host."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BRAID_KERNELS", str(compiled_kernels()))
+        return OnnxCudaSession(lower_for_host(path, block_tokens=32), HostDevice(), HostRuntime())
+
+
 ENGINES = {
     "openvino": lambda path: OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1)),
     "onnxruntime": lambda path: OnnxCpuSession(path, OnnxCpuSettings(block_tokens=32)),
+    "cuda": on_cuda,
 }
 
 
@@ -251,6 +263,7 @@ def session_of(source, folder, engine="openvino"):
     [
         *after(2, [(family, "Q4_1", "openvino") for family in FAMILIES]),
         *after(1, [(family, "Q4_1", "onnxruntime") for family in FAMILIES]),
+        *after(0, [(family, "Q4_1", "cuda") for family in ("qwen35", "qwen3next", "granitehybrid", "lfm2")]),
         *after(0, [("qwen35", "F32", "openvino"), ("lfm2", "Q4_K", "openvino")]),
     ],
 )
@@ -261,7 +274,7 @@ def test_logits_are_as_transformers_computes_them(tmp_path, family, kind, engine
     with torch.no_grad():
         wanted = peer(config(), state)(torch.tensor(ids)[None]).logits[0].numpy()
     session = session_of(tmp_path / "tiny.gguf", tmp_path / "model", engine)
-    session.reserve(48, 1)
+    session.reserve(48, 1, 48)
     session.allocate(8, num_states=3)
     blocks = list(range(4))
     first = session.run(step(ids[:37], 0, blocks, list(range(37)), states=[NO_STATE, 1])).copy()
