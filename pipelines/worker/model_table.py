@@ -169,8 +169,10 @@ class ModelTable:
 
     def inner_pipeline(self, name: str) -> Pipeline:
         """What `pipeline` gives; for a line of a call that has begun also what takes no new calls."""
-        left = (self.built.get(name) or self.left.get(name)) if self.is_up else None
-        return self.pipeline(name) if left is None or self.served(name) is not None else left.pipeline
+        if not self.is_up or name in self.adapters:
+            return self.pipeline(name)
+        built = self.served(name) or self.built.get(name) or self.left.get(name)
+        return self.pipeline(name) if built is None else built.pipeline
 
     def keep_left(self, instance_ids: Container[int]) -> None:
         """Forget what served models that have left, but for those instances."""

@@ -41,6 +41,7 @@ class Pipeline:
         self.answer = lines[-1]  # the line whose reply it is
         self.created = int(time.time())
         self._max_context = max_context
+        self._takes_long = any(line.node.takes_long for line in lines)
         self._planning = [line.node for line in reversed(lines) if isinstance(line.node, Planning)]
         self._checking = [line.node for line in lines if isinstance(line.node, Checking)]
         self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
@@ -70,8 +71,9 @@ class Pipeline:
     @property
     def takes_long(self) -> bool:
         """Whether preparing a request may take so long that no event loop may wait for it."""
-        own = any(line.node.takes_long for line in self.lines)
-        return own or any(graph.takes_long for node in self._naming for graph in node.named_graphs())
+        return self._takes_long or any(
+            graph.takes_long for node in self._naming for graph in node.named_graphs()
+        )
 
     def open(self, request: Any, client: RequestClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""

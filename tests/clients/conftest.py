@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from agent_scripts import CLAUDE, CODEX, GUARD, GUARDED, PI, SCRIPTS, SEEING
 from client_programs import REAL_TENSORS, python_of
+from composed_agents import write_composed_agents
 from scripted_images import write_scripted_with_images
 from scripted_model import GRAPH, write_scripted_model
 from server_process import ServerProcess, free_port
@@ -93,6 +94,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_scripted_model(models / "claude", CLAUDE, max_context=131072, strict=True)
     write_scripted_model(models / "claude-short", CLAUDE, max_context=72000, strict=True)
     write_scripted_with_images(models / "seeing", _llava(folder), SEEING, max_context=131072)
+    write_composed_agents(models)
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import httpx
@@ -284,6 +285,24 @@ def test_the_path_of_a_request_comes_back(server):
     headers = {"X-Braid-Trace": "1"}
     text = httpx.post(f"{server.url}/v1/chat/completions", json=body, headers=headers, timeout=None).text
     assert '"trace":{"spans":' in text
+
+
+OPEN_WEBUI = ROOT / "tests/clients/histories/open_webui.json"
+
+
+@pytest.mark.parametrize("model", ["answers", "router", "steps"])
+def test_open_webui_s_requests_are_served(server, model):
+    """Its chats, with what its page stores of each message, its settings, tools, and the title of a chat."""
+    ids = [listed["id"] for listed in httpx.get(f"{server.url}/v1/models").json()["data"]]
+    assert model in ids
+    for request in json.loads(OPEN_WEBUI.read_text())["requests"]:
+        if request["path"] == "/v1/chat/completions":
+            body = {**request["body"], "model": model, "max_tokens": 12}
+            reply = httpx.post(server.url + request["path"], json=body, timeout=None)
+            assert reply.status_code == 200, (request["name"], reply.text)
+            assert ("data: [DONE]" in reply.text) == bool(body.get("stream")), request["name"]
+            assert '"finish_reason":"' in reply.text, request["name"]
+            assert '"error"' not in reply.text, request["name"]
 
 
 def test_errors_name_the_line_before_a_stream_begins(openai):

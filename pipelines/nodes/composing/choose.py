@@ -14,7 +14,7 @@ from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import NodeConfig, Port
 from pipelines.base.errors import EngineError
 from pipelines.nodes.composing.readable import INNER_REQUEST, READABLE, number_in, text_in
-from pipelines.nodes.interface import AskedReply, Composer, Composing
+from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
 from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, PromptInput
 
@@ -57,6 +57,12 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         value = {"value": Port(READABLE, optional=False)} if config.cases else {}
         return {**value, **request}, TASKS[task].reply
 
+    def load(self, resources: Loading) -> None:
+        super().load(resources)
+        self.table = [(case, COMPARED.fullmatch(case), name) for case, name in self.config.cases.items()]
+        self.reads_text = any(compared is None for _, compared, _ in self.table)
+        self.reads_number = any(compared is not None for _, compared, _ in self.table)
+
     async def compose(
         self,
         call: Composer,
@@ -68,12 +74,14 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         return await call.ask(self.live_graph(name), request)
 
     def _by_value(self, value: Any) -> str:
-        text, number = text_in(value), number_in(value, self.config.label)
-        for case, name in self.config.cases.items():
-            if (compared := COMPARED.fullmatch(case)) is None:
-                holds = text.casefold() == case.strip().casefold()
+        text = text_in(value).casefold() if self.reads_text else ""
+        number = number_in(value, self.config.label) if self.reads_number else None
+        for case, compared, name in self.table:
+            if compared is None:
+                holds = text == case.strip().casefold()
             elif number is None:
-                raise EngineError(f"the case `{case}` compares a number, and the value is {text[:80]!r}")
+                shown = text_in(value)[:80]
+                raise EngineError(f"the case `{case}` compares a number, and the value is {shown!r}")
             else:
                 holds = COMPARE[compared[1]](number, float(compared[2]))
             if holds:

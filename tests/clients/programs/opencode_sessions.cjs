@@ -36,4 +36,13 @@ async function overMessages() {
   await check("@ai-sdk/anthropic", "opencode-text"); // it ends where an image is refused
 }
 
-run([overChatCompletions, overResponses, overMessages]);
+/** The shipped examples of composed graphs: the tools of the request reach the model that answers. */
+async function overComposedGraphs() {
+  for (const example of ["answers", "router", "cascade", "guarded"]) {
+    await check("@ai-sdk/openai-compatible", `opencode-${example}`);
+  }
+  await check("@ai-sdk/openai", "opencode-router");
+  await check("@ai-sdk/anthropic", "opencode-guarded");
+}
+
+run([overChatCompletions, overResponses, overMessages, overComposedGraphs]);
