@@ -20,11 +20,18 @@ TIMES_QUIET = 3
 """How much longer a neighbour's small requests may take under attack than before, at the 99th percentile."""
 
 
+GROUPS = 12
+"""Into how many groups the samples of the second half are divided for the slope of memory."""
+NORMAL_95 = 1.96
+"""Standard deviations of a normal distribution, on both sides of its middle, between which 95 % of it is."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What a soak may show at most; errors, and sequences or blocks left in use, are never allowed.
 
-    `slope_kb`: growth of a process's memory in KB per 1,000 requests over the second half; `worst_s`: the
+    `slope_kb`: growth of a process's memory in KB per 1,000 requests over the second half, which the upper
+    limit of 95 % must not exceed: a soak that is too short to show that memory is flat fails; `worst_s`: the
     slowest reply; `descriptors` and `threads`: more at the end than at the start, and than in the first half.
     """
 
@@ -32,6 +39,14 @@ class Bounds:
     worst_s: float = 60.0
     descriptors: int = 16
     threads: int = 4
+
+
+class Slope(NamedTuple):
+    """KB per 1,000 requests: the slope that is likeliest, and the limits between which it is with 95 %."""
+
+    middle_kb: float
+    least_kb: float
+    most_kb: float
 
 
 class KindFigures(NamedTuple):
@@ -63,19 +78,27 @@ def error_counts(outcomes: Sequence[Outcome]) -> Counter[str]:
     return Counter(f"{outcome.kind}: {outcome.error}" for outcome in outcomes if outcome.error)
 
 
-def slope_kb(samples: Sequence[Sample], process: str) -> float:
-    """KB of resident memory per 1,000 requests over the second half; 0 for one sample.
+def memory_slope(samples: Sequence[Sample], process: str) -> Slope:
+    """The growth of resident memory over the second half, in KB per 1,000 requests; 0 for one sample.
 
-    It is the median of the slopes between all pairs of samples (Theil 1950, Sen 1968): a large body in flight
-    at one sample changes it little.
+    It is the median of the slopes between all pairs of GROUPS groups of samples (Theil 1950, Sen 1968), with
+    their limits of 95 % (Sen 1968).  Samples next to each other are not independent, since memory moves in
+    steps that last, where a burst of large requests needs more than all before it.  So groups are compared,
+    by their medians, which a large body in flight at one sample does not change.
     """
     half = _second_half(samples)
-    requests = np.array([sample.requests for sample in half], dtype=float)
-    rss_kb = np.array([sample.usage[process].rss_kb for sample in half])
-    first, second = np.triu_indices(len(half), 1)
+    groups = np.array_split(np.arange(len(half)), min(GROUPS, len(half)))
+    requests = np.array([np.mean([half[place].requests for place in group]) for group in groups])
+    rss_kb = np.array([np.median([half[place].usage[process].rss_kb for place in group]) for group in groups])
+    first, second = np.triu_indices(len(groups), 1)
     apart = requests[second] - requests[first]
-    slopes = (rss_kb[second] - rss_kb[first])[apart > 0] / apart[apart > 0]
-    return float(np.median(slopes) * 1000) if slopes.size else 0.0
+    slopes = np.sort((rss_kb[second] - rss_kb[first])[apart > 0] / apart[apart > 0]) * 1000
+    if not slopes.size:
+        return Slope(0.0, 0.0, 0.0)
+    num = len(groups)
+    inside = NORMAL_95 * np.sqrt(num * (num - 1) * (2 * num + 5) / 18)  # of Kendall's statistic
+    least = max(0, int(np.floor((len(slopes) - inside) / 2)))
+    return Slope(float(np.median(slopes)), float(slopes[least]), float(slopes[len(slopes) - 1 - least]))
 
 
 def broken_bounds(
@@ -125,15 +148,23 @@ def _broken_by(process: str, samples: Sequence[Sample], bounds: Bounds) -> list[
     early = samples[: (len(samples) + 1) // 2]
     threads = last.threads - max(sample.usage[process].threads for sample in early)
     figures = {
-        "KB of memory per 1,000 requests": (slope_kb(samples, process), bounds.slope_kb),
         "descriptors": (last.descriptors - first.descriptors, bounds.descriptors),
         "threads": (threads, bounds.threads),
     }
-    return [
+    return _broken_slope(process, memory_slope(samples, process), bounds.slope_kb) + [
         f"{process}: {value:+.0f} {what}, more than {bound:g}"
         for what, (value, bound) in figures.items()
         if value > bound
     ]
+
+
+def _broken_slope(process: str, slope: Slope, most_kb: float) -> list[str]:
+    if slope.most_kb <= most_kb:
+        return []
+    limits = f"{slope.least_kb:+.0f} to {slope.most_kb:+.0f} KB of memory per 1,000 requests"
+    if slope.least_kb > most_kb:
+        return [f"{process}: grows by {limits}, more than {most_kb:g}"]
+    return [f"{process}: {limits}, which may be more than {most_kb:g}: a longer soak shows whether it is"]
 
 
 def _second_half(samples: Sequence[Sample]) -> Sequence[Sample]:

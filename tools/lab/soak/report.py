@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.table import Table
 
-from tools.lab.soak.figures import kind_figures, slope_kb
+from tools.lab.soak.figures import kind_figures, memory_slope
 from tools.lab.soak.processes import Sample
 from tools.lab.soak.sending import Outcome
 
@@ -26,12 +26,13 @@ def processes_table(samples: Sequence[Sample]) -> Table:
     table = _table("processes: start, middle, end", *columns)
     shown = [samples[0], samples[len(samples) // 2], samples[-1]]
     for process in samples[-1].usage:
+        slope = memory_slope(samples, process)
         rows = [sample.usage[process] for sample in shown]
         table.add_row(
             process,
             _three(row.rss_kb / 1024 for row in rows),
             _three(row.pss_kb / 1024 for row in rows),
-            f"{slope_kb(samples, process):+.0f}",
+            f"{slope.middle_kb:+.0f} ({slope.least_kb:+.0f} to {slope.most_kb:+.0f})",
             _three(row.descriptors for row in rows),
             _three(row.threads for row in rows),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from tools.client.connection import Connection, ConnectionBroken
 from tools.lab.soak import __main__ as command
 from tools.lab.soak import processes
-from tools.lab.soak.figures import Bounds, broken_bounds, kind_figures, slope_kb
+from tools.lab.soak.figures import Bounds, broken_bounds, kind_figures, memory_slope
 from tools.lab.soak.processes import Sample, Usage
 from tools.lab.soak.request_kinds import KINDS, SoakRequest, soak_request
 from tools.lab.soak.sending import Outcome, carry_out, send_all
@@ -41,13 +42,42 @@ def test_every_kind_is_sent_and_is_json():
 
 def test_the_slope_is_that_of_the_second_half():
     samples = [sample(n, 9000 * n if n < 500 else 9000 * 500 + 2 * (n - 500)) for n in range(0, 1001, 50)]
-    assert slope_kb(samples, "engine host") == pytest.approx(2000)
-    assert slope_kb(samples[:1], "engine host") == 0
+    assert memory_slope(samples, "engine host") == pytest.approx((2000, 2000, 2000))
+    assert memory_slope(samples[:1], "engine host") == (0, 0, 0)
 
 
 def test_one_large_body_in_flight_is_no_slope():
-    samples = [sample(n, 300_000 if n == 900 else 100_000 + 2 * n) for n in range(0, 1001, 50)]
-    assert slope_kb(samples, "engine host") == pytest.approx(2000, rel=0.1)
+    samples = [sample(n, 300_000 if n == 900 else 100_000 + 2 * n) for n in range(0, 1001, 10)]
+    assert memory_slope(samples, "engine host") == pytest.approx((2000, 2000, 2000), rel=0.1)
+
+
+def memory_of(kb, seed):
+    """Samples of a process with this true slope, whose memory moves in steps that last for a while."""
+    rng, level = Random(seed), 0.0
+    for number in range(400):
+        level = rng.gauss(0, 3000) if number % 17 == 0 else level
+        yield sample(number * 100, 200_000 + kb * number / 10 + level + rng.gauss(0, 200))
+
+
+@pytest.mark.parametrize(
+    ("kb", "least_good", "most_good"), [(0, 38, 40), (200, 38, 40), (1400, 0, 1), (3000, 0, 0)]
+)
+def test_memory_is_flat_where_the_soak_shows_it(kb, least_good, most_good):
+    """Of 40 soaks with noise that lasts: flat ones pass, growing ones do not."""
+    num_good = 0
+    for seed in range(40):
+        samples = [*memory_of(kb, seed)]
+        num_good += broken_bounds(outcomes(), samples, {}, Bounds()) == []
+    assert least_good <= num_good <= most_good
+
+
+def test_a_soak_that_is_too_short_is_not_flat_and_says_so():
+    rng = Random(0)
+    samples = [sample(n * 100, 100_000 + rng.gauss(0, 5000)) for n in range(30)]
+    (undecided,) = broken_bounds(outcomes(), samples, {}, Bounds())
+    assert undecided.endswith("which may be more than 1000: a longer soak shows whether it is")
+    (grows,) = broken_bounds(outcomes(), [*memory_of(5000, 0)], {}, Bounds())
+    assert "grows by +" in grows
 
 
 class Child:
