@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainSerializer, SkipValidation
+from pydantic import ConfigDict, Field, PlainSerializer
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import BraidError
@@ -74,9 +74,9 @@ def _as_given(entries: Any) -> Any:
     return entries
 
 
-ChosenLogprobs = Annotated[SkipValidation[list[ChosenLogprob]], PlainSerializer(_as_given)]
-"""May be given as an iterator of plain objects, which are made while they are written, and once: a model for
-each takes eight times the time, and holds 600 bytes.
+ChosenLogprobs = Annotated[list[ChosenLogprob], PlainSerializer(_as_given)]
+"""May be set, without validation, to an iterator of plain objects, which are made while they are written, and
+once: a model for each takes eight times the time, and holds 600 bytes.
 """
 
 
@@ -102,8 +102,8 @@ class PromptLogprob(Reply):
     decoded_token: str
 
 
-PromptLogprobs = Annotated[SkipValidation[list[dict[str, PromptLogprob] | None]], PlainSerializer(_as_given)]
-"""One entry per token of a prompt, by token id, null for the first.  May be given as `ChosenLogprobs` may."""
+PromptLogprobs = Annotated[list[dict[str, PromptLogprob] | None], PlainSerializer(_as_given)]
+"""One entry per token of a prompt, by token id, null for the first.  May be set as `ChosenLogprobs` may."""
 
 
 class CalledFunction(Reply):

@@ -91,18 +91,20 @@ def tokens_reply(
     context: TextReplyContext, choices: list[ChoiceBuilder], counter: TokenCounter
 ) -> TokensReply:
     """The whole reply; of several drawn choices the best."""
-    return TokensReply(
+    reply = TokensReply(
         request_id=context.id,
         model=context.model,
         created=context.created,
         usage=counter.usage(),
-        prompt_logprobs=prompt_scores(context, choices[0]),
+        prompt_logprobs=None,
         prompt_token_ids=context.prompts[0].ids if context.token_ids else None,
         choices=[
             _choice(context, index, choices[drawn])
             for index, drawn in enumerate(best_choices(context, choices))
         ],
     )
+    reply.prompt_logprobs = prompt_scores(context, choices[0])
+    return reply
 
 
 def _choice(context: TextReplyContext, index: int, choice: ChoiceBuilder) -> TokensChoice:

@@ -52,13 +52,14 @@ def chat_completion(
         service_tier=None,
         system_fingerprint=FINGERPRINT,
         usage=counter.usage(),
-        prompt_logprobs=prompt_scores(context, choices[0]),
+        prompt_logprobs=None,
         prompt_token_ids=prompt.ids if prompt and context.token_ids else None,
         prompt_text=prompt.text if prompt and context.prompt_text else None,
         kv_transfer_params=None,
         ec_transfer_params=None,
         metrics=None,
     )
+    reply.prompt_logprobs = prompt_scores(context, choices[0])
     if cited := [citation for choice in choices for citation in choice.citations]:
         reply.citations = cited_passages(cited)
     return reply

@@ -87,7 +87,10 @@ def routed_experts(choice: ChoiceBuilder) -> str | None:
 
 
 def prompt_scores(context: TextReplyContext, choice: ChoiceBuilder) -> PromptLogprobs | None:
-    """The prompt's log-probabilities, where the client requested them."""
+    """The prompt's log-probabilities, where the client requested them.
+
+    They are set in a reply that was made: its validation would make an object for each.
+    """
     if not context.prompt_logprobs:
         return None
     scores: PromptLogprobs = prompt_logprobs(choice.logprobs.prompt or [], context.token_format)

@@ -46,10 +46,10 @@ def _choice(context: TextReplyContext, index: int, drawn: int, choice: ChoiceBui
         finish_reason="length" if context.only_prompt else choice.finish,
         stop_reason=None if context.only_prompt else choice.piece.stop_reason,
         token_ids=_token_ids(context, choice),
-        prompt_logprobs=prompt_scores(context, choice),
         prompt_token_ids=context.prompt(drawn).ids if context.token_ids else None,
         routed_experts=routed_experts(choice),
     )
+    reply.prompt_logprobs = prompt_scores(context, choice)
     if context.draft_logprobs:
         own = reply.logprobs.text_offset[-len(choice.logprobs.tokens) :] if reply.logprobs else []
         reply.draft_logprobs = completion_drafts(choice.logprobs.drafted, own, context.token_format)

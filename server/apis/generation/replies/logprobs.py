@@ -49,7 +49,7 @@ def chosen_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = 
 
 def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat = AS_TEXT) -> ChatLogprobs:
     """To be written once."""
-    return ChatLogprobs(content=chosen_logprobs(entries, token_format))
+    return ChatLogprobs.model_construct(content=chosen_logprobs(entries, token_format))
 
 
 def chat_drafts(
