@@ -13,13 +13,13 @@ import click
 
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
 from pipelines.host.backends.openvino.open_decoder import settings_of
+from pipelines.host.backends.registry import CPU, DECODERS
 from pipelines.host.contracts.decoder_settings import DecoderSettings
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.repository.model_folders import ModelFolder, scan
 from tools.run_check import decoders
 
-OPENVINO = (None, "openvino")
-"""Engines of a model line whose decoders OpenVINO opens."""
+OPENVINO = "openvino"
 
 
 @click.command()
@@ -33,9 +33,14 @@ def main(folder: Path) -> None:
 
 def show(model: ModelFolder) -> None:
     for line in decoders(model):
-        if line.config.device == "cpu" and line.config.engine in OPENVINO:
-            path = model.opened().path / line.config.path
+        path = model.opened().path / line.config.path
+        if line.config.device == "cpu" and (line.config.engine or default_engine(path)) == OPENVINO:
             click.echo(f"{model.name}: {layers(path, line.config.settings())}")
+
+
+def default_engine(path: Path) -> str | None:
+    """The engine of a decoder's file on the CPU where its line names none."""
+    return next((opener.engine for opener in DECODERS if opener.runs_on(CPU) and opener.opens(path)), None)
 
 
 def layers(path: Path, settings: DecoderSettings) -> str:

@@ -15,6 +15,11 @@ def sizes(model):
     model.writer.add_expert_feed_forward_length(EXPERT_INNER)
 
 
+def test_a_file_of_another_backend_is_not_read_by_openvino(tmp_path):
+    assert kernel_layers.default_engine(tmp_path / "model.onnx") == "openvino"
+    assert kernel_layers.default_engine(tmp_path / "model.fixed") is None
+
+
 def test_linear_layers_and_experts_of_a_file_are_counted(tmp_path, monkeypatch, kernel_folder):
     monkeypatch.setenv("BRAID_KERNELS", str(kernel_folder))
     monkeypatch.setenv("BRAID_CACHE", str(tmp_path / "cache"))
