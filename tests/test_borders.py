@@ -188,10 +188,10 @@ def import_graph(at_run_time=False):
     known = dict(modules())
     return {
         name: {
-            each if each in known else module
+            name if name in known else module
             for module, names in imported(path, at_run_time)
-            for each in names or [module]
-            if module in known or each in known
+            for name in names or [module]
+            if module in known or name in known
         }
         for name, path in known.items()
     }

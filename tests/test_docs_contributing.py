@@ -37,9 +37,9 @@ COSTLY = "document_is_valid or without_a_key or gets_no_copy or needs_nothing or
 def apply(block: Block, root: Path) -> None:
     """A new file, lines at the end of one, or lines in the table or class that the first line names."""
     head, _, body = block.text.partition("\n")
-    found = FIRST_LINE.match(head)
-    assert found, f"{block}: the first line names the file"
-    file, table = root / found[1], found[2]
+    match = FIRST_LINE.match(head)
+    assert match, f"{block}: the first line names the file"
+    file, table = root / match[1], match[2]
     if table is not None:
         file.write_text(with_lines(file.read_text(), table, body))
     elif head.endswith("at the end"):

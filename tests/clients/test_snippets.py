@@ -62,14 +62,14 @@ def python_of(block: Block) -> Path:
 def ended(demo: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Block], Outcome]:
     """`ended(block)` → its outcome; all blocks for the same Python run in one process."""
     folder, outcomes = tmp_path_factory.mktemp("snippets"), {}
-    files = {each: folder / f"{each}.py" for each in PROGRAMS}
-    for each, file in files.items():
-        file.write_text(each.text.replace(SHOWN_URL, demo))
+    files = {program: folder / f"{program}.py" for program in PROGRAMS}
+    for name, file in files.items():
+        file.write_text(name.text.replace(SHOWN_URL, demo))
 
     def run(block: Block) -> Outcome:
         if files[block] not in outcomes:
             python = python_of(block)
-            together = [file for each, file in files.items() if python_of(each) == python]
+            together = [file for name, file in files.items() if python_of(name) == python]
             outcomes.update(run_together(python, together))
         return outcomes[files[block]]
 

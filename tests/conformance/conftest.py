@@ -67,10 +67,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     outcomes = recorded(terminalreporter)
     if not outcomes:
         return
-    counts = Counter((each.engine, each.group, each.result) for each in outcomes)
+    counts = Counter((outcome.engine, outcome.group, outcome.result) for outcome in outcomes)
     terminalreporter.section("conformance: recorded vLLM exchanges")
     terminalreporter.line(f"{'engine':12} {'group':9} {'passed':>7} {'deliberate':>11} {'failed':>7}")
-    for engine, group in sorted({(each.engine, each.group) for each in outcomes}):
+    for engine, group in sorted({(outcome.engine, outcome.group) for outcome in outcomes}):
         passed, deliberate, failed = (
             counts[engine, group, result] for result in ("passed", "deliberate", "failed")
         )

@@ -84,7 +84,7 @@ def test_a_killed_server_goes_on_when_it_is_started_again(models, tmp_path):
     with ServerProcess(models, **settings) as server:
         server.ready()
         batch_id = begun(server)
-        processes = [server.process.pid, *(each.pid for each in server.hosts()), *server.worker_pids()]
+        processes = [server.process.pid, *(host.pid for host in server.hosts()), *server.worker_pids()]
         for pid in processes:
             psutil.Process(pid).kill()
         server.process.wait()

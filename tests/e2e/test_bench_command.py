@@ -41,8 +41,8 @@ def test_lengths_are_exact_and_everything_is_counted(demo, bench, api, tmp_path)
     )
     done, whole = bench(demo.url, "--api", api, "--prompt", "40", *options)
     assert done.returncode == 0, done.stderr
-    assert {each["prompt_tokens"] for each in whole["requests"]} == {40}
-    assert all(8 <= each["output_tokens"] <= 16 for each in whole["requests"])
+    assert {request["prompt_tokens"] for request in whole["requests"]} == {40}
+    assert all(8 <= request["output_tokens"] <= 16 for request in whole["requests"])
     found = whole["figures"]
     assert (found["succeeded"], found["failures"], found["prompt_tokens"]) == (12, {}, 480)
     assert 1 <= found["most_in_flight"] <= 4
@@ -126,12 +126,12 @@ def test_it_counts_as_the_server_does(counted):
     seconds, before_s = found["seconds"], whole_s - found["seconds"]
     assert REQUESTS / STREAMS * OUTPUT * STEP_S <= seconds <= whole_s
     assert found["output_tokens_per_s"] * seconds == pytest.approx(REQUESTS * OUTPUT)
-    ends = sum(each["end_s"] for each in requests)
-    firsts = sum(each["arrivals_s"][0] for each in requests)
+    ends = sum(request["end_s"] for request in requests)
+    firsts = sum(request["arrivals_s"][0] for request in requests)
     assert sums[f"{WHOLE}_sum"] - before_s <= ends <= seconds * STREAMS
     assert sums[f"{FIRST}_sum"] - before_s <= firsts < ends
-    for each in requests:
-        assert each["end_s"] >= max(each["arrivals_s"][-1], OUTPUT * STEP_S)
+    for request in requests:
+        assert request["end_s"] >= max(request["arrivals_s"][-1], OUTPUT * STEP_S)
 
 
 def test_it_computes_as_the_other_client_does(counted):
@@ -139,7 +139,7 @@ def test_it_computes_as_the_other_client_does(counted):
     run, _, _ = counted
     found, requests = run["figures"], run["requests"]
     load = Load(STREAMS, [Request([1] * PROMPT, OUTPUT)] * REQUESTS)
-    times = [[each[name] for each in requests] for name in ("sent_s", "arrivals_s")]
+    times = [[request[name] for request in requests] for name in ("sent_s", "arrivals_s")]
     other = figures(load, Timings(found["seconds"], *times))
     assert other.tokens_per_s == pytest.approx(found["output_tokens_per_s"])
     milliseconds = {"rel": 0, "abs": 0.001}  # they are rounded in the file

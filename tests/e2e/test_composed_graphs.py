@@ -215,9 +215,12 @@ def test_citations_are_annotations(openai, server):
     reply = openai.chat.completions.create(model="cited", messages=ASKED)
     message = reply.choices[0].message
     assert message.content == SAID
-    cited = [each.file_citation for each in message.annotations]
+    cited = [annotation.file_citation for annotation in message.annotations]
     assert [(each["index"] + 1, SAID[each["start_index"] : each["end_index"]]) for each in cited] == MARKED
-    assert next((each["number"], each["document"]) for each in reply.citations) == (1, cited[0]["filename"])
+    assert next((citation["number"], citation["document"]) for citation in reply.citations) == (
+        1,
+        cited[0]["filename"],
+    )
     assert reply.citations[0]["text"] in "".join(TEXTS.values())
     chunks = list(openai.chat.completions.create(model="cited", messages=ASKED, stream=True))
     streamed = [
@@ -243,12 +246,12 @@ def test_citations_in_messages(server):
     with anthropic.Anthropic(base_url=server.url, api_key="none") as client:
         fields = {"model": "cited", "max_tokens": 100, "messages": ASKED}
         block = client.messages.create(**fields).content[0]
-        assert (block.text, [each.search_result_index for each in block.citations]) == (SAID, [0, 1])
+        assert (block.text, [citation.search_result_index for citation in block.citations]) == (SAID, [0, 1])
         assert block.citations[0].type == "search_result_location"
         with client.messages.stream(**fields) as stream:
             final = stream.get_final_message()
-        assert [each.model_dump() for each in final.content[0].citations] == [
-            each.model_dump() for each in block.citations
+        assert [citation.model_dump() for citation in final.content[0].citations] == [
+            citation.model_dump() for citation in block.citations
         ]
         assert final.usage.input_tokens > 0
 

@@ -70,9 +70,9 @@ def test_log_probabilities_are_of_the_adapters_own_tokens(ask):
     for name, reply in replies.items():
         choice, tokens = reply.choices[0], reply.choices[0].logprobs.content
         assert choice.message.content == plain[name].choices[0].message.content
-        assert all(one.token == one.top_logprobs[0].token for one in tokens)
-        assert all(one.logprob == one.top_logprobs[0].logprob for one in tokens)
-        found.add(tuple(round(one.logprob, 4) for one in tokens))
+        assert all(token.token == token.top_logprobs[0].token for token in tokens)
+        assert all(token.logprob == token.top_logprobs[0].logprob for token in tokens)
+        found.add(tuple(round(token.logprob, 4) for token in tokens))
     assert len(found) == len(NAMES)
 
 
@@ -82,8 +82,8 @@ def test_sampled_choices_of_a_seed_and_beams_are_the_same_again(ask):
         {"n": 2, "extra_body": {"use_beam_search": True}},
     ):
         once, again = together(ask, **more), together(ask, **more)
-        texts = {name: [each.message.content for each in reply.choices] for name, reply in once.items()}
+        texts = {name: [choice.message.content for choice in reply.choices] for name, reply in once.items()}
         assert texts == {
-            name: [each.message.content for each in reply.choices] for name, reply in again.items()
+            name: [choice.message.content for choice in reply.choices] for name, reply in again.items()
         }
-        assert len({tuple(each) for each in texts.values()}) == len(NAMES)
+        assert len({tuple(text) for text in texts.values()}) == len(NAMES)

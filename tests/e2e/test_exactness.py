@@ -131,8 +131,8 @@ def test_prompt_logprobs_are_those_of_transformers(model, server, reference, pro
         for row, token, reported in zip(rows[:-1], ids[1:], rest, strict=True):
             wanted = {int(each) for each in np.argsort(-row)[:3]} | {token}
             assert {int(each) for each in reported} == wanted
-            found = {int(each): entry["logprob"] for each, entry in reported.items()}
-            assert found == pytest.approx({each: row[each] for each in wanted}, abs=WITHIN)
+            logprobs = {int(name): entry["logprob"] for name, entry in reported.items()}
+            assert logprobs == pytest.approx({each: row[each] for each in wanted}, abs=WITHIN)
             assert reported[str(token)]["rank"] == 1 + int((row > row[token]).sum())
 
 
@@ -350,10 +350,10 @@ def test_the_log_probability_of_the_end_is_that_of_transformers(model, server, r
     answers = ask(server, [{**asked, "prompt": ids} for ids in prompts[:6] for asked in (drawn, forced)])
     for at, answer in enumerate(answers):
         prompt, choice = prompts[at // 2], answer["choices"][0]
-        made, reported = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-        assert (made[-1], choice["finish_reason"]) == (END, "stop")
-        assert answer["usage"]["completion_tokens"] == len(made) == len(reported)
-        expected = reference.logprobs(prompt + made)[len(prompt) - 1 :]
+        token_ids, reported = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        assert (token_ids[-1], choice["finish_reason"]) == (END, "stop")
+        assert answer["usage"]["completion_tokens"] == len(token_ids) == len(reported)
+        expected = reference.logprobs(prompt + token_ids)[len(prompt) - 1 :]
         assert reported == pytest.approx(expected, abs=WITHIN)
 
 

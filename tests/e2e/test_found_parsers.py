@@ -28,8 +28,10 @@ def said(client, text, *, stream, model="lfm-2.5", **more):
         fields["extra_body"] = {"structured_outputs": {"choice": [text]}}
     if not stream:
         choice = client.chat.completions.create(**fields).choices[0]
-        made = choice.message.tool_calls or []
-        calls = [(each.function.name, json.loads(each.function.arguments)) for each in made]
+        tool_calls = choice.message.tool_calls or []
+        calls = [
+            (tool_call.function.name, json.loads(tool_call.function.arguments)) for tool_call in tool_calls
+        ]
         return choice.message.content, getattr(choice.message, "reasoning", None), calls, choice.finish_reason
     content, reasoning, calls, finish = None, None, [], None
     for chunk in client.chat.completions.create(**fields, stream=True):
@@ -37,10 +39,10 @@ def said(client, text, *, stream, model="lfm-2.5", **more):
         content = (content or "") + delta.content if delta.content else content
         thought = getattr(delta, "reasoning", None)
         reasoning = (reasoning or "") + thought if thought else reasoning
-        for each in delta.tool_calls or []:
-            calls += [["", ""]] if each.id else []
-            calls[-1][0] += each.function.name or ""
-            calls[-1][1] += each.function.arguments or ""
+        for tool_call in delta.tool_calls or []:
+            calls += [["", ""]] if tool_call.id else []
+            calls[-1][0] += tool_call.function.name or ""
+            calls[-1][1] += tool_call.function.arguments or ""
     return content, reasoning, [(name, json.loads(arguments)) for name, arguments in calls], finish
 
 

@@ -45,8 +45,8 @@ def test_questions_of_each_kind(client, model):
     assert (predicate.name, choice.name) == ("goal", None)
     assert 0 <= predicate.probability <= 1
     assert choice.choice in TOPICS
-    assert sum(each.probability for each in choice.probabilities) == pytest.approx(1)
-    assert [each.label for each in score.probabilities] == ["not", "very"]
+    assert sum(probability.probability for probability in choice.probabilities) == pytest.approx(1)
+    assert [probability.label for probability in score.probabilities] == ["not", "very"]
     assert score.score == pytest.approx(score.probabilities[1].probability)
     assert decision.usage.total_tokens == decision.usage.input_tokens + decision.usage.output_tokens
 

@@ -190,7 +190,9 @@ def test_a_killed_server_breaks_its_own_streams_and_no_later_turn(fake_pair):
 
     async def scene():
         streams = await start_streams(url, 1500, 9)
-        running = {name: partial(each.metric, "vllm:num_requests_running") for name, each in servers.items()}
+        running = {
+            name: partial(server.metric, "vllm:num_requests_running") for name, server in servers.items()
+        }
         await asyncio.to_thread(servers["a"].wait_for, lambda: sum(read() for read in running.values()) == 9)
         held = running["a"]()
         host, workers = servers["a"].children()

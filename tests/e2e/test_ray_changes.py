@@ -49,7 +49,7 @@ def test_a_killed_engine_host_ends_its_own_streams_with_an_error(ray_cluster):
     assert 0 < len(died) < len(ends), ends
     assert all("the engine died" in end for end in died), died
     ray_cluster.wait_for(lambda: len(ray_cluster.hosts()) == NUM_REPLICAS)
-    assert replica in {each.ppid() for each in ray_cluster.hosts()}, (
+    assert replica in {host.ppid() for host in ray_cluster.hosts()}, (
         "Serve's check of health is the supervisor's turn"
     )
 
@@ -61,7 +61,7 @@ def test_sessions_go_elsewhere_while_an_engine_host_is_down(ray_cluster):
     replica = first.ppid()
 
     def successors():
-        return [each for each in ray_cluster.hosts() if each.ppid() == replica and each.pid != first.pid]
+        return [host for host in ray_cluster.hosts() if host.ppid() == replica and host.pid != first.pid]
 
     first.kill()
     ray_cluster.wait_for(successors)
@@ -71,7 +71,7 @@ def test_sessions_go_elsewhere_while_an_engine_host_is_down(ray_cluster):
         ray_cluster.wait_for(lambda: all_sessions_have(ray_cluster, 200))
         with ThreadPoolExecutor(NUM_SESSIONS) as pool:
             replies = pool.map(lambda session: turn(ray_cluster.url, session), range(NUM_SESSIONS))
-            assert [each.status_code for each in replies] == [200] * NUM_SESSIONS
+            assert [reply.status_code for reply in replies] == [200] * NUM_SESSIONS
         assert host.status() == psutil.STATUS_STOPPED, "meanwhile the replica had no engine"
     finally:
         host.resume()
@@ -126,14 +126,14 @@ def test_a_killed_replica_breaks_its_own_streams_and_leaves_nothing(ray_cluster,
 
 def test_a_rolling_update_fails_no_request(ray_cluster):
     ray_cluster.all_ready()
-    before = {each.pid for each in ray_cluster.hosts()}
+    before = {host.pid for host in ray_cluster.hosts()}
 
     async def scene():
         streams = await start(ray_cluster.url, 6, 600)
         update = asyncio.create_task(asyncio.to_thread(ray_cluster.deploy, {"num_cpus": 0.4}, {}, scaling()))
         statuses = []
         async with asyncio.timeout(PATIENCE_S):
-            while not update.done() or before & {each.pid for each in ray_cluster.hosts()}:
+            while not update.done() or before & {host.pid for host in ray_cluster.hosts()}:
                 statuses.append(
                     (await asyncio.to_thread(turn, ray_cluster.url, len(statuses) % 9)).status_code
                 )
@@ -210,10 +210,10 @@ def test_recorded_exchanges_have_the_same_replies(ray_cluster, tmp_path, monkeyp
     setting = SETTINGS["neutral"]
     exported = export("onnxruntime", setting, tmp_path / "exported" / "model")
     models = write_repository(tmp_path / "models", exported, "onnxruntime", setting)
-    before = {each.pid for each in ray_cluster.hosts()}
+    before = {host.pid for host in ray_cluster.hosts()}
     env = {"BRAID_MODELS": str(models), "BRAID_ALLOW_RUNTIME_LORA_UPDATING": "1"}
     ray_cluster.deploy({}, env, scaling(1, 1))
-    ray_cluster.wait_for(lambda: not before & {each.pid for each in ray_cluster.hosts()})
+    ray_cluster.wait_for(lambda: not before & {host.pid for host in ray_cluster.hosts()})
     ray_cluster.wait_for(lambda: status(f"{ray_cluster.url}/v2/health/ready") == 200)
     replay, found, count = Replay(ray_cluster.url, PATIENCE_S), [], 0
     for group in (group for group, settings in GROUPS.items() if settings == "neutral"):

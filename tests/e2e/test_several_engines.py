@@ -133,7 +133,7 @@ def test_each_engine_keeps_to_cores_of_its_own(server):
 def test_what_administers_models_reaches_both(server):
     with httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         profile = client.get("/v1/models/fake/profile").json()
-        assert [each["node"] for each in profile["engines"]] == [
+        assert [engine["node"] for engine in profile["engines"]] == [
             "generated (engine 0)",
             "generated (engine 1)",
         ]
@@ -201,7 +201,7 @@ def test_greedy_tokens_are_those_of_one_engine(demos):
 
     one, two = (asyncio.run(replies(server)) for server in demos)
     tokens = [
-        [[each.token for each in reply.choices[0].logprobs.content] for reply in all_] for all_ in (one, two)
+        [[part.token for part in reply.choices[0].logprobs.content] for reply in all_] for all_ in (one, two)
     ]
     assert tokens[0] == tokens[1]
     assert min(samples(demos[1], "braid:engine_generation_tokens_total").values()) > 0
@@ -316,8 +316,8 @@ def test_an_adapter_that_a_client_loads_is_in_both_engines_when_the_reply_comes(
         reply = change(server, "load", lora_name="late", lora_path=str(path))
         assert (reply.status_code, reply.text) == (200, "Success: LoRA adapter 'late' added successfully.")
         replies = [say(server, "late", session) for session in SESSIONS * 2]
-        assert {each.status_code for each in replies} == {200}
-        assert len({each.json()["choices"][0]["message"]["content"] for each in replies}) == 1
+        assert {reply.status_code for reply in replies} == {200}
+        assert len({reply.json()["choices"][0]["message"]["content"] for reply in replies}) == 1
         assert listed(server) == ["base", "late", "poet"]
         again = change(server, "load", lora_name="late", lora_path=str(path))
         assert again.status_code == 400, "it is loaded already"

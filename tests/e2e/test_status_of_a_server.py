@@ -62,7 +62,7 @@ def test_a_request_is_seen_cancelled_and_recorded_whichever_worker_has_it(server
             raw = stream(server, 4000)
             name, chunks = raw.headers["x-request-id"], raw.parse()
             server.wait_for(
-                lambda name=name: any(one["id"] == name for each in seen for one in each["requests"])
+                lambda name=name: any(request["id"] == name for each in seen for request in each["requests"])
             )
             assert httpx.post(f"{server.url}/v1/requests/{name}/cancel").json() == {
                 "id": name,

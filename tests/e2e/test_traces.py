@@ -103,7 +103,7 @@ def test_a_chat_is_one_tree_of_all_nodes(send, received, stream):
         assert said["gen_ai.usage.input_tokens"] == whole["usage"]["prompt_tokens"]
         assert said["gen_ai.usage.output_tokens"] == whole["usage"]["completion_tokens"]
         assert said["gen_ai.response.finish_reasons"] == [whole["choices"][0]["finish_reason"]]
-    assert "Hello" not in str([each.attributes for each in received.spans])
+    assert "Hello" not in str([span.attributes for span in received.spans])
 
 
 def test_spans_lie_within_their_parents_and_add_up(send, received):

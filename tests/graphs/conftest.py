@@ -27,7 +27,7 @@ def problems(folder: Path) -> Callable[[str], list[str]]:
         try:
             check(text, toys.NODE_TYPES, toys.TASKS, folder)
         except GraphError as error:
-            return [str(each).removeprefix("graph.yaml:") for each in error.problems]
+            return [str(problem).removeprefix("graph.yaml:") for problem in error.problems]
         return []
 
     return problems_of

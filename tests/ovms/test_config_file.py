@@ -67,10 +67,10 @@ def test_a_base_path_may_be_a_model_file_or_lead_elsewhere(tmp_path):
         {"name": "a", "base_path": "other/7/dummy.xml"},
         {"name": "b", "base_path": str(tmp_path / "other")},
     ]
-    found = read_config(
+    config = read_config(
         write(tmp_path / "config", [entries[1], {**entries[0], "base_path": "../other/7/dummy.xml"}])
     )
-    assert [(each.name, each.version, each.file) for each in found] == [
+    assert [(each.name, each.version, each.file) for each in config] == [
         ("a", 1, "dummy.xml"),
         ("b", 7, "dummy.xml"),
     ]

@@ -183,4 +183,4 @@ def test_a_model_is_added_and_removed(run, models):
     assert json.loads(file.read_text())["model_config_list"] == entries[:1]
     _, done = run("--remove_from_config", "--config_path", file, "--model_name", "llm")
     assert done.exit_code == 1
-    assert sorted(each.name for each in models.iterdir()) == ["config.json", "dummy", "org"]
+    assert sorted(path.name for path in models.iterdir()) == ["config.json", "dummy", "org"]

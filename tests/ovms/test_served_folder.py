@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models.append({"name": "dummy", "model_version_policy": {"all": {}}})
     (root / "pipe").mkdir()
     (root / "pipe" / "graph.pbtxt").write_text(PIPE)
-    entries = [{"config": each} for each in models]
+    entries = [{"config": model} for model in models]
     config = {"model_config_list": entries, "mediapipe_config_list": [{"name": "pipe"}]}
     (root / "config.json").write_text(json.dumps(config))
     return root

@@ -30,7 +30,7 @@ class AsgiSocket:
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
-            "subprotocols": [each.strip() for each in offered.split(",") if each.strip()],
+            "subprotocols": [part.strip() for part in offered.split(",") if part.strip()],
             "extensions": {"websocket.http.response": {}},
         }
 

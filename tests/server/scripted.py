@@ -58,10 +58,10 @@ def piece(
     **more: Any,
 ) -> TextPiece:
     """The header of an update; `logprobs`, `prompt_logprobs` and `drafted` are its log-probabilities."""
-    made: TextPiece = TokenPiece([*token_ids], num_tokens, finish, **more)
+    token_piece: TextPiece = TokenPiece([*token_ids], num_tokens, finish, **more)
     if logprobs or drafted or prompt_logprobs is not None:
-        made.logprobs = PieceLogprobs([*logprobs], prompt_logprobs, [*drafted])
-    return made
+        token_piece.logprobs = PieceLogprobs([*logprobs], prompt_logprobs, [*drafted])
+    return token_piece
 
 
 def said(content: str = "", finish: str | None = None, **more: Any) -> ReplyUpdate:

@@ -40,7 +40,7 @@ def braid(monkeypatch, tmp_path, hub):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        return CliRunner().invoke(cli.main, [str(each) for each in arguments])
+        return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
 
     run.set = {}
     monkeypatch.setattr(os, "execve", lambda file, command, variables: run.set.update(variables))

@@ -51,15 +51,15 @@ def long_documents_are_cut() -> None:
 def embedded() -> None:
     types = ["float", "int8", "uint8", "binary", "ubinary", "base64"]
     reply = v2.embed(model="braid-embed", texts=PASSAGES, input_type="search_document", embedding_types=types)
-    given = reply.embeddings
-    size = len(given.float_[0])
-    assert math.isclose(dot(given.float_[0], given.float_[0]), 1, abs_tol=1e-4)
-    assert len(given.int8[0]) == len(given.uint8[0]) == size
-    assert len(given.binary[0]) == len(given.ubinary[0]) == size // 8
-    assert all(-128 <= one <= 127 for one in given.binary[0])
-    assert [one - 128 for one in given.ubinary[0]] == given.binary[0]
-    decoded = struct.unpack(f"<{size}f", base64.b64decode(given.base64[0]))
-    assert max(abs(a - b) for a, b in zip(decoded, given.float_[0], strict=True)) < 1e-6
+    embeddings = reply.embeddings
+    size = len(embeddings.float_[0])
+    assert math.isclose(dot(embeddings.float_[0], embeddings.float_[0]), 1, abs_tol=1e-4)
+    assert len(embeddings.int8[0]) == len(embeddings.uint8[0]) == size
+    assert len(embeddings.binary[0]) == len(embeddings.ubinary[0]) == size // 8
+    assert all(-128 <= one <= 127 for one in embeddings.binary[0])
+    assert [one - 128 for one in embeddings.ubinary[0]] == embeddings.binary[0]
+    decoded = struct.unpack(f"<{size}f", base64.b64decode(embeddings.base64[0]))
+    assert max(abs(a - b) for a, b in zip(decoded, embeddings.float_[0], strict=True)) < 1e-6
     assert reply.texts == PASSAGES
 
 

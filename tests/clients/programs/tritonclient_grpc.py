@@ -45,7 +45,7 @@ def what_http_says() -> None:
     assert 0 < ours.inference_count == theirs["inference_count"]
     assert 0 < ours.execution_count == theirs["execution_count"]
     assert 0 < ours.inference_stats.compute_infer.ns == theirs["inference_stats"]["compute_infer"]["ns"]
-    index = [(each.name, each.version, each.state) for each in client.get_model_repository_index().models]
+    index = [(model.name, model.version, model.state) for model in client.get_model_repository_index().models]
     assert index == [
         (each["name"], each["version"], each["state"]) for each in http.get_model_repository_index()
     ]

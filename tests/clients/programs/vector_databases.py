@@ -99,12 +99,12 @@ def stored_in_qdrant() -> None:
         models.PointStruct(
             id=i,
             vector={
-                "dense": each["embedding"],
-                "sparse": models.SparseVector(**each["sparse_embedding"]),
-                "colbert": each["token_embeddings"],
+                "dense": document["embedding"],
+                "sparse": models.SparseVector(**document["sparse_embedding"]),
+                "colbert": document["token_embeddings"],
             },
         )
-        for i, each in enumerate(documents)
+        for i, document in enumerate(documents)
     ]
     qdrant.upsert("texts", points)
 

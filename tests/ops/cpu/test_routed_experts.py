@@ -41,10 +41,10 @@ def by_parts(library, weights, levels, rows, parts):
     """All sorted rows [rows, N]; `rows` is (x, tokens, list)."""
     x, tokens, spans = rows
     packed = [weight.packed(library) for weight in weights]
-    given = [
+    packed_weights = [
         PackedWeight(weight.format, array.ctypes.data) for weight, array in zip(weights, packed, strict=True)
     ]
-    given = (PackedWeight * len(given))(*given)
+    packed_weights = (PackedWeight * len(packed_weights))(*packed_weights)
     rounded = empty(library.bl_rounded_bytes(levels, len(tokens), K))
     y = np.full((len(tokens), N), np.nan, np.float32)
     size, pointer = ctypes.c_size_t, ctypes.c_void_p
@@ -55,7 +55,7 @@ def by_parts(library, weights, levels, rows, parts):
         )  # fmt: skip
     for part in range(parts):
         library.bl_multiply_experts(
-            given, spans, size(len(spans)), levels, F32, size(N), size(K), pointer(rounded.ctypes.data),
+            packed_weights, spans, size(len(spans)), levels, F32, size(N), size(K), pointer(rounded.ctypes.data),
             size(part), size(parts), pointer(y.ctypes.data), size(N),
         )  # fmt: skip
     return y

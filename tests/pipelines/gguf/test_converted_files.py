@@ -277,8 +277,8 @@ def test_weights_of_linear_layers_stay_in_the_file(quantized, tmp_path):
     assert made.is_relative_to(model.parent.parent)
     sizes = [each.with_name("model.onnx.data").stat().st_size for each in (model, made)]
     assert sizes[0] < sizes[1] / 4
-    assert {each.name for each in made.parent.iterdir()} | {NAME} == {
-        each.name for each in model.parent.iterdir()
+    assert {path.name for path in made.parent.iterdir()} | {NAME} == {
+        path.name for path in model.parent.iterdir()
     }
 
 

@@ -123,8 +123,8 @@ def test_what_the_package_reads_is_what_is_read(whole, tmp_path):
         assert mine.type.name == tensor.tensor_type.name
         assert mine.read().tobytes() == tensor.data.tobytes()
     for key, value in ours.fields.items():
-        found = theirs.fields[key].contents()
-        assert (value.tolist() if isinstance(value, np.ndarray) else value) == pytest.approx(found)
+        contents = theirs.fields[key].contents()
+        assert (value.tolist() if isinstance(value, np.ndarray) else value) == pytest.approx(contents)
 
 
 def test_the_table_of_types_has_the_sizes_of_the_package():

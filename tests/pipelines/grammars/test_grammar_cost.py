@@ -121,8 +121,8 @@ def test_what_has_text_is_taken(name):
 @settings(deadline=None)
 def test_nested_repeats_count_as_their_product(counts, word):
     pattern, length = word, len(word)
-    for each in counts:
-        pattern, length = f"({pattern}){{{each}}}", length * each
+    for count in counts:
+        pattern, length = f"({pattern}){{{count}}}", length * count
     rules = {}
     regex_rules(pattern, rules, "r")
     assert shortest_words(rules)["r"] == length

@@ -399,7 +399,7 @@ def inputs(*texts):
 def test_texts_in_flight_are_shown_and_can_be_cancelled_by_name(over, held):
     async def scene(client, catalogue):
         slots = [PendingReply() for _ in range(3)]
-        instance = next(one.instance_id for one in client.status.models if one.name == "rows")
+        instance = next(model.instance_id for model in client.status.models if model.name == "rows")
         for name, slot in zip(("mine", "yours", "mine"), slots, strict=True):
             packed = pack("inputs", inputs([1, 2, 3], [4]))
             client.submit(

@@ -40,12 +40,12 @@ def prompt_of(family, messages, images):
     processor = family.processor()
     bare = [
         {
-            **each,
-            "content": [{"type": "image"} if "image_url" in part else part for part in each["content"]]
-            if isinstance(each["content"], list)
-            else [{"type": "text", "text": each["content"]}],
+            **message,
+            "content": [{"type": "image"} if "image_url" in part else part for part in message["content"]]
+            if isinstance(message["content"], list)
+            else [{"type": "text", "text": message["content"]}],
         }
-        for each in messages
+        for message in messages
     ]
     tokenizer = processor.tokenizer
     text = tokenizer.apply_chat_template(

@@ -90,8 +90,8 @@ def test_records_of_all_workers_are_merged_newest_first_and_bounded(running_host
             return await other.inspect("m")
 
     (view,) = over(running_host, scene)
-    assert [one.id for one in view.requests] == [f"r{number}" for number in range(199, 99, -1)]
-    assert [one.id for one in view.errors] == [f"e{number}" for number in range(79, 29, -1)]
+    assert [request.id for request in view.requests] == [f"r{number}" for number in range(199, 99, -1)]
+    assert [error.id for error in view.errors] == [f"e{number}" for number in range(79, 29, -1)]
     assert (len(view.requests), len(view.errors)) == (NUM_REQUESTS, NUM_ERRORS)
 
 
@@ -112,5 +112,5 @@ def test_a_worker_that_connects_again_reports_again_and_each_is_shown_once(runni
         return await client.inspect("m")
 
     (view,) = over(running_host, scene)
-    assert [one.id for one in view.requests] == ["r2", "r1"]
-    assert [one.id for one in view.errors] == ["e1"]
+    assert [request.id for request in view.requests] == ["r2", "r1"]
+    assert [error.id for error in view.errors] == ["e1"]

@@ -157,8 +157,12 @@ def test_conversations_with_images_equal_transformers(served):
         again = await answer(client, pipeline, CONVERSATIONS[3][0])
         other = await answer(client, pipeline, [user("both", WIDE, SMALL), *CONVERSATIONS[3][0][1:]])
         others = [
-            await outcome(client, pipeline, replace(each, sampling=each.sampling | {"ignore_eos": True}))
-            for each in of_other_endpoints(pipeline, "what is it", SMALL)
+            await outcome(
+                client,
+                pipeline,
+                replace(other_endpoint, sampling=other_endpoint.sampling | {"ignore_eos": True}),
+            )
+            for other_endpoint in of_other_endpoints(pipeline, "what is it", SMALL)
         ]
         counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
         typing = [user(TYPED.replace("@", family.MARK), SMALL)]
@@ -178,14 +182,14 @@ def test_conversations_with_images_equal_transformers(served):
             refused.append((error.value.message, error.value.field))
         return answers, again, other, others, counted, typed, named, refused, client.num_in_flight
 
-    (name,) = (each.name for each in models.iterdir())
+    (name,) = (path.name for path in models.iterdir())
     answers, again, other, others, counted, typed, named, refused, in_flight = in_one_process(scene, models)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prompts = [prompt_of(family, *each) for each in CONVERSATIONS]
+        prompts = [prompt_of(family, *conversation) for conversation in CONVERSATIONS]
         typed_prompt = with_typed(family, prompt_of(family, [user(TYPED, SMALL)], [SMALL]))
         *wanted, typed_wanted = [
-            family.generate_alone(source, ids, [picture(*each) for each in images], NUM_TOKENS)
+            family.generate_alone(source, ids, [picture(*image) for image in images], NUM_TOKENS)
             for ids, (_, images) in zip(
                 [*prompts, typed_prompt], [*CONVERSATIONS, ([], [SMALL])], strict=True
             )

@@ -81,13 +81,13 @@ CONVERSATIONS = [
 def prompt_of(family, messages, images):
     """The token ids that transformers' processor gives."""
     bare = [
-        each
-        if isinstance(each["content"], str)
+        message
+        if isinstance(message["content"], str)
         else {
-            **each,
-            "content": [{"type": "image"} if "image_url" in part else part for part in each["content"]],
+            **message,
+            "content": [{"type": "image"} if "image_url" in part else part for part in message["content"]],
         }
-        for each in messages
+        for message in messages
     ]
     processor = qwen_processor(family)
     text = processor.tokenizer.apply_chat_template(bare, add_generation_prompt=True, tokenize=False)
@@ -141,7 +141,7 @@ def test_conversations_with_images_equal_transformers(exported, models):
     answers, again, other, named, counted, typed, in_flight = in_one_process(scene, models)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prompts = [prompt_of(export.name, *each) for each in CONVERSATIONS]
+        prompts = [prompt_of(export.name, *conversation) for conversation in CONVERSATIONS]
         wanted = [
             generate_alone(source, ids, images, NUM_TOKENS)
             for ids, (_, images) in zip(prompts, CONVERSATIONS, strict=True)
@@ -241,10 +241,10 @@ def tokens_of(session, rows):
             given = None
             if images:
                 values, names = (
-                    [rows[id(each)] for each in images],
-                    [str(id(each)).encode() for each in images],
+                    [rows[id(image)] for image in images],
+                    [str(id(image)).encode() for image in images],
                 )
-                given = PromptEmbeds(starts, values, names, [GRIDS[id(each)] for each in images])
+                given = PromptEmbeds(starts, values, names, [GRIDS[id(image)] for image in images])
             engine.submit(key, GenerationRequest([ids], params, images=[given]))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])

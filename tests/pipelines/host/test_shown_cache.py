@@ -80,7 +80,7 @@ def test_the_history_and_the_phases_of_what_was_generated(over):
     assert (view.totals.prompt_tokens, view.totals.output_tokens) == (100, 50)
     assert min(series["resident_bytes"]) > 10**6
     steps = {one.kind: one for one in profile.engines["generated"]}
-    assert {one.kind for one in view.nodes[0].phases} == steps.keys()
+    assert {phase.kind for phase in view.nodes[0].phases} == steps.keys()
     for one in view.nodes[0].phases:
         assert (one.steps, one.recent_steps) == (steps[one.kind].steps, steps[one.kind].steps)
         (known,) = (phase for phase in steps[one.kind].phases if phase.name == one.name)
@@ -89,4 +89,4 @@ def test_the_history_and_the_phases_of_what_was_generated(over):
             known.seconds,
             pytest.approx(one.seconds),
         )
-    assert "body.logits" in {one.name for one in view.nodes[0].phases}
+    assert "body.logits" in {phase.name for phase in view.nodes[0].phases}

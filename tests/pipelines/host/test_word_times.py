@@ -57,12 +57,12 @@ def test_weights_are_those_of_transformers(model, models):
     ids = np.array([[50258, 50259, 50266, 3, 4, 5, 6]])
     frames = np.random.default_rng(1).standard_normal((1, FRAMES, SIZES["d_model"])).astype(np.float32)
     positions = np.arange(ids.size)[None]
-    found = run_tensors(session, {"input_ids": ids, "position_ids": positions, "context_frames": frames})
+    tensors = run_tensors(session, {"input_ids": ids, "position_ids": positions, "context_frames": frames})
     with torch.no_grad():
         decoder = model.model.decoder
         given = decoder(torch.tensor(ids), encoder_hidden_states=torch.tensor(frames), output_attentions=True)
     wanted = [given.cross_attentions[layer][0, head].numpy() for layer, head in HEADS]
-    np.testing.assert_allclose(found["weights"], wanted, atol=1e-5)
+    np.testing.assert_allclose(tensors["weights"], wanted, atol=1e-5)
     assert not (models / "whisper" / "alignment.onnx.data").exists()  # its weights are the decoder's
 
 

@@ -252,7 +252,7 @@ def test_no_damage_of_a_folder_is_more_than_a_problem(tmp_path, name):
             (finding,) = inspect(tmp_path / "models")
             is_checked = not finding.problems
             assert not (is_checked and kind in ("folder", "fifo", "loop", "nowhere")), (file, kind)
-            assert all("Traceback" not in each for each in finding.problems)
+            assert all("Traceback" not in problem for problem in finding.problems)
             assert is_checked or _is_refused(tmp_path / "models"), (file, kind, finding.problems)
             shutil.rmtree(folder)
 

@@ -66,8 +66,8 @@ def test_guesses_are_counted_once_there_are_any(model):
     assert sample(text, f"vllm:spec_decode_num_draft_tokens_total{labels}") == 11
     assert sample(text, f"vllm:spec_decode_num_accepted_tokens_total{labels}") == 4
     name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-    found = [sample(text, f'{name}{{model_name="{model}",position="{place}"}}') for place in range(4)]
-    assert found == [2, 1, 1, 0]
+    samples = [sample(text, f'{name}{{model_name="{model}",position="{place}"}}') for place in range(4)]
+    assert samples == [2, 1, 1, 0]
 
 
 def test_steps_are_counted_by_their_tokens_in_vllms_buckets(model):

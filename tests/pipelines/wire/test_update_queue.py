@@ -284,7 +284,7 @@ def test_a_reader_gets_a_bounded_part_of_what_is_unread_and_others_their_turn(nu
         assert first.token_ids == list(range(num_tokens))
         assert (first.num_tokens, first.prefill_s, first.num_cached) == (num_tokens, 0.5, 7)
         assert first.logprobs.prompt == [scored(9, 0)]
-        assert [one.top_ids[:1] for one in first.logprobs.tokens] == [
+        assert [token.top_ids[:1] for token in first.logprobs.tokens] == [
             [token_id][:num_alternatives] for token_id in range(num_tokens)
         ]
         assert first.logprobs.drafted == [None, *(scored(token_id, 0) for token_id in range(1, num_tokens))]

@@ -52,12 +52,12 @@ def nowhere(make_rig, tmp_path):
 
 async def use_all(client):
     """The statuses of all that uses a store, by what it is."""
-    made = await client.post(PATH, ask())
+    reply = await client.post(PATH, ask())
     return {
         "chat": (await client.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]})),
-        "response": made,
-        "read": await client.get(f"{PATH}/{made.json['id']}"),
-        "delete": await client.ask("DELETE", f"{PATH}/{made.json['id']}"),
+        "response": reply,
+        "read": await client.get(f"{PATH}/{reply.json['id']}"),
+        "delete": await client.ask("DELETE", f"{PATH}/{reply.json['id']}"),
         "background": await client.post(PATH, ask(background=True)),
         "continued": await client.post(PATH, ask(previous_response_id="resp_x")),
         "upload": await upload(client),
@@ -152,7 +152,7 @@ def test_an_upload_that_cannot_be_written_leaves_nothing(rig, monkeypatch, tmp_p
 
     refused, taken = rig.run(scenario)
     assert (refused.status, taken.status) == (status, 200)
-    assert [each.name for each in (tmp_path / "files" / "content").iterdir()] == [taken.json["id"]]
+    assert [path.name for path in (tmp_path / "files" / "content").iterdir()] == [taken.json["id"]]
 
 
 def test_a_batch_waits_for_room_and_loses_nothing(rig, disk, monkeypatch):

@@ -62,7 +62,7 @@ def replied(family, size):
         text = next(each for each in begun if TOOLS[family]([TOOL]).push(each, final=True)[1])
     parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in pieces]
+    updates = [parser.push(TextUpdate(TokenPiece([], 1), piece, [piece])) for piece in pieces]
     updates.append(parser.push(TextUpdate(TokenPiece([], 0, "stop"), "", [])))
     return [[(0, update)] for update in updates if update.content or update.tool_calls or update.piece.finish]
 
@@ -118,10 +118,10 @@ def whole_of(path, reply):
 def stream_of(path, events):
     """The same of a stream, which has its last event."""
     if path.endswith("responses"):
-        assert [read(each)["type"] for each in events[-2:-1]] == ["response.completed"]
+        assert [read(event)["type"] for event in events[-2:-1]] == ["response.completed"]
         return whole_of(path, read(events[-2])["response"])
     if path.endswith("messages"):
-        found = [read(each) for each in events]
+        found = [read(event) for event in events]
         assert found[-1]["type"] == "message_stop"
         deltas = [(each["index"], each["delta"]) for each in found if each["type"] == "content_block_delta"]
         kept = {index: "" for index, delta in deltas if "partial_json" in delta}
@@ -130,7 +130,7 @@ def stream_of(path, events):
                 kept[index] += delta["partial_json"]
         return "".join(delta.get("text", "") for _, delta in deltas), [read(each) for each in kept.values()]
     assert events[-1] == "[DONE]"
-    deltas = [read(each)["choices"][0]["delta"] for each in events[:-1]]
+    deltas = [read(event)["choices"][0]["delta"] for event in events[:-1]]
     assert read(events[-2])["choices"][0]["finish_reason"]
     kept = {}
     for piece in (piece for delta in deltas for piece in delta.get("tool_calls", [])):
@@ -155,7 +155,7 @@ def test_every_api_answers(make_rig, family, size):
             found.append(stream_of(path, streamed(answer.body)))
 
     make_rig(pipeline).run(scenario)
-    assert all(isinstance(each, dict) for _, arguments in found for each in arguments)
+    assert all(isinstance(argument, dict) for _, arguments in found for argument in arguments)
     assert all(each[1] == found[0][1] for each in found)
     assert found[0][1], "no body is a call of this family: add one"
 

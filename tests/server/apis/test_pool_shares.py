@@ -190,13 +190,13 @@ def test_watchers_of_one_key_leave_places(rig):
             client.begin("GET", "/v1/status?stream=1", headers={"x-api-key": "ann"})
             for _ in range(MAX_WATCHERS)
         ]
-        await until(lambda: all(each.answer.status for each in requests))
+        await until(lambda: all(request.answer.status for request in requests))
         other = client.begin("GET", "/v1/status?stream=1", headers={"x-api-key": "ben"})
         await until(lambda: other.answer.status)
         for request in [*requests, other]:
             request.hang_up()
         await asyncio.gather(*[each.task for each in [*requests, other]])
-        return [each.answer.status for each in requests], other.answer.status
+        return [request.answer.status for request in requests], other.answer.status
 
     ann, ben = rig().run(scenario)
     assert (ann.count(200), ann.count(429), ben) == (52, 12, 200)

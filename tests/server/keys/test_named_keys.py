@@ -226,16 +226,16 @@ def key(**limits):
 
 def test_limits_are_those_of_a_server_not_of_a_worker(tmp_path):
     now = [1000.0]
-    one, other = (KeyLimits(tmp_path / "limits", lambda: now[0]) for _ in range(2))
+    key_limits, other = (KeyLimits(tmp_path / "limits", lambda: now[0]) for _ in range(2))
     ann = key(requests_per_minute=3)
-    assert [limits.enter(ann)[0].remaining for limits in (one, other, one)] == [2, 1, 0]
+    assert [limits.enter(ann)[0].remaining for limits in (key_limits, other, key_limits)] == [2, 1, 0]
     with pytest.raises(KeyLimited) as refused:
         other.enter(ann)
     assert refused.value.retry_after_s == 20
     now[0] += 20
     assert other.enter(ann)[0].remaining == 0
     now[0] += 60
-    assert one.enter(ann)[0].remaining == 2
+    assert key_limits.enter(ann)[0].remaining == 2
 
 
 def test_tokens_beyond_the_limit_delay_the_next_request(tmp_path):

@@ -86,9 +86,9 @@ def test_every_field_that_is_not_honoured_is_told_with_its_reason(name, told):
     assert {
         each: fields[each]["description"] for each in body.refused if each not in body.model.model_fields
     } == {
-        each: f"Refused: {refused.reason}."
-        for each, refused in body.refused.items()
-        if each not in body.model.model_fields
+        name: f"Refused: {refused.reason}."
+        for name, refused in body.refused.items()
+        if name not in body.model.model_fields
     }
 
 

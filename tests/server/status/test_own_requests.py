@@ -117,8 +117,8 @@ def test_records_have_the_account_of_their_key(make_rig):
         rig.services.requests.flush()
 
     rig.run(scenario)
-    assert [one.account for one in rig.services.client.requests] == [ANN, BEN]
-    assert [one.account for one in rig.services.client.errors] == [ANN, BEN]
+    assert [request.account for request in rig.services.client.requests] == [ANN, BEN]
+    assert [error.account for error in rig.services.client.errors] == [ANN, BEN]
 
 
 def test_an_account_of_none_is_shown_to_admins_alone(make_rig):

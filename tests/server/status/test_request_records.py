@@ -96,7 +96,7 @@ def test_a_request_is_recorded_node_by_node_and_without_its_text(tmp_path):
         assert ("prompt", "run") in spans
         for span in record["spans"]:
             assert 0 <= span["start_s"] <= span["start_s"] + span["seconds"] <= record["seconds"] + 1e-6
-    assert [(one["id"], one["status"], one["message"]) for one in reply["errors"]] == [
+    assert [(error["id"], error["status"], error["message"]) for error in reply["errors"]] == [
         ("three", 400, "`temperature` must be a number")
     ]
     assert [one.record.id for one in heard] == ["one", "two", "three"]

@@ -158,9 +158,9 @@ def watching(rig, scenario, num, **headers):
         try:
             return await scenario(client, requests)
         finally:
-            for each in requests:
-                each.hang_up()
-            await asyncio.gather(*(each.task for each in requests))
+            for request in requests:
+                request.hang_up()
+            await asyncio.gather(*(request.task for request in requests))
 
     return rig.run(whole)
 
@@ -181,12 +181,12 @@ def test_twenty_watchers_take_one_snapshot_a_second(shown, monkeypatch):
 
     async def scenario(client, requests):
         for count in (1, 2, 3):
-            await until(lambda count=count: all(len(each.answer.writes) == count for each in requests))
+            await until(lambda count=count: all(len(request.answer.writes) == count for request in requests))
             clock.now_s += 0.9 * PERIOD_S
             await asyncio.sleep(2 * PERIOD_S)  # each of them has looked again
             inspected.append(shown.services.client.num_inspected)
             clock.now_s += 0.2 * PERIOD_S
-        return [each.answer for each in requests]
+        return [request.answer for request in requests]
 
     answers = watching(shown, scenario, 20)
     assert inspected == [1, 2, 3]
@@ -220,7 +220,7 @@ def test_watchers_are_bounded_and_take_no_place_of_requests(make_rig):
     rig = make_rig(max_concurrency=1)
 
     async def scenario(client, requests):
-        await until(lambda: all(each.answer.writes for each in requests))
+        await until(lambda: all(request.answer.writes for request in requests))
         refused, chat = await client.get(STREAM), await client.post(CHAT, BODY)
         requests[0].hang_up()
         await requests[0].task
@@ -237,11 +237,11 @@ def test_watchers_are_bounded_and_take_no_place_of_requests(make_rig):
 
 def test_watchers_are_let_go_when_the_worker_ends(shown):
     async def scenario(client, requests):
-        await until(lambda: all(each.answer.writes for each in requests))
+        await until(lambda: all(request.answer.writes for request in requests))
         shown.services.feed.end()
-        await asyncio.gather(*(each.task for each in requests))
+        await asyncio.gather(*(request.task for request in requests))
         later = await client.get(STREAM)
-        return [each.answer.ended.is_set() for each in requests], later
+        return [request.answer.ended.is_set() for request in requests], later
 
     ended, later = watching(shown, scenario, 3)
     assert ended == [True] * 3
@@ -274,7 +274,7 @@ def test_several_engines_are_side_by_side(make_rig):
     rig = make_rig(engines="3")
     rig.services.client.inspected = [SHOWN, Inspected(*SHOWN.__reduce__()[1][:-1], "2")]
     reply = rig.get("/v1/status").json
-    assert [(one["engine"], one["state"]) for one in reply["engines"]] == [
+    assert [(engine["engine"], engine["state"]) for engine in reply["engines"]] == [
         ("0", "ready"),
         ("1", "down"),
         ("2", "ready"),

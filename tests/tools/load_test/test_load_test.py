@@ -240,7 +240,7 @@ def test_without_any_count_a_word_is_taken_for_a_token():
 def test_a_plan_repeats_for_its_seed_and_comes_at_its_rate():
     load = Load("m", False, 400, Lengths.read("5-9"), Lengths.read("4"), None, rate=20.0, seed=3)
     prompts = [Prompts(CountingServer(1, 0, True), "m", is_chat=False, seed=3) for _ in range(2)]
-    first, again = (plan(load, each, load.requests) for each in prompts)
+    first, again = (plan(load, prompt, load.requests) for prompt in prompts)
     assert first == again
     times = [each.at_s for each in first]
     assert times == sorted(times)

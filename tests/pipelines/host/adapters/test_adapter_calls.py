@@ -209,7 +209,7 @@ def test_what_cannot_be_used_is_refused_by_name_and_the_base_serves(model):
         return card, errors, await tokens(client, catalogue, "m"), await tokens(client, catalogue, "a")
 
     card, errors, base, adapted = in_scene(scene, model)
-    assert [each.name for each in card.adapters] == [*NAMES]
+    assert [adapter.name for adapter in card.adapters] == [*NAMES]
     assert "DoRA" in errors["dora"]
     assert "rank 9" in errors["wide"]
     problems = "\n".join(card.problems)
@@ -243,7 +243,7 @@ def test_a_name_belongs_to_one_model(model):
         return cards
 
     cards = in_scene(scene, model)
-    assert [each.name for each in cards["other"].adapters] == ["z"]
+    assert [adapter.name for adapter in cards["other"].adapters] == ["z"]
     assert cards["other"].problems == ["adapter a: the name a is that of an adapter of m; rename the adapter"]
 
 

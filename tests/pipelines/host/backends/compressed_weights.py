@@ -39,7 +39,7 @@ def _is_compressed(weight: ov.Output) -> bool:
             return False
         if not node.get_input_size():
             types.add(node.get_element_type().to_string())
-        nodes += [each.get_node() for each in node.input_values()]
+        nodes += [input_value.get_node() for input_value in node.input_values()]
     return bool(types & TABLES)
 
 

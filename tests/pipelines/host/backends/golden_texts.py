@@ -15,7 +15,7 @@ def check_texts(model, session, vocab_size):
     prompts.append(prompts[1] + prompts[0])
     engine = greedy_engine(session, NUM_BLOCKS)
     wanted = generate_together(engine, prompts, preempting=True)[0]
-    assert wanted == [chosen(model, *each) for each in zip(prompts, wanted, strict=True)]
+    assert wanted == [chosen(model, *prompt) for prompt in zip(prompts, wanted, strict=True)]
     assert {len(text) for text in wanted} == {NUM_TOKENS}
     assert engine.counts().preemptions > 1
     engine = greedy_engine(session, NUM_BLOCKS)

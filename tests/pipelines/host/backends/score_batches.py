@@ -81,12 +81,12 @@ def check(
     for scores, prompt in zip(found, prompts, strict=True):
         expected = logprobs_of(prompt)[:-1]
         chosen = np.take_along_axis(expected, np.array(prompt[1:])[:, None], axis=1)[:, 0]
-        np.testing.assert_allclose([one.logprob for one in scores], chosen, atol=TOLERANCE)
+        np.testing.assert_allclose([score.logprob for score in scores], chosen, atol=TOLERANCE)
         best = -np.sort(-expected, axis=1)[:, :TOP]
-        np.testing.assert_allclose([one.top_logprobs for one in scores], best, atol=TOLERANCE)
-        named = np.take_along_axis(expected, np.array([one.top_ids for one in scores]), axis=1)
+        np.testing.assert_allclose([score.top_logprobs for score in scores], best, atol=TOLERANCE)
+        named = np.take_along_axis(expected, np.array([score.top_ids for score in scores]), axis=1)
         np.testing.assert_allclose(named, best, atol=TOLERANCE)
         likelier = (expected > chosen[:, None] + TOLERANCE).sum(axis=1)
         at_least = (expected > chosen[:, None] - TOLERANCE).sum(axis=1)
-        ranks = np.array([one.rank for one in scores])
+        ranks = np.array([score.rank for score in scores])
         assert ((likelier < ranks) & (ranks <= at_least)).all()

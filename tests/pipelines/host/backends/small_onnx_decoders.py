@@ -130,8 +130,8 @@ class _Writer:
         for value in inputs:
             if value is not None:
                 self.tape.initializer(value.const_value, name=value.name)
-        made = {value.name: value for value in self.tape.initializers}
-        inputs = [value and made[value.name] for value in inputs]
+        initializers = {value.name: value for value in self.tape.initializers}
+        inputs = [value and initializers[value.name] for value in inputs]
         weights = self.op("Softmax", best, axis=-1)
         hidden.dtype = weights.dtype = ir.DataType.from_numpy(np.dtype(self.dtype))
         return self.op(

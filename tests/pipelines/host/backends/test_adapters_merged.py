@@ -59,7 +59,7 @@ def says_what_merged_models_say(tmp_path, opened, mixture):
         alone = engine_of(opened(path), {})
         own = [Case(None, prompt, []) for prompt in prompts]
         said = generate(alone, own)
-        cases += [Case(name, *each) for each in zip(prompts, said, strict=True)]
+        cases += [Case(name, *prompt) for prompt in zip(prompts, said, strict=True)]
     assert len({tuple(case.tokens) for case in cases}) > 2 * len(prompts)
     order = rng.permutation(len(cases)).tolist()
     cases = [cases[place] for place in order]

@@ -56,7 +56,7 @@ def test_logits_are_those_of_merged_dequantized_weights(
     session = OpenVINOSession(file, settings)
     session.reserve(128, 1)
     session.allocate(16)
-    adapters = {each.name: read_adapter(each, session.linears, max_rank=8) for each in folders}
+    adapters = {folder.name: read_adapter(folder, session.linears, max_rank=8) for folder in folders}
     for name, adapter in adapters.items():
         session.put_adapter(NUMBERS[name], adapter)
     for name, prompt, _ in recorded_cases(recording)[:4]:

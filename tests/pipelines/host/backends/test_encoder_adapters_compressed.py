@@ -76,14 +76,14 @@ def test_adapters_beside_weights_of_few_bits(encoders, tmp_path, family, weights
         warnings.simplefilter("ignore")  # torch and nncf, of themselves
         file = write_compressed(encoders(family), tmp_path / weights, way.partition(" ")[0], weights)
     encoder: EncoderSession = open_encoder(file, replace(WAYS[way], targets=adapter_targets(folders)))
-    adapters = {each.name: read_adapter(each, encoder.linears, max_rank=8) for each in folders}
+    adapters = {folder.name: read_adapter(folder, encoder.linears, max_rank=8) for folder in folders}
     for name, adapter in adapters.items():
         encoder.put_adapter(NUMBERS[name], adapter)
     floats, asked = dequantized(file), tiny.texts(len(ORDER), LONGEST)
     models = {name: merged(family, floats, adapters.get(name)) for name in {*ORDER}}
     wanted = [tiny.rows_alone(models[name], text) for name, text in zip(ORDER, asked, strict=True)]
-    for found, expected in zip(rows(encoder, asked, ORDER), wanted, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=NEAR)
+    for row, expected in zip(rows(encoder, asked, ORDER), wanted, strict=True):
+        np.testing.assert_allclose(row, expected, rtol=0, atol=NEAR)
     base = rows(encoder, asked, [None] * len(ORDER))
     assert [np.abs(each - expected).max() < NEAR for each, expected in zip(base, wanted, strict=True)] == [
         name is None for name in ORDER

@@ -76,7 +76,7 @@ def check_adapters(open_session, kind, tmp_path, tolerance, form=FLOAT_SUMS, fam
     state = write_llama_like(tmp_path / "tiny.gguf", kind=Type[kind], **written)
     convert(tmp_path / "tiny.gguf", tmp_path / "model", form)
     session = open_session(tmp_path / "model" / "model.onnx")
-    assert {each.rpartition(".")[2] for each in session.linears} == TARGETS
+    assert {linear.rpartition(".")[2] for linear in session.linears} == TARGETS
     session.reserve(NUM_IDS, 1)
     session.allocate(8)
     rng, linears, merged = np.random.default_rng(0), {}, dict(state)

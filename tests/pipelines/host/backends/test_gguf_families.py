@@ -154,7 +154,7 @@ LOCAL_FIRST = ["sliding_attention", "full_attention"] * (LAYERS // 2)
 
 def gemma4(layers=LAYERS, **others):
     """Layers that attend to all tokens have larger heads, and no weights for values."""
-    sizes = {name: each for name, each in SIZES.items() if name != "rope_theta"}
+    sizes = {name: size for name, size in SIZES.items() if name != "rope_theta"}
     return hf.Gemma4TextConfig(
         **sizes | {"tie_word_embeddings": True, "num_hidden_layers": layers},
         layer_types=LOCAL_FIRST * (layers // LAYERS),

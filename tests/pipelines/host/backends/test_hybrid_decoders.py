@@ -248,12 +248,12 @@ def test_rows_are_those_of_the_step_and_of_its_padding(paged):
         ]
     )
     paged.allocate(2, num_states=NUM_STATES)
-    given = paged._states.step_inputs(both, 2)
+    step_inputs = paged._states.step_inputs(both, 2)
     zeros, spare = paged._states.zeros, NUM_STATES
-    assert given["la.block_indices"].tolist() == [zeros, 2, 0, 1, zeros, spare, zeros, spare + 1]
-    assert given["la.block_indices_begins"].tolist() == [0, 2, 4, 6, 8]
-    assert given["la.past_lens"].tolist() == [0, 9, 0, 0]
-    assert given["la.cache_interval"].tolist() == [ONLY_LAST] * 4
+    assert step_inputs["la.block_indices"].tolist() == [zeros, 2, 0, 1, zeros, spare, zeros, spare + 1]
+    assert step_inputs["la.block_indices_begins"].tolist() == [0, 2, 4, 6, 8]
+    assert step_inputs["la.past_lens"].tolist() == [0, 9, 0, 0]
+    assert step_inputs["la.cache_interval"].tolist() == [ONLY_LAST] * 4
 
 
 def test_facts_name_the_size_of_a_state(paged):
@@ -306,5 +306,5 @@ def feeds_angles(node: ov.Node) -> bool:
         node = below.pop(0)
         if node.get_type_name() in ("Cos", "Sin"):
             return True
-        below += [target.get_node() for one in node.outputs() for target in one.get_target_inputs()]
+        below += [target.get_node() for output in node.outputs() for target in output.get_target_inputs()]
     return False

@@ -26,7 +26,7 @@ def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
         if layer.has_sinks:
             shape = (1, layer.num_kv_heads, 1, layer.head_size)
             nothing = ir.node("Constant", [], {"value": ir.tensor(np.zeros(shape, np.float32))})
-            longer = [ir.node("Concat", [each, *nothing.outputs], {"axis": 2}) for each in operands[1:]]
+            longer = [ir.node("Concat", [operand, *nothing.outputs], {"axis": 2}) for operand in operands[1:]]
             operands, more = [operands[0], *(each.outputs[0] for each in longer)], [nothing, *longer]
         attend = ir.node("Attention", [*operands, mask.outputs[0]], attributes)
         graph.insert_before(node, [mask, *more, attend])

@@ -295,12 +295,12 @@ def test_the_schedules_meet_everything(ran):
     schedules = [ran(seed, *ways) for seed in SEEDS[:NUM_SEEDS] for ways in product([False, True], repeat=2)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]
     for name in ("preemptions", "swap_preemptions", "swapped_in_blocks", "prefix_hit_tokens"):
-        assert sum(getattr(one, name) for one in counts) > 10, name
+        assert sum(getattr(count, name) for count in counts) > 10, name
     endings = Counter(text.finish for schedule in schedules for text in schedule.rig.texts.values())
     assert min(endings[finish] for finish in ("stop", "length", "repetition", "error", None)) > 2, endings
     wanted = [one for schedule in schedules for one in schedule.wanted.values()]
     assert sum(guide.num_forced for one in wanted for guide in one.guides) > 100
     assert sum(one.params.beams is not None for one in wanted) > 20
-    assert sum(one.accepted_tokens for one in counts) > 50
-    assert sum(one.draft_tokens - one.accepted_tokens for one in counts) > 20
+    assert sum(count.accepted_tokens for count in counts) > 50
+    assert sum(count.draft_tokens - count.accepted_tokens for count in counts) > 20
     assert sum(step.num_scored for schedule in schedules for step in schedule.rig.steps) > 500

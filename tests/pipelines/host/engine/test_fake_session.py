@@ -63,8 +63,8 @@ def test_a_forgotten_copy_changes_the_text():
         return step_of(context)
 
     rig.engine._body = forget
-    given = {tuple(output.piece.token_ids) for output in rig.step()}
-    assert len(given) == 2  # greedy choices of one prompt would agree
+    token_ids = {tuple(output.piece.token_ids) for output in rig.step()}
+    assert len(token_ids) == 2  # greedy choices of one prompt would agree
 
 
 def test_another_state_changes_the_text():
@@ -80,8 +80,8 @@ def test_another_state_changes_the_text():
         return step_of(context)
 
     rig.engine._body = forget
-    given = {tuple(output.piece.token_ids) for output in rig.step()}
-    assert len(given) == 2  # greedy choices of one prompt would agree
+    token_ids = {tuple(output.piece.token_ids) for output in rig.step()}
+    assert len(token_ids) == 2  # greedy choices of one prompt would agree
 
 
 @pytest.mark.parametrize("change", [(0, 99), (3, 10), (4, None)])

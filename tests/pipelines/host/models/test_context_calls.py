@@ -169,7 +169,7 @@ def test_later_calls_use_the_rows_that_an_earlier_one_has_had_held(lost, tmp_pat
 def test_rows_that_are_gone_are_an_error_of_the_request(over):
     async def scene(client, catalogue):
         queue = UpdateQueue()
-        instance = next(one.instance_id for one in client.status.models)
+        instance = next(model.instance_id for model in client.status.models)
         params = SamplingParams(max_tokens=2)
         address = EngineAddress("translator", instance, "generated")
         client.submit(Submit(address, TokenRequest([[1]], params), context=99), queue)

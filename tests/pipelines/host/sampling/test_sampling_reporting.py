@@ -70,10 +70,10 @@ def test_named_ids_are_told_beside_rows_that_name_none():
         SamplingParams(temperature=0, logprobs=0, logprob_token_ids=[7]),
         SamplingParams(temperature=0, logprobs=0, logprob_token_ids=[8, 1], temp_scaled_logprobs=True),
     ]
-    found = sample(Logits(logits.copy(), step(kinds, {}))).logprobs
-    assert [one.top_ids for one in found[1:]] == [[7], [8, 1]]
-    assert found[0].top_ids == np.argsort(-logits[0])[:2].tolist()
-    for one, row in zip(found, logits, strict=True):
+    logprobs = sample(Logits(logits.copy(), step(kinds, {}))).logprobs
+    assert [one.top_ids for one in logprobs[1:]] == [[7], [8, 1]]
+    assert logprobs[0].top_ids == np.argsort(-logits[0])[:2].tolist()
+    for one, row in zip(logprobs, logits, strict=True):
         np.testing.assert_allclose(one.top_logprobs, log_softmax(row)[one.top_ids], atol=1e-5)
 
 

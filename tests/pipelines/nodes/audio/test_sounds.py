@@ -90,7 +90,7 @@ def test_a_long_sound_has_the_features_that_transformers_gives(tmp_path):
     samples = sound(3, 61.3)
     node = reader(tmp_path)
     read = node.read([given(wav(samples))])
-    made = transformers.WhisperFeatureExtractor(feature_size=16, chunk_length=2)(
+    input_features = transformers.WhisperFeatureExtractor(feature_size=16, chunk_length=2)(
         samples / np.float32(32768),
         sampling_rate=RATE,
         truncation=False,
@@ -98,7 +98,7 @@ def test_a_long_sound_has_the_features_that_transformers_gives(tmp_path):
         pad_to_multiple_of=2 * RATE,
         return_tensors="np",
     )["input_features"]
-    wanted = made.reshape(16, -1, 200).swapaxes(0, 1)
+    wanted = input_features.reshape(16, -1, 200).swapaxes(0, 1)
     assert len(wanted) == 31
     assert np.abs(read.values - wanted).max() < 1e-4
 

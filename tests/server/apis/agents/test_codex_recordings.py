@@ -109,7 +109,7 @@ def test_a_model_switch_leaves_what_each_model_computed(ask):
     body = {**(switched.body or {}), "tools": (first.body or {})["tools"]}
     again = {**body, "input": [*body["input"], {"role": "user", "content": "Go on."}]}
     bodies = [first.body, {**body, "model": OTHER}, body, {**again, "model": OTHER}, again]
-    usages = [checked(events) for _, events in ask([replace(first, body=each) for each in bodies])]
+    usages = [checked(events) for _, events in ask([replace(first, body=body) for body in bodies])]
     sizes = [usage["input_tokens"] for usage in usages]
     cached = [usage["input_tokens_details"]["cached_tokens"] for usage in usages]
     assert cached[1] == 0

@@ -49,9 +49,13 @@ def test_a_model_without_a_form_calls_tools(folder):
         async with serving(folder) as client:
             body = {"model": "generic", "messages": [USER], "tools": [READ], "max_tokens": 200}
             first = (await client.post(CHAT, body)).json
-            made = first["choices"][0]["message"]
-            result = {"role": "tool", "tool_call_id": made["tool_calls"][0]["id"], "content": "forty-two"}
-            messages = [USER, made, result]
+            tool_calls = first["choices"][0]["message"]
+            result = {
+                "role": "tool",
+                "tool_call_id": tool_calls["tool_calls"][0]["id"],
+                "content": "forty-two",
+            }
+            messages = [USER, tool_calls, result]
             second = await client.post(CHAT, {**body, "messages": messages, "stream": True})
             third = await client.post(
                 CHAT, {**body, "messages": [*messages, {**USER, "content": "Be short"}]}
@@ -63,8 +67,8 @@ def test_a_model_without_a_form_calls_tools(folder):
 
     first, second, third, plain, broken, forced = asyncio.run(scene())
     for reply in (first, forced):
-        (made,) = reply["choices"][0]["message"]["tool_calls"]
-        assert made["function"] == {"name": "read_file", "arguments": '{"path": "é.txt"}'}
+        (tool_calls,) = reply["choices"][0]["message"]["tool_calls"]
+        assert tool_calls["function"] == {"name": "read_file", "arguments": '{"path": "é.txt"}'}
         assert reply["choices"][0]["finish_reason"] == "tool_calls"
     deltas = [event["choices"][0]["delta"].get("content") for event in second.events[:-1] if event["choices"]]
     assert "".join(filter(None, deltas)) == 'It says "42".\n'
@@ -72,7 +76,7 @@ def test_a_model_without_a_form_calls_tools(folder):
     assert third["choices"][0]["message"]["content"] != "Plain text.", "a grammar wants an object"
     assert plain["choices"][0]["message"]["content"] == "Plain text."
     calls = broken["choices"][0]["message"].get("tool_calls") or []
-    assert {made["function"]["name"] for made in calls} <= {"read_file"}
+    assert {call["function"]["name"] for call in calls} <= {"read_file"}
     assert third["usage"]["prompt_tokens_details"]["cached_tokens"] > first["usage"]["prompt_tokens"]
 
 

@@ -65,8 +65,8 @@ def test_a_session_sends_only_what_is_new(folder):
         warmed = final(await client.until(*ENDS))
         client.say(create("List", previous_response_id=warmed["id"]))
         first = final(await client.until(*ENDS))
-        made = first["output"][-1]
-        result = {"type": "function_call_output", "call_id": made["call_id"], "output": "files: a.py"}
+        output = first["output"][-1]
+        result = {"type": "function_call_output", "call_id": output["call_id"], "output": "files: a.py"}
         client.say(create(result, previous_response_id=first["id"]))
         return warmed, first, final(await client.until(*ENDS))
 
@@ -163,10 +163,10 @@ def test_an_image_in_a_result_is_left_out_for_models_of_text(folder):
     async def scene():
         async with serving(folder) as client:
             body = create("Look", stream=False) | {"type": None}
-            (made,) = (await client.post(PATH, body)).json["output"]
+            (output,) = (await client.post(PATH, body)).json["output"]
             image = {"type": "input_image", "image_url": PIXEL, "detail": "original"}
-            result = {"type": "function_call_output", "call_id": made["call_id"], "output": [image]}
-            read = await client.post(PATH, {**body, "input": [*body["input"], made, result]})
+            result = {"type": "function_call_output", "call_id": output["call_id"], "output": [image]}
+            read = await client.post(PATH, {**body, "input": [*body["input"], output, result]})
             shown = {"role": "user", "content": [image]}
             return read, await client.post(PATH, {**body, "input": [shown]})
 

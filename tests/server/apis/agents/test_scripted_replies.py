@@ -44,7 +44,7 @@ def talk(folder, *results):
                 if result is not None:
                     made = messages[-1]["tool_calls"][0]["id"]
                     messages.append({"role": "tool", "tool_call_id": made, "content": result})
-        return [each for each in messages if each["role"] == "assistant"], usages
+        return [message for message in messages if message["role"] == "assistant"], usages
 
     return asyncio.run(scene())
 
@@ -67,7 +67,9 @@ def test_a_grammar_holds_what_the_script_wants(folder):
         async with serving(folder) as client:
             answer = await client.post("/v1/chat/completions", body)
         assert answer.status == 200, answer.body
-        return [made["function"]["name"] for made in answer.json["choices"][0]["message"]["tool_calls"]]
+        return [
+            tool_call["function"]["name"] for tool_call in answer.json["choices"][0]["message"]["tool_calls"]
+        ]
 
     assert asyncio.run(scene()) in ([], ["read_file"])
 

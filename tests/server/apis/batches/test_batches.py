@@ -210,8 +210,8 @@ def test_a_run_that_is_cancelled_before_its_first_step_leaves_its_place(batches,
     rig = batches()
 
     async def scenario(client):
-        made = [(await create(client, lines(line("a")))).json["id"] for _ in range(3)]
-        return [await ended(client, each) for each in made]
+        ids = [(await create(client, lines(line("a")))).json["id"] for _ in range(3)]
+        return [await ended(client, each) for each in ids]
 
     assert [each["status"] for each in rig.run(scenario)] == ["completed"] * 3
     assert cancelled == [True] * 2 * MAX_RUNS
@@ -251,7 +251,7 @@ def test_lines_that_did_not_run_in_time_say_so(batches, monkeypatch):
 
     batch, errors = rig.run(scenario)
     assert batch["status"] == "expired"
-    assert [(each["custom_id"], each["error"]["code"]) for each in errors] == [
+    assert [(error["custom_id"], error["error"]["code"]) for error in errors] == [
         ("a", "batch_expired"),
         ("b", "batch_expired"),
     ]

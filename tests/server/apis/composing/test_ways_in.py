@@ -106,7 +106,7 @@ def test_lines_have_the_place_of_the_client_among_others(played, opened):
             )
         first, second = opened
         origins = [{asked._call._origin for asked in call.asked} for call in (first, second)]
-        assert all(len(each) == 1 for each in origins)
+        assert all(len(origin) == 1 for origin in origins)
         (one,), (two,) = origins
         assert one.tenant == first.tenant != second.tenant == two.tenant
         assert "" not in (one.tenant, one.name)

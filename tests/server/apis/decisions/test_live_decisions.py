@@ -83,13 +83,16 @@ def test_a_decoder_answers_by_the_probabilities_of_one_token(ask):
     )
     choice, score = decided.json["answers"]
     shares, mass = label_shares(one, "AB")
-    assert [each["value"] for each in choice["probabilities"]] == ["a", "b"]
-    assert [each["probability"] for each in choice["probabilities"]] == pytest.approx(shares)
+    assert [probability["value"] for probability in choice["probabilities"]] == ["a", "b"]
+    assert [probability["probability"] for probability in choice["probabilities"]] == pytest.approx(shares)
     assert choice["choice"] == "ab"[shares.index(max(shares))]
     assert (choice["name"], score["name"]) == (None, "much")
     (low, high), _ = label_shares(other, "01")
     assert score["score"] == pytest.approx(high)
-    assert [(each["value"], each["label"]) for each in score["probabilities"]] == [(0, "low"), (1, "high")]
+    assert [(probability["value"], probability["label"]) for probability in score["probabilities"]] == [
+        (0, "low"),
+        (1, "high"),
+    ]
     assert system.json["answers"]["wet"]["probabilities"] == pytest.approx({"a": shares[0], "b": shares[1]})
     assert system.json["diagnostics"]["wet"]["label_mass"] == pytest.approx(mass)
     usage = decided.json["usage"]
@@ -148,7 +151,7 @@ def test_a_classifier_answers_what_its_labels_are(ask):
     )
     sad, calm, glad = row_of(list(map(int, _ids(TEXT))), size=3).tolist()
     mood, unknown, predicate = decided.json["answers"]
-    assert [each["probability"] for each in mood["probabilities"]] == pytest.approx(
+    assert [probability["probability"] for probability in mood["probabilities"]] == pytest.approx(
         [glad / (glad + sad), sad / (glad + sad)]
     )
     assert unknown == {"type": "refusal", "name": None}

@@ -48,7 +48,7 @@ def test_a_conversation_with_calls():
     system, _, model, first, second, user = generation.messages
     assert (system["role"], system["content"]) == ("system", "Be brief.")
     assert (model["content"], model["reasoning"]) == ("Look", "Hm")
-    assert [each["id"] for each in model["tool_calls"]] == ["call_1", "call_2"]
+    assert [tool_call["id"] for tool_call in model["tool_calls"]] == ["call_1", "call_2"]
     assert (first["tool_call_id"], first["content"]) == ("call_1", "4 degrees")
     assert (second["tool_call_id"], second["content"]) == ("call_2", '{"a": 1}')
     assert user["content"] == "and?"

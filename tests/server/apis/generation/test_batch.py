@@ -19,8 +19,8 @@ def test_every_conversation_gets_a_choice_of_its_own(rig):
     other = [{"role": "user", "content": "ho"}]
     answer = ask(rig, messages=[HI, other], max_tokens=8)
     assert answer.status == 200, answer.body
-    assert [one["index"] for one in answer.json["choices"]] == [0, 1]
-    assert [one["message"]["content"] for one in answer.json["choices"]] == ["Hello", "Hello"]
+    assert [choice["index"] for choice in answer.json["choices"]] == [0, 1]
+    assert [choice["message"]["content"] for choice in answer.json["choices"]] == ["Hello", "Hello"]
     assert answer.json["usage"]["prompt_tokens"] == 6
     assert answer.json["usage"]["completion_tokens"] == 6
     asked = [call.generation.messages[0]["content"] for call in rig.pipeline.calls]

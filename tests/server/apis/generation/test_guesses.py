@@ -174,8 +174,8 @@ def test_joined_pieces_tell_the_same(rig, size):
     events = rig.chat(logprobs=True, include_draft_logprobs=True, stream=True, stream_interval=size).events[
         :-1
     ]
-    found = [event["choices"][0].get("draft_logprobs") for event in events]
-    assert [entry["content"][0]["token"] for entry in found if entry] == ["c"]
+    draft_logprobs = [event["choices"][0].get("draft_logprobs") for event in events]
+    assert [entry["content"][0]["token"] for entry in draft_logprobs if entry] == ["c"]
 
 
 def test_a_completion_shows_where_its_guesses_stand(rig):

@@ -28,7 +28,7 @@ def test_sounds_and_images_are_in_the_order_of_their_parts():
         SoundInput("https://example.com/a.mp3", "audio_url", "messages.0.content.3"),
         SoundInput("data:,x", "audio_url", "messages.0.content.4"),
     ]
-    assert [each.where for each in generation.images] == ["messages.0.content.2"]
+    assert [image.where for image in generation.images] == ["messages.0.content.2"]
     assert request.sounds == generation.sounds
     assert request.shows_images
     assert [part["type"] for part in generation.messages[0]["content"]] == [

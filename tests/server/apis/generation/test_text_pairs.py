@@ -67,8 +67,8 @@ def test_texts_are_answered_as_transformers_answers_them(ask, model, read):
     )
     assert together.status == 200, together.body
     choices = together.json["choices"]
-    assert [each["token_ids"] for each in choices] == [ids for ids in wanted for _ in range(2)]
-    assert [each["prompt_token_ids"] for each in choices[::2]] == [read(text) for text in TEXTS]
+    assert [choice["token_ids"] for choice in choices] == [ids for ids in wanted for _ in range(2)]
+    assert [choice["prompt_token_ids"] for choice in choices[::2]] == [read(text) for text in TEXTS]
     assert [each.json["choices"][0]["token_ids"] for each in apart] == wanted
     assert together.json["usage"]["prompt_tokens"] == sum(len(read(text)) for text in TEXTS)
     assert together.json["usage"]["completion_tokens"] == 2 * len(TEXTS) * NUM_TOKENS
@@ -86,7 +86,7 @@ def test_beams_grammars_and_stop_strings_work(ask, model, read):
         {"model": "pair", "prompt": TEXTS[1], "structured_outputs": {"regex": "ab!c+"}, "stop": "!"},
     )
     assert beams.status == 200, beams.body
-    assert [each["token_ids"] for each in beams.json["choices"]] == generated(
+    assert [choice["token_ids"] for choice in beams.json["choices"]] == generated(
         model, read(TEXTS[1]), 8, beams=3
     )
     assert held.json["choices"][0]["text"] in ("yes", "no")

@@ -26,7 +26,7 @@ def test_json_in_and_out(ask):
     reply = ask.infer("detector", {"id": "q7", **DETECT})
     body = reply.json()
     assert (body["model_name"], body["model_version"], body["id"]) == ("detector", "1", "q7")
-    outputs = {each["name"]: each for each in body["outputs"]}
+    outputs = {output["name"]: output for output in body["outputs"]}
     assert outputs["doubled"] == {
         "name": "doubled",
         "datatype": "FP32",

@@ -159,7 +159,7 @@ def test_results_of_tools_find_their_calls(rig):
     ]
     rig.post(CHAT, {"model": "tiny", "messages": turns, "tools": [TOOL]})
     _, called, second, first = rig.pipeline.asked.messages
-    ids = [each["id"] for each in called["tool_calls"]]
+    ids = [tool_call["id"] for tool_call in called["tool_calls"]]
     assert (second["tool_call_id"], first["tool_call_id"]) == (ids[1], ids[0])
 
 

@@ -50,7 +50,7 @@ def test_a_model_is_fetched_with_its_progress(pulling, tmp_path):
     assert done == "[DONE]"
     assert [events[0]["status"], events[-1]["status"]] == ["resolving", "success"]
     assert events[-1]["completed"] == events[-1]["total"] == 300_004
-    assert {each["digest"] for each in events if each["status"] == "verifying"} != set()
+    assert {event["digest"] for event in events if event["status"] == "verifying"} != set()
     assert (tmp_path / "models/acme/tiny/tiny-Q4_K_M.gguf").read_bytes() == FILES["tiny-Q4_K_M.gguf"]
     listed = rig.get("/models/pull", **ADMIN).json["data"]
     assert [(each["name"], each["status"]) for each in listed] == [("acme/tiny", "success")]

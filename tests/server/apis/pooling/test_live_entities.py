@@ -74,7 +74,9 @@ def test_the_other_paths(ask):
     ]
     assert ignored.json == []
     assert several.json[0] == one.json
-    assert [each["label"] for each in plain.json["entities"]] == [each["entity_group"] for each in one.json]
+    assert [entity["label"] for entity in plain.json["entities"]] == [
+        each["entity_group"] for each in one.json
+    ]
     assert len(wide.json) > len(one.json)
 
 

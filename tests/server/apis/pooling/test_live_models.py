@@ -78,14 +78,14 @@ def test_each_model_gives_its_own(ask):
     answers = ask(*((path, {"model": name, "input": texts}) for name, path in asked))
     assert [answer.status for answer in answers] == [200] * 4, [answer.body for answer in answers]
     vectors, tokens, moods, pairs = (answer.json["data"] for answer in answers)
-    assert [each["embedding"] for each in vectors] == [row_of(ids(text)).tolist() for text in texts]
-    for each, text in zip(tokens, texts, strict=True):
+    assert [vector["embedding"] for vector in vectors] == [row_of(ids(text)).tolist() for text in texts]
+    for token, text in zip(tokens, texts, strict=True):
         whole = ids(text)
-        assert each["data"] == [row_of(whole[: end + 1]).tolist() for end in range(len(whole))]
+        assert token["data"] == [row_of(whole[: end + 1]).tolist() for end in range(len(whole))]
     rows = [row_of(ids(text), size=3) for text in texts]
-    assert [each["probs"] for each in moods] == [row.tolist() for row in rows]
-    assert [each["label"] for each in moods] == [["sad", "calm", "glad"][row.argmax()] for row in rows]
-    assert [each["probs"] for each in pairs] == [row_of(ids(text), size=1).tolist() for text in texts]
+    assert [token["probs"] for token in moods] == [row.tolist() for row in rows]
+    assert [token["label"] for token in moods] == [["sad", "calm", "glad"][row.argmax()] for row in rows]
+    assert [pair["probs"] for pair in pairs] == [row_of(ids(text), size=1).tolist() for text in texts]
     usage = answers[0].json["usage"]
     assert usage["prompt_tokens"] == usage["total_tokens"] == sum(len(ids(text)) for text in texts)
 

@@ -77,7 +77,7 @@ def _write_adapter(source, folder):
         "peft_type": "LORA",
         "r": 3,
         "lora_alpha": 3,
-        "target_modules": [f"layers.0.{each}" for each in shapes],
+        "target_modules": [f"layers.0.{shape}" for shape in shapes],
     }
     (folder / "adapter_config.json").write_text(json.dumps(config))
 
@@ -119,7 +119,7 @@ def _vector(model, processor, family, text, images):
             [*system, *user(*parts)], tokenize=False, add_generation_prompt=True
         )
         read = (
-            processor.image_processor([picture(*each) for each in images], return_tensors="pt")
+            processor.image_processor([picture(*image) for image in images], return_tensors="pt")
             if images
             else {}
         )
@@ -179,11 +179,11 @@ def test_an_adapter_changes_texts_beside_images_as_merged_weights_do(ask, served
         product.weight.data += torch.from_numpy(more)
     bodies = [{"messages": conversation(*case)} for case in CASES]
     names = [ADAPTER, f"{MODEL}:{ADAPTER}"]
-    asked = [("/v1/embeddings", {"model": names[i % 2], **each}) for i, each in enumerate(bodies)]
+    asked = [("/v1/embeddings", {"model": names[i % 2], **body}) for i, body in enumerate(bodies)]
     found = np.concatenate([vectors(answer) for answer in ask(*asked)])
     expected = np.array([_vector(model, processor, family, *case)[0] for case in CASES])
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    plain = np.concatenate([vectors(one) for one in ask(*[("/v1/embeddings", each) for each in bodies])])
+    plain = np.concatenate([vectors(one) for one in ask(*[("/v1/embeddings", body) for body in bodies])])
     assert np.abs(plain - expected).max(axis=1).min() > 0.01
 
 

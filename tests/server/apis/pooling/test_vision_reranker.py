@@ -130,7 +130,7 @@ def ranked(answer):
 
 def test_scores_equal_those_of_transformers(ask, score):
     text, image = ("dogs in the snow", []), ("like this", [SMALL])
-    documents = [parts(each) for each in DOCUMENTS]
+    documents = [parts(document) for document in DOCUMENTS]
     of_text, of_image, plain, pairs, instructed, raw, ovms = ask(
         ("/v1/score", {"queries": text[0], "documents": documents}),
         ("/v1/rerank", {"query": parts(image), "documents": documents}),
@@ -140,17 +140,19 @@ def test_scores_equal_those_of_transformers(ask, score):
         ("/score", {"queries": text[0], "documents": documents[1], "use_activation": False}),
         ("/v3/rerank", {"query": text[0], "documents": ["a cat", "two dogs"]}),
     )
-    wanted = [score(text, each) for each in DOCUMENTS]
+    wanted = [score(text, document) for document in DOCUMENTS]
     assert len({round(value, 3) for value, _ in wanted}) == len(wanted), "scores that differ"
     np.testing.assert_allclose(scores(of_text), [value for value, _ in wanted], atol=1e-5)
     assert of_text.json["usage"]["prompt_tokens"] == sum(length for _, length in wanted)
-    np.testing.assert_allclose(ranked(of_image), [score(image, each)[0] for each in DOCUMENTS], atol=1e-5)
+    np.testing.assert_allclose(
+        ranked(of_image), [score(image, document)[0] for document in DOCUMENTS], atol=1e-5
+    )
     alone = [score(text, (each, []))[0] for each in ("a cat", "two dogs")]
     np.testing.assert_allclose(ranked(plain), alone, atol=1e-5)
     np.testing.assert_allclose(ranked(ovms), alone, atol=1e-5)
     paired = [score(image, DOCUMENTS[0])[0], score(text, DOCUMENTS[1])[0]]
     np.testing.assert_allclose(scores(pairs), paired, atol=1e-5)
-    strict = [score(text, each, "Be strict.")[0] for each in DOCUMENTS[:2]]
+    strict = [score(text, document, "Be strict.")[0] for document in DOCUMENTS[:2]]
     np.testing.assert_allclose(ranked(instructed), strict, atol=1e-5)
     odds = scores(raw)[0]
     np.testing.assert_allclose(1 / (1 + np.exp(-odds)), wanted[1][0], atol=1e-5)

@@ -113,7 +113,7 @@ def test_a_turn_in_text(talk):
     assert done["output"][0]["content"] == [{"type": "output_text", "text": "Hello"}]
     assert done["usage"]["total_tokens"] == done["usage"]["input_tokens"] + 3
     asked = talk.pipeline.asked
-    assert [each["content"] for each in asked.messages] == ["Be brief.", "hi"]
+    assert [message["content"] for message in asked.messages] == ["Be brief.", "hi"]
     assert (asked.sampling["max_tokens"], asked.streams, asked.spoken) == (9, True, None)
     assert talk.pipeline.calls[0].closed
     assert talk.rig.services.admission.num_inside == 0
@@ -126,7 +126,7 @@ def test_a_spoken_turn(talk):
 
     _, *events = talk(scenario, VOICED, speaks=True)
     check(events)
-    sound = [each for each in events if each["type"] == "response.output_audio.delta"]
+    sound = [event for event in events if event["type"] == "response.output_audio.delta"]
     samples = np.concatenate([np.frombuffer(base64.b64decode(each["delta"]), "<i2") for each in sound])
     assert len(samples) == 26_400
     assert len(sound) == 4  # pieces of 0.4 seconds at most
@@ -188,7 +188,7 @@ def test_the_conversation_grows(talk):
     assert retrieved["item"]["content"] == [{"type": "output_text", "text": "Hello"}]
     assert "conversation.item.added" not in kinds(beside)
     assert beside[-1]["response"]["metadata"] == {"topic": "a"}
-    assert [each["content"] for each in talk.pipeline.asked.messages] == ["Sum up.", "hi", "hi"]
+    assert [message["content"] for message in talk.pipeline.asked.messages] == ["Sum up.", "hi", "hi"]
 
 
 def test_a_response_is_cancelled(talk):
@@ -255,7 +255,7 @@ def test_calls_of_functions(talk):
         '{"a": 1}',
     )
     messages = talk.pipeline.asked.messages
-    assert [each["role"] for each in messages] == ["user", "assistant", "tool"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
     assert messages[1]["tool_calls"][0]["function"]["name"] == "add"
     assert talk.pipeline.asked.tools[0]["function"]["name"] == "add"
 
@@ -279,7 +279,7 @@ def test_speech_interrupts_a_response(talk):
     events, last = talk(scenario, [HI[0], "forever"])
     check(events)
     assert kinds(events)[0] == "input_audio_buffer.speech_started"
-    (done,) = [each["response"] for each in events if each["type"] == DONE]
+    (done,) = [event["response"] for event in events if event["type"] == DONE]
     assert (done["status"], done["status_details"]["reason"]) == ("cancelled", "turn_detected")
     assert events[-1]["item"]["content"] == [{"type": "input_audio", "transcript": None}]
     failed = last[-1]["response"]["status_details"]["error"]  # this model takes no sound

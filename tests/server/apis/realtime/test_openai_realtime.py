@@ -68,15 +68,15 @@ def test_turns_that_the_server_finds(live):
 
     _, *events = live(scenario, PATH)
     check(events)
-    started = [each["audio_start_ms"] for each in events if each["type"].endswith("speech_started")]
-    stopped = [each["audio_end_ms"] for each in events if each["type"].endswith("speech_stopped")]
+    started = [event["audio_start_ms"] for event in events if event["type"].endswith("speech_started")]
+    stopped = [event["audio_end_ms"] for event in events if event["type"].endswith("speech_stopped")]
     assert len(started) == len(stopped) == 2
     assert started[0] == pytest.approx(900, abs=40)
     assert stopped[0] == pytest.approx(3700, abs=150)
     assert started[1] == pytest.approx(4400, abs=40)
-    first, second = [each for each in events if each["type"] == "input_audio_buffer.committed"]
+    first, second = [event for event in events if event["type"] == "input_audio_buffer.committed"]
     assert (first["previous_item_id"], second["previous_item_id"]) == (None, first["item_id"])
-    assert [each["item_id"] for each in events if each["type"] == COMPLETED] == [
+    assert [event["item_id"] for event in events if event["type"] == COMPLETED] == [
         first["item_id"],
         second["item_id"],
     ]

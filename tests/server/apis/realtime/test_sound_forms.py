@@ -60,7 +60,7 @@ def test_a_telephone_s_conversation(talk, kind):  # noqa: F811
     shown = heard[0]["session"]["audio"]
     assert (shown["input"]["format"], shown["output"]["format"]) == ({"type": kind}, {"type": kind})
     assert "input_audio_buffer.speech_stopped" in kinds(heard)
-    sound = [each["delta"] for each in events if each["type"] == "response.output_audio.delta"]
+    sound = [event["delta"] for event in events if event["type"] == "response.output_audio.delta"]
     codes = b"".join(map(base64.b64decode, sound))
     assert len(codes) == 8800  # 1.1 seconds
     assert set(form.read(codes[-4000:]).tolist()) <= {0, 8}  # the voice's quiet 7, as near as the codes are

@@ -75,16 +75,16 @@ def test_images_are_named_where_the_client_put_them():
     )
     translation = ChatTranslation(ResponseRequest(model="tiny", input=items), [], items)
     generation = translation.generation(512)
-    assert [[part["type"] for part in each["content"]] for each in generation.messages[1:]] == [
+    assert [[part["type"] for part in message["content"]] for message in generation.messages[1:]] == [
         ["text", "image", "image"],
         ["image"],
     ]
-    assert [(each.url, each.kind) for each in generation.images] == [
+    assert [(image.url, image.kind) for image in generation.images] == [
         ("data:image/png;base64,AAAA", "input_image"),
         ("https://pictures.test/a", "input_image"),
         ("data:image/png;base64,AAAA", "input_image"),
     ]
-    places = [translation.rename(RequestError("x", each.where)).field for each in generation.images]
+    places = [translation.rename(RequestError("x", image.where)).field for image in generation.images]
     assert places == ["input.1.content.1", "input.1.content.2", "input.2.content.0"]
     assert translation.chat.images == generation.images
 

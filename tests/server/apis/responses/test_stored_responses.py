@@ -105,7 +105,7 @@ def test_a_response_continues_another_without_its_instructions(rig):
         return await post(client, input="three", previous_response_id=second["id"])
 
     rig.run(scenario)
-    heard = [(one["role"], one["content"][0]["text"]) for one in rig.pipeline.asked.messages]
+    heard = [(message["role"], message["content"][0]["text"]) for message in rig.pipeline.asked.messages]
     assert heard == [
         ("user", "one"),
         ("assistant", "Hello"),

@@ -265,10 +265,10 @@ def test_the_language_alone(speak):
 
 def test_a_stream_is_for_both_kinds_of_clients(speak):
     *deltas, done, usage, last = speak(stream="true", stream_include_usage="true").events
-    assert [each["delta"] for each in deltas] == ["Guten", " Tag"]
-    assert [each["type"] for each in deltas] == ["transcript.text.delta"] * 2
-    assert [each["choices"][0]["delta"]["content"] for each in deltas] == ["Guten", " Tag"]
-    assert {each["object"] for each in deltas} == {"transcription.chunk"}
+    assert [delta["delta"] for delta in deltas] == ["Guten", " Tag"]
+    assert [delta["type"] for delta in deltas] == ["transcript.text.delta"] * 2
+    assert [delta["choices"][0]["delta"]["content"] for delta in deltas] == ["Guten", " Tag"]
+    assert {delta["object"] for delta in deltas} == {"transcription.chunk"}
     assert (done["type"], done["text"]) == ("transcript.text.done", "Guten Tag")
     assert done["choices"][0]["finish_reason"] == "stop"
     assert done["usage"] == {"type": "tokens", "input_tokens": 3, "output_tokens": 2, "total_tokens": 5}

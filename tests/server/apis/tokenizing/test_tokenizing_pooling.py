@@ -71,9 +71,9 @@ def test_a_model_without_a_template_holds_no_conversation(make):
 def test_a_short_body_may_ask_for_many_ids(make, monkeypatch):
     rig, threads, padded = make("embed"), [], TokenizeTexts._padded
 
-    def recorded(*given):
+    def recorded(*parts):
         threads.append(threading.current_thread())
-        return padded(*given)
+        return padded(*parts)
 
     monkeypatch.setattr(TokenizeTexts, "_padded", recorded)
     body = {"text": "hi", "max_length": MAX_PADDED_IDS - 1, "pad_to_max_length": True}

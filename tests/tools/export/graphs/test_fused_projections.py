@@ -72,7 +72,7 @@ def test_products_of_other_rows_or_types_stay_alone():
     values.const_value = ir.tensor(values.const_value.numpy().astype(np.float64), name=values.name)
     values.dtype = ir.DataType.DOUBLE
     assert operators(fuse_projections(mixed)) == ["MatMul", "MatMul", "Split"]
-    assert [each.name for each in find_linears(mixed.graph)] == [
+    assert [linear.name for linear in find_linears(mixed.graph)] == [
         f"layers.0.self_attn.{part}" for part in SIZES
     ]
 

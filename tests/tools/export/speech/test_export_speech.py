@@ -98,8 +98,8 @@ def test_what_is_served_with_a_model(ctranslate2, tmp_path):
     assert fields["begin_suppress_tokens"] == [32, 50257]
     assert fields["alignment_heads"] == [[1, 0]]
     times = {
-        each["content"]: each["id"]
-        for each in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
+        added_token["content"]: added_token["id"]
+        for added_token in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
     }
     assert (times["<|0.00|>"], times["<|30.00|>"]) == (FIRST_TIME, FIRST_TIME + 1500)
     assert hf.WhisperFeatureExtractor.from_pretrained(folder).nb_max_frames == 2 * FRAMES
@@ -155,9 +155,9 @@ def test_a_file_in_parts_is_read_as_one(ctranslate2, tmp_path):
         end = (1000, 2001, len(data))[number - 1]
         (tmp_path / f"model.bin.part{number}").write_bytes(data[at:end])
     assert is_whisper(str(tmp_path))
-    found, whole = (read_whisper(folder).weights for folder in (tmp_path, ctranslate2))
-    assert found.keys() == whole.keys()
-    assert all((found[name] == whole[name]).all() for name in whole)
+    weights, whole = (read_whisper(folder).weights for folder in (tmp_path, ctranslate2))
+    assert weights.keys() == whole.keys()
+    assert all((weights[name] == whole[name]).all() for name in whole)
 
 
 def test_a_file_that_is_cut_anywhere_is_refused(tmp_path):

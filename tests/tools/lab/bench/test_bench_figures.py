@@ -88,15 +88,15 @@ def test_loads_of_different_rounds_share_nothing_and_survive_the_wire(name):
 
 def test_a_workload_with_a_feature_names_one_of_the_same_size_without_it():
     for workloads in (WORKLOADS, QUICK):
-        for name, one in workloads.items():
-            if one.beside:
-                other = workloads[one.beside]
-                assert (one.streams, one.requests, one.output_tokens) == (
+        for name, workload in workloads.items():
+            if workload.beside:
+                other = workloads[workload.beside]
+                assert (workload.streams, workload.requests, workload.output_tokens) == (
                     other.streams,
                     other.requests,
                     other.output_tokens,
                 ), name
-                assert one.shared_tokens + one.prompt_tokens == other.prompt_tokens, name
+                assert workload.shared_tokens + workload.prompt_tokens == other.prompt_tokens, name
 
 
 def test_a_turn_begins_with_its_conversation():

@@ -46,12 +46,12 @@ def test_a_mixture_of_experts_has_its_types(tmp_path):
 def test_weights_neither_grow_nor_vanish(tmp_path, shape, kind):
     path = tmp_path / "small.gguf"
     write(path, shape, kind)
-    for each in gguf.GGUFReader(path).tensors:
-        weights = gguf.quants.dequantize(each.data, each.tensor_type)
+    for tensor in gguf.GGUFReader(path).tensors:
+        weights = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         if weights.ndim > 1:
-            assert 0.8 < np.std(weights) * weights.shape[-1] ** 0.5 < 1.25, each.name
+            assert 0.8 < np.std(weights) * weights.shape[-1] ** 0.5 < 1.25, tensor.name
             assert abs(np.mean(weights)) * weights.shape[-1] ** 0.5 < 0.15, (
-                each.name
+                tensor.name
             )  # codes of four bits are -8 to 7
     convert(path, tmp_path / "folder")
     assert (tmp_path / "folder" / "tokenizer.json").is_file()

@@ -115,8 +115,8 @@ def borrowed_pip(tmp_path, monkeypatch):
     """Environments use the pip that is there: to install one in each takes as long as all else."""
     installed = Path(distribution("pip").locate_file(""))
     (tmp_path / "installed").mkdir()
-    for each in installed.glob("pip*"):
-        (tmp_path / "installed" / each.name).symlink_to(each)
+    for path in installed.glob("pip*"):
+        (tmp_path / "installed" / path.name).symlink_to(path)
 
     def run(*command):
         more = ("--without-pip",) if "venv" in command else ()

@@ -219,10 +219,10 @@ def test_a_trace_says_how_long_the_device_waited():
         {"cat": "cpu_op", "name": "host", "ts": 0, "dur": 1000},
         {"name": "no category"},
     ]
-    found = read_trace(events)
-    assert (found.busy_us, found.span_us, found.launches) == (30, 40, 3)
-    assert found.idle_share == 0.25
-    assert found.kernels == {"gemm": (2, 20), "copy": (1, 15)}
+    trace = read_trace(events)
+    assert (trace.busy_us, trace.span_us, trace.launches) == (30, 40, 3)
+    assert trace.idle_share == 0.25
+    assert trace.kernels == {"gemm": (2, 20), "copy": (1, 15)}
 
 
 def test_an_empty_trace_is_no_error():

@@ -100,8 +100,8 @@ def test_what_compiles_kernels_is_no_process_of_the_server(monkeypatch):
     monkeypatch.setattr(
         processes.psutil, "Process", lambda pid: Child(pid, "gunicorn", children=[host, *workers])
     )
-    found = processes.named_processes(1)
-    assert {name: process.pid for name, process in found.items()} == {
+    named_processes = processes.named_processes(1)
+    assert {name: process.pid for name, process in named_processes.items()} == {
         "master": 1,
         "engine host": 3,
         "other 1": 6,

@@ -293,7 +293,7 @@ def test_a_failed_step_ends_the_whole_search_even_beams_that_wait():
 
     rig.before = lose
     outputs = rig.step()
-    assert [(one.key, one.choice, one.piece.finish) for one in outputs] == [
+    assert [(output.key, output.choice, output.piece.finish) for output in outputs] == [
         ("a", 0, "error"),
         ("a", 1, "error"),
     ]

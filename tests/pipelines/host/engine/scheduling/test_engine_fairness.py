@@ -15,9 +15,9 @@ def test_a_long_prompt_never_delays_a_decoding_sequence():
     rig.submit("long", PROMPT * 12, max_tokens=1)
     num_chunks = 0
     while rig.texts["long", 0].finish is None:
-        given = {output.key for output in rig.step()}
+        keys = {output.key for output in rig.step()}
         num_chunks += 1
-        assert {0, 1, 2} <= given
+        assert {0, 1, 2} <= keys
     assert num_chunks == -(-len(PROMPT) * 12 // 9)
 
 

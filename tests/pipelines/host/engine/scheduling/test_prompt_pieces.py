@@ -120,12 +120,12 @@ def test_background_may_wait():
 def test_texts_are_those_that_they_have_alone(seed):
     random.seed(seed)
     rig = limited(1, 2, 7, 20, 64, num_host_blocks=20)
-    prompts = {each: random.choices(range(10, 90), k=random.randint(1, 150)) for each in range(8)}
-    for each, prompt in prompts.items():
-        rig.submit(each, prompt, max_tokens=random.randint(1, 12))
+    prompts = {name: random.choices(range(10, 90), k=random.randint(1, 150)) for name in range(8)}
+    for name, prompt in prompts.items():
+        rig.submit(name, prompt, max_tokens=random.randint(1, 12))
         for _ in range(random.randint(0, 4)):
             rig.step()
     rig.run()
-    for each, prompt in prompts.items():
-        got = rig.texts[each, 0].token_ids
+    for name, prompt in prompts.items():
+        got = rig.texts[name, 0].token_ids
         assert got == text_alone(prompt, len(got))

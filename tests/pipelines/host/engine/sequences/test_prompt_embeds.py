@@ -117,9 +117,9 @@ class ImageSchedule:
                 ids, images = zip(*prompts, strict=True)
                 images = images if any(images) else ()
                 self.rig.submit(key, *ids, n=n, images=images, max_tokens=num_tokens, ignore_eos=True)
-                for place, one in enumerate(prompts):
+                for place, prompt in enumerate(prompts):
                     for choice in range(n):
-                        alone = greedy_alone(*one, num_tokens, self.axes, self.whole)
+                        alone = greedy_alone(*prompt, num_tokens, self.axes, self.whole)
                         self.wanted[key, place * n + choice] = alone
                 key += 1
             running = self.rig.engine.scheduler.running
@@ -192,8 +192,8 @@ def test_only_the_same_image_in_the_same_place_is_found_again():
 
 def test_whole_images_meet_preemption_and_reuse_and_are_never_cut():
     counts = [ImageSchedule(seed, whole=True).run() for seed in range(4)]
-    assert sum(one.preemptions for one in counts) > 4
-    assert sum(one.prefix_hit_tokens for one in counts) > 20
+    assert sum(count.preemptions for count in counts) > 4
+    assert sum(count.prefix_hit_tokens for count in counts) > 20
     text, one = [1, 2, 3], rows(1, 2, 3, 4, 5, 6)
     prompt = prompt_with(text, one, [4], one, text)  # blocks of 4 tokens; images at 3 and at 10
     assert cached_after(prompt, prompt) == 16

@@ -221,7 +221,7 @@ def test_a_row_stops_where_the_draft_itself_is_unsure(sampling):
     speculation.threshold[1] = threshold = sorted(sure)[2]
     held_back = next(k for k in range(5) if k == 4 or sure[k] < threshold * 0.999)
     step = node.run(step_of(speculation, sampling, [0, 1], 4))
-    assert [len(one) for one in draft_tokens(step)] == [4, held_back]
+    assert [len(draft_token) for draft_token in draft_tokens(step)] == [4, held_back]
 
 
 def test_it_tells_how_likely_it_thought_its_guesses(sampling):

@@ -194,13 +194,13 @@ def test_what_a_template_writes_is_read_whole_and_in_pieces(name):
 
 def test_an_answer_of_a_model_that_need_not_reason_is_content():
     """LFM2.5's template has `</think>`, to cut earlier replies, but begins no reply inside of reasoning."""
-    found = find_parsers(source_of("LFM2.5-Instruct"))
+    parsers = find_parsers(source_of("LFM2.5-Instruct"))
     prompt = Trials(source_of("LFM2.5-Instruct")).begun()
     for text in ("Paris", "Paris.\n\nIt is in France."):
-        assert read(found.reasoning, found.tools, prompt, list(text)) == ("", text, [])
+        assert read(parsers.reasoning, parsers.tools, prompt, list(text)) == ("", text, [])
     call = "<|tool_call_start|>[quokka_lookup(city='Oslo', days=2)]<|tool_call_end|>"
     arguments = {"city": "Oslo", "days": 2}
-    assert read(found.reasoning, found.tools, prompt, [f"<think>Look.</think>{call}"]) == (
+    assert read(parsers.reasoning, parsers.tools, prompt, [f"<think>Look.</think>{call}"]) == (
         "Look.",
         "",
         [(FUNCTION, arguments)],

@@ -270,7 +270,7 @@ def test_a_schema_without_a_grammar_is_held_to_the_rest_unless_it_is_strict():
         request = GenerationInput(messages=USER, tools=tools)
         return guide({"tools": "hermes"}, request, write=write).calls.grammar
 
-    schemas = [each["json_schema"] for each in json.loads(calls(tools))["grammars"][1:]]
+    schemas = [grammar["json_schema"] for grammar in json.loads(calls(tools))["grammars"][1:]]
     assert schemas[0]["properties"] == WEATHER["function"]["parameters"]["properties"]
     held = {"öl": {"type": "array", "items": {"type": "integer"}}}
     assert (schemas[1]["properties"], schemas[1]["additionalProperties"]) == (held, False)

@@ -147,13 +147,13 @@ def test_of_several_named_templates_the_one_for_tools_serves_those(tmp_path):
 def test_other_templates_may_lie_in_a_folder_of_their_own(tmp_path):
     path, other = tmp_path / "chat_template.jinja", tmp_path / "additional_chat_templates" / "tool_use.jinja"
     path.write_text("d")
-    assert {name: each.source for name, each in read_templates(path).items()} == {
+    assert {name: template.source for name, template in read_templates(path).items()} == {
         "default": "d",
         "tool_use": "d",
     }
     other.parent.mkdir()
     other.write_text("t")
-    assert {name: each.source for name, each in read_templates(path).items()} == {
+    assert {name: template.source for name, template in read_templates(path).items()} == {
         "default": "d",
         "tool_use": "t",
     }

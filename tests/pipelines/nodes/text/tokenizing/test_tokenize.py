@@ -189,9 +189,9 @@ def test_texts_of_a_pooling_request_are_read_together(tmp_path):
     ]
     tokens = texts(node, prompts)
     wanted = [tokenizer.encode("ab").ids, [5, 6, 7], tokenizer.encode("").ids]
-    assert [each.ids for each in tokens] == [*wanted, tokenizer.encode("abc", add_special_tokens=False).ids]
-    assert [each.of for each in tokens] == [0, 1, 2, 3]
-    assert [each.types for each in tokens] == [None] * 4
+    assert [token.ids for token in tokens] == [*wanted, tokenizer.encode("abc", add_special_tokens=False).ids]
+    assert [token.of for token in tokens] == [0, 1, 2, 3]
+    assert [token.types for token in tokens] == [None] * 4
 
 
 @pytest.mark.parametrize(

@@ -186,4 +186,4 @@ def test_what_killed_processes_left_on_the_disk_is_swept(tmp_path, monkeypatch):
     assert len([*(tmp_path / "content").iterdir()]) == 2  # it may be being written
     monkeypatch.setattr("time.time", lambda: 4e9 + ABANDONED_S)
     folder.sweep({"known"})
-    assert [each.name for each in (tmp_path / "content").iterdir()] == ["known"]
+    assert [path.name for path in (tmp_path / "content").iterdir()] == ["known"]

@@ -122,8 +122,10 @@ def test_every_method_and_every_refusal(listening):
 
         reply = await ask.infer(id="q7")
         assert (reply.model_name, reply.model_version, reply.id) == ("detector", "1", "q7")
-        found = {each.name: raw for each, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)}
-        assert found == {"doubled": (2 * IMAGE).tobytes(), "boxes": (2 * IMAGE[:, :2]).tobytes()}
+        outputs = {
+            output.name: raw for output, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)
+        }
+        assert outputs == {"doubled": (2 * IMAGE).tobytes(), "boxes": (2 * IMAGE[:, :2]).tobytes()}
 
         unset = TYPES["ModelInferRequest"](model_name="detector")
         unset.inputs.add(name="image", datatype="FP32", shape=[2, 4]).contents.fp32_contents.extend(
@@ -156,7 +158,7 @@ def test_every_method_and_every_refusal(listening):
                 iter([infer_request(id="a"), infer_request("nope"), infer_request(id="b")])
             )
         ]
-        assert [each.infer_response.id for each in replies] == ["a", "", "b"]
+        assert [reply.infer_response.id for reply in replies] == ["a", "", "b"]
         assert "does not exist" in replies[1].error_message
 
         fifty = await asyncio.gather(*(ask.infer(array=IMAGE + n) for n in range(50)))
@@ -204,7 +206,9 @@ def test_every_number_there_and_back(listening):
             request.inputs.add(name=name, datatype=name, shape=array.shape)
             request.raw_input_contents.append(array.tobytes())
         reply = await Channel(channel).ask("ModelInfer", request)
-        return {each.name: raw for each, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)}
+        return {
+            output.name: raw for output, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)
+        }
 
     assert listening(scene) == {f"same_{name}": array.tobytes() for name, array in arrays.items()}
 
@@ -218,7 +222,7 @@ def test_a_text_is_streamed_in_pieces(listening, model):
         request.parameters["temperature"].double_param = 0
         whole = await Channel(channel).ask("ModelInfer", request)
         pieces = [each.infer_response async for each in Channel(channel).stream(iter([request]))]
-        return whole.raw_output_contents[0][4:], [each.raw_output_contents[0][4:] for each in pieces]
+        return whole.raw_output_contents[0][4:], [piece.raw_output_contents[0][4:] for piece in pieces]
 
     whole, pieces = listening(scene)
     assert len(pieces) > 1
@@ -239,7 +243,7 @@ def test_a_stream_in_flight_goes_on_while_the_server_drains(listening):
         listener.drain()
         await asyncio.sleep(0.05)
         gate.set()
-        return [first.infer_response.id, *[each.infer_response.id async for each in replies]]
+        return [first.infer_response.id, *[reply.infer_response.id async for reply in replies]]
 
     assert listening(scene) == ["a", "b"]
 
@@ -258,7 +262,7 @@ def test_a_body_that_is_no_message_is_told_so(listening, caplog):
         replies = stream(
             iter([b"\xff\xff\xff"]), metadata=(("authorization", "Bearer secret"),), timeout=PATIENCE_S
         )
-        return found, [each.error_message async for each in replies]
+        return found, [reply.error_message async for reply in replies]
 
     found, streamed = listening(scene)
     assert found == {

@@ -51,7 +51,7 @@ def packed(tmp_path_factory):
         places = detach_weights(lowered, SHAPE)
         model, layers = (
             ir.to_proto(lowered).SerializeToString(),
-            [dict(each.__dict__) for each in decoder.layers],
+            [dict(layer.__dict__) for layer in decoder.layers],
         )
         facts = (SHAPE.vocab, SHAPE.context, "f32", "f32", BLOCK_TOKENS, [each._asdict() for each in adapted])
         write_model(folder, name, PackedModel(model, places, layers, *facts))
@@ -89,7 +89,7 @@ def on_host(packed, tmp_path, monkeypatch):
 
     for module in (checking, measuring):
         monkeypatch.setattr(module, "SHAPES", dict.fromkeys(("small", "qwen3-0.6b"), SHAPE))
-        monkeypatch.setattr(module, "random_model", lambda *given: random_model(SHAPE, "cpu", "float32"))
+        monkeypatch.setattr(module, "random_model", lambda *parts: random_model(SHAPE, "cpu", "float32"))
         monkeypatch.setattr(module, "cuda_session", session)
         monkeypatch.setattr(module, "weights_of", weights)
     setting = Setting(pack=packed, work=tmp_path, quick=True)

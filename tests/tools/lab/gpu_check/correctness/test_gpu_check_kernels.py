@@ -41,9 +41,9 @@ def test_wrong_kernels_are_found_and_right_ones_still_judged(device, monkeypatch
     wrong = kernels.run_cases(device, ["tiny"], setting)
     names = [one.split(", tiny")[0] for one in wrong]
     assert "ban" in names
-    assert all(one.startswith(("ban", "choose")) for one in names)
-    assert sum(one.startswith("choose") for one in names) == sum(
-        one.name.startswith("choose") for one in CASES
+    assert all(name.startswith(("ban", "choose")) for name in names)
+    assert sum(name.startswith("choose") for name in names) == sum(
+        case.name.startswith("choose") for case in CASES
     )
     assert "row 0 gives" in wrong[1]
     assert setting.figures["tiny right"] == len(CASES) - len(wrong)

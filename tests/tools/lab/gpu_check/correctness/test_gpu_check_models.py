@@ -102,7 +102,7 @@ def nodes_on_cpu(monkeypatch):
     monkeypatch.setattr(attention, "nodes", lambda pack: graphs)
     monkeypatch.setattr(attention, "_open", ort.InferenceSession)
     run = attention.run_node
-    monkeypatch.setattr(attention, "run_node", lambda *given: run(*given, where="cpu"))
+    monkeypatch.setattr(attention, "run_node", lambda *parts: run(*parts, where="cpu"))
     return graphs
 
 
@@ -351,9 +351,9 @@ def test_the_benchmark_measures_what_it_says(session, monkeypatch, capsys):
         "profile 1",
         "profile 2",
     }
-    found = setting.figures["decode 3"]
-    assert found["tokens_s"] == pytest.approx(3 / found["step_ms"] * 1e3)
-    assert 0 < found["whole_tokens_s"] < 2 * found["tokens_s"]  # steps of a busy machine differ
+    figure = setting.figures["decode 3"]
+    assert figure["tokens_s"] == pytest.approx(3 / figure["step_ms"] * 1e3)
+    assert 0 < figure["whole_tokens_s"] < 2 * figure["tokens_s"]  # steps of a busy machine differ
     assert setting.figures["profile 1"]["launches"] == 0  # there is no device
     report = {"date": "", "command": "", "results": [{**RESULT, "figures": setting.figures}]}
     assert "| 1 | no |" in markdown(report)

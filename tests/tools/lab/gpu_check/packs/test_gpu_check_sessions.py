@@ -199,7 +199,7 @@ def test_the_end_to_end_check_passes(on_host, capsys):
 @pytest.mark.breadth
 def test_the_end_to_end_check_names_what_is_wrong(on_host, monkeypatch):
     """Wrong positions in steps that are replayed: a scenario fails on that side, and the sides differ."""
-    monkeypatch.setattr(end_to_end, "scenarios", lambda *given, **more: scenarios(*given, **more)[:1])
+    monkeypatch.setattr(end_to_end, "scenarios", lambda *parts, **more: scenarios(*parts, **more)[:1])
     on_host.spoil(True)
     with pytest.raises(Failed) as failed:
         end_to_end.check_end_to_end(on_host.setting)

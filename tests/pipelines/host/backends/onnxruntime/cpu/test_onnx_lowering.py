@@ -216,9 +216,9 @@ def test_what_layers_share_is_computed_once():
     graph.insert_after(first, second)
     graph[2].replace_input_with(0, second.outputs[0])
     decoder.layers.append(replace(PLAIN, layer=1))
-    two, one = (
+    two, counters = (
         Counter(node.op_type for node in lower_for_cpu(made, BLOCK_TOKENS).graph)
         for made in (decoder, one_layer(PLAIN))
     )
     assert (two["Attention"], two["ScatterND"]) == (2, 4)
-    assert [two[name] for name in SHARED] == [one[name] for name in SHARED]
+    assert [two[name] for name in SHARED] == [counters[name] for name in SHARED]

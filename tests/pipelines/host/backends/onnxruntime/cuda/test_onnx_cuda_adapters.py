@@ -254,7 +254,7 @@ def test_a_graphs_addresses_never_change_whatever_adapters_a_step_has(path):
         inputs = session._bound[GraphShape(4, 2, 0, 16)].adapters.inputs
         arrays = [*inputs.values(), *session._pools.arrays.values()]
         addresses.append([device.pointer(array) for array in arrays])
-    assert all(one == addresses[0] for one in addresses)
+    assert all(address == addresses[0] for address in addresses)
 
 
 def test_ranks_are_rounded_up_to_few():
@@ -316,8 +316,8 @@ def test_reserve_computes_steps_with_all_adapters_at_once_and_with_none(path, mo
     session, runtime, device = open_with_adapters(path, ALL, max_loaded=5, max_rank=7)
     ranks, fill = [], AdapterPools.fill
 
-    def watched_fill(pools, adapters, *given):
-        found = fill(pools, adapters, *given)
+    def watched_fill(pools, adapters, *parts):
+        found = fill(pools, adapters, *parts)
         ranks.append((set(adapters.tolist()), found.rank))
         return found
 
@@ -351,12 +351,12 @@ def test_a_file_is_opened_with_room_for_its_targets(path, monkeypatch):
     made = []
     monkeypatch.setattr(opening, "require_cuda", lambda device: None)
     monkeypatch.setattr(opening, "start_device", lambda number: (number, "runtime"))
-    monkeypatch.setattr(opening, "OnnxCudaSession", lambda *given: made.append(given))
+    monkeypatch.setattr(opening, "OnnxCudaSession", lambda *parts: made.append(parts))
     rooms = [None, AdapterRoom(frozenset({"v_proj"}), 2, 8)]
     for room in rooms:
         opening.open_decoder(path, DecoderSettings("cuda:1", room=room))
-    assert [given[1:] for given in made] == [(1, "runtime", room) for room in rooms]
-    assert [len(given[0].adapted) for given in made] == [0, 2]
+    assert [parts[1:] for parts in made] == [(1, "runtime", room) for room in rooms]
+    assert [len(parts[0].adapted) for parts in made] == [0, 2]
     for targets in ({"up_proj"}, {"lm_head", "embed_tokens"}):
         with pytest.raises(NothingToAdapt, match="none of its linear layers is named as the `targets`"):
             opening.open_decoder(path, DecoderSettings("cuda:0", room=AdapterRoom(frozenset(targets), 2, 8)))

@@ -78,7 +78,7 @@ def test_texts_are_those_of_transformers(tmp_path, kind):
     prompts = [np.random.default_rng(7).integers(5, config.vocab_size, size).tolist() for size in (5, 90, 33)]
     texts, _ = generate_together(greedy_engine(session, num_blocks=24), prompts, preempting=True)
     session.close()
-    assert texts == [chosen(model, *each) for each in zip(prompts, texts, strict=True)]
+    assert texts == [chosen(model, *prompt) for prompt in zip(prompts, texts, strict=True)]
     assert {len(text) for text in texts} == {NUM_TOKENS}
 
 

@@ -125,9 +125,9 @@ def test_sinks_stand_where_the_schema_has_them_in_the_type_of_queries(element_ty
     tensors = {one.name: one for one in proto.graph.initializer}
     wanted = {"f32": "FLOAT16", "bf16": "BFLOAT16"}[element_type]
     for layer, node in zip(decoder.layers, attentions(proto.graph), strict=True):
-        given = tensors[node.input[place]]
-        assert onnx.TensorProto.DataType.Name(given.data_type) == wanted
-        values = onnx.numpy_helper.to_array(given).astype(np.float32)
+        tensor = tensors[node.input[place]]
+        assert onnx.TensorProto.DataType.Name(tensor.data_type) == wanted
+        values = onnx.numpy_helper.to_array(tensor).astype(np.float32)
         np.testing.assert_allclose(values, sinks_of(layer), atol=1e-2)
 
 

@@ -37,9 +37,9 @@ def test_linear_layers_of_experts_compute_what_the_node_means(name, tmp_path):
     compiled = ov.Core().compile_model(model, "CPU", EXACT)
     assert experts.num_unpacked(compiled) == 0
     for tokens in (1, 7):
-        given = mixture.inputs(tokens)
-        result = run(compiled, given)
-        expected = mixture.expected(**given)
+        inputs = mixture.inputs(tokens)
+        result = run(compiled, inputs)
+        expected = mixture.expected(**inputs)
         np.testing.assert_allclose(result, expected, atol=3e-5 * expected.std(), rtol=1e-4)
     assert held.files
 

@@ -125,7 +125,7 @@ def test_a_device_that_removes_nodes_keeps_the_names_of_inputs():
     compiled = ov.Core().compile_model(page_decoder(decoder).model, "CPU")
     names = [port.get_names() for port in compiled.inputs]
     assert {"input_ids"} in names
-    assert all(len(one) == 1 for one in names)
+    assert all(len(name) == 1 for name in names)
 
 
 def test_sinks_take_their_share_of_the_weights(tmp_path):

@@ -71,7 +71,7 @@ def test_chunks_and_reused_prefixes_give_the_tokens_of_transformers(opened, kind
 
 def test_preempted_and_repeated_prompts_give_the_same_tokens(opened):
     session, _ = opened(Type.Q4_1)
-    alone = [generate_together(greedy_engine(session, num_blocks=64), [each])[0][0] for each in prompts()]
+    alone = [generate_together(greedy_engine(session, num_blocks=64), [prompt])[0][0] for prompt in prompts()]
     texts, _ = generate_together(greedy_engine(session, num_blocks=9), prompts())  # of 14 that all would take
     assert texts == alone
     engine = greedy_engine(session, num_blocks=64)

@@ -133,7 +133,7 @@ def test_a_head_of_few_bits_does_not_round_what_it_reads(kind, grouped):
     rows = RNG.normal(size=(4, INNER)).astype(np.float32)
     given = compiled([rows, np.arange(4)])[0]
     np.testing.assert_allclose(given, rows @ exact.astype(np.float32).T, rtol=1e-4, atol=1e-4)
-    weights = {each.get_rt_info()["runtimePrecision"].astype(str) for each in _constants(compiled)}
+    weights = {constant.get_rt_info()["runtimePrecision"].astype(str) for constant in _constants(compiled)}
     assert kind in weights  # which it still reads as they are
 
 

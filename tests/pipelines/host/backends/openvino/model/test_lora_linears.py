@@ -128,7 +128,7 @@ def test_adapters_are_read_in_the_type_in_which_a_model_computes(monkeypatch, el
     assert types == {"adapters.slot": ov.Type.f32, **dict.fromkeys(given, element)} | {"rows": ov.Type.f32}
     weights = adapter(name, 2, 12)
     inputs = feed(shapes, {1: weights}, [1], [5], dtype)
-    tensors = {each: to_tensor(each, array) for each, array in {"rows": X[:, None], **inputs}.items()}
+    tensors = {name: to_tensor(name, array) for name, array in {"rows": X[:, None], **inputs}.items()}
     found = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(tensors)["q"][:, 0]
     a, b = (
         each.astype(dtype).astype(np.float32) for each in (weights.linears[name].a, weights.linears[name].b)

@@ -188,9 +188,9 @@ def test_a_stored_graph_reads_its_gguf_file(tmp_path, store, reads, kernels):
     check_sessions([open_prepared(path, settings, store) for _ in range(2)], expected)
     assert reads == [path]
     (tmp_path / "tiny.gguf").touch()
-    given = DecoderSettings(prepared=store)
+    decoder_settings = DecoderSettings(prepared=store)
     with pytest.raises(ModelError, match=r"tiny.gguf has changed since it was converted"):
-        open_decoder(path, given)
+        open_decoder(path, decoder_settings)
 
 
 @pytest.mark.parametrize(

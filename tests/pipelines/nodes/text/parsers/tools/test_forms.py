@@ -28,7 +28,7 @@ def written(form, arguments):
     if kind == "or":
         return written(form["elements"][0], arguments)
     if kind == "sequence":
-        return "".join(written(each, arguments) for each in form["elements"])
+        return "".join(written(element, arguments) for element in form["elements"])
     if kind == "tags_with_separator":
         return form["separator"].join(written(tag, arguments) for tag in form["tags"])
     if kind == "tag":
