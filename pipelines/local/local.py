@@ -238,14 +238,16 @@ class Local:
         strategy: Strategy = "simple",
         *,
         model: str | None = None,
+        stride: int | None = None,
         **options: Unpack[EntityOptions],
     ) -> list[list[Entity]]:
         """The entities of each text, of a model that labels tokens; `strategy` is one of transformers' ways
-        to join them: none, simple, first, average or max.  A model that finds labels of the request needs
-        `labels`, and no strategy.  Raises BraidError.
+        to join them: none, simple, first, average or max.  With a `stride` long texts are read in
+        windows, which share this many tokens; else they are refused.  A model that finds labels of the
+        request needs `labels`, and no strategy.  Raises BraidError.
         """
         bodies = entity_bodies(texts, model, options)
-        groups = self._together(partial(entities_in, self._engine, body, strategy) for body in bodies)
+        groups = self._together(partial(entities_in, self._engine, body, strategy, stride) for body in bodies)
         return [entities for group in groups for entities in group]
 
     def rank(

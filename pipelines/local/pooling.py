@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,10 +50,14 @@ async def classes_of(engine: LocalEngine, body: ClassificationRequest) -> list[d
         return [dict(zip(classes.labels, row.tolist(), strict=False)) for row in classes.values]
 
 
-async def entities_in(engine: LocalEngine, body: PoolingRequest, strategy: Strategy) -> list[list[Entity]]:
+async def entities_in(
+    engine: LocalEngine, body: PoolingRequest, strategy: Strategy, stride: int | None
+) -> list[list[Entity]]:
     """The entities of each text.  Raises BraidError."""
     with LocalRequest() as request:
-        labels = await _answer(engine, body.model, TAGGING, request, lambda _: body.pooling_input())
+        labels = await _answer(
+            engine, body.model, TAGGING, request, lambda _: replace(body.pooling_input(), stride=stride)
+        )
         return (
             spans_as_entities(labels) if isinstance(labels, FoundEntities) else entities_of(labels, strategy)
         )

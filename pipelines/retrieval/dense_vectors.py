@@ -19,6 +19,8 @@ from typing import Any, BinaryIO, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.retrieval.near_graph import CANDIDATES, DENSE_SHARE, NearGraph
+
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Precision = Literal["float16", "int8"]
@@ -110,14 +112,55 @@ class DenseVectors:
         held = sum(part.count for part in self.parts)
         if held != count:
             raise ValueError(f"{folder} has {held} vectors, not {count}: the index is damaged")
+        self.graph: NearGraph | None = None
+
+    def use_graph(self) -> None:
+        """Search by the graph of the version, if it has one.  Raises ValueError where it is damaged."""
+        self.graph = NearGraph.of(self.folder, self.size)
 
     def nearest(
         self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None = None
     ) -> list[tuple[Rows, Floats]]:
         """The rows with the largest products with each query, the best first, and the products.
 
-        `queries`: float32[q, size] of length 1; `allowed`: bool[n], the rows that may be chosen.
+        `queries`: float32[q, size] of length 1; `allowed`: bool[n], the rows that may be chosen.  By a graph
+        some of the rows may be missing, unless few may be chosen.
         """
+        graph = self.graph
+        if graph is None or top * CANDIDATES * DENSE_SHARE > graph.count:
+            return self._by_all(queries, top, allowed)
+        if allowed is not None and np.count_nonzero(allowed) * DENSE_SHARE <= self.count:
+            return self._by_all(queries, top, allowed)
+        return [self._by_graph(graph, query, top, allowed) for query in queries]
+
+    def _by_graph(
+        self, graph: NearGraph, query: Floats, top: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[Rows, Floats]:
+        """The best of the graph's candidates, and of the rows that are not in it; of all rows where the
+        candidates that are allowed are too few.
+        """
+        rows = graph.near(query, top if allowed is None else top * DENSE_SHARE)
+        rows = np.unique(rows if allowed is None else rows[allowed[rows]])
+        if len(rows) < top:
+            return self._by_all(query[None], top, allowed)[0]
+        first, ranked = 0, []
+        for part in self.parts:
+            own = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + part.count)]
+            ranked.append((own, part.products(query, own - first)))
+            if first + part.count > graph.count:
+                rest = np.zeros(part.count, np.bool_)
+                rest[max(graph.count - first, 0) :] = True
+                if allowed is not None:
+                    rest &= allowed[first : first + part.count]
+                ((best, scores),) = part.nearest(query[None], top, rest)
+                ranked.append((best + first, scores))
+            first += part.count
+        return _first(ranked, top)
+
+    def _by_all(
+        self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None
+    ) -> list[tuple[Rows, Floats]]:
+        """The best of all rows, as `nearest`."""
         first, ranked = 0, [[(np.empty(0, np.int64), np.empty(0, np.float32))] for _ in queries]
         for part in self.parts:
             own = None if allowed is None else allowed[first : first + part.count]
@@ -145,6 +188,13 @@ class DensePart:
         self.halves: NDArray[np.float16] | None = (
             mapped(halves, np.float16, (count, size)) if halves.exists() else None
         )
+
+    def products(self, query: Floats, rows: Rows) -> Floats:
+        """The products of some rows with a query, as exactly as the part has them."""
+        if self.halves is not None:
+            return self.halves[rows].astype(np.float32) @ query
+        codes: Floats = (self.codes[rows].astype(np.float32) @ query) * self.scales[rows, 0]
+        return codes
 
     def nearest(
         self, queries: Floats, top: int, allowed: NDArray[np.bool_] | None

@@ -88,6 +88,8 @@ class Version:
         count, kinds = self.about.rows, self.about.kinds
         self.vectors = DenseVectors(folder, count, self.about.size) if "dense" in kinds else None
         self.postings = Postings(folder, count, self.about.postings) if "sparse" in kinds else None
+        if self.vectors is not None:
+            self.vectors.use_graph()
         self.passages = Passages(folder)
         has_removed = count > self.about.passages
         self._present = self.passages.allowed(("1", []), count) if has_removed else None

@@ -18,6 +18,7 @@ from pipelines.retrieval.cutting import Cutting, Passage, cut
 from pipelines.retrieval.dense_vectors import MAX_PARTS, DenseVectors, Precision, Rows, VectorWriter, unit
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import ABOUT, About
+from pipelines.retrieval.near_graph import LEAST_ROWS, write_graph
 from pipelines.retrieval.passages import FILE, PassageWriter
 from pipelines.retrieval.postings import Postings, PostingsWriter
 from pipelines.values.node_values import SparseVectors, Vectors
@@ -52,7 +53,8 @@ class SourceDocument:
 class Making:
     """How an index is made.  Where one of these differs from what is there, all is made anew.
 
-    `kinds`: those of `embed`: dense, float32[texts, size], sparse, or both.
+    `kinds`: those of `embed`: dense, float32[texts, size], sparse, or both.  From `graph_from` dense vectors
+    on an index has a graph of them.
     """
 
     model: str
@@ -60,6 +62,7 @@ class Making:
     cutting: Cutting = field(default_factory=Cutting)
     precision: Precision = "float16"
     kinds: tuple[str, ...] = ("dense",)
+    graph_from: int = LEAST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,8 @@ class _Change:
     """A version that is being written, from the one before if there is one.
 
     `size` is that of a dense vector, 0 where none is known; `num_rows` have vectors so far, those of removed
-    passages too; `num_passages` is known once the version is written.
+    passages too; `shares_rows`: they begin with all rows of the version before; `num_passages` is known once
+    the version is written.
     """
 
     before: Path | None
@@ -139,6 +143,7 @@ class _Change:
     vectors: VectorWriter
     postings: PostingsWriter
     size: int = 0
+    shares_rows: bool = False
     num_rows: int = 0
     num_passages: int = 0
 
@@ -156,7 +161,7 @@ class _Change:
         sparse = Postings(self.before, about.rows, about.postings) if "sparse" in about.kinds else None
         num_parts = max(len(stored.parts) for stored in (dense, sparse) if stored is not None)
         if num_removed * REMOVED_SHARE <= about.rows and num_parts < MAX_PARTS:
-            self.num_rows = about.rows
+            self.num_rows, self.shares_rows = about.rows, True
             self._share(dense, sparse)
         else:
             self.passages.number_rows()
@@ -222,6 +227,9 @@ def _changing(
                 yield change
             if "sparse" in making.kinds:
                 change.postings.write()
+            if "dense" in making.kinds and change.num_rows:
+                stored = DenseVectors(new, change.num_rows, change.size)
+                write_graph(before if change.shares_rows else None, new, stored, making.graph_from)
             num_documents, change.num_passages = passages.count()
         finally:
             passages.close()

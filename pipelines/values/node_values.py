@@ -59,7 +59,8 @@ class Tokens:
     """One text, or a pair of texts, in token ids, and the request's bad words in ids of the same tokenizer.
 
     `types` holds for each token which text of a pair it belongs to, None where all are 0.  `of` is the index
-    of the request's text or pair that this is, or is a part of.  `prompt_text` is the text of a generative
+    of the request's text or pair that this is, or is a part of; `start` is the place of a part's first token
+    among those of the whole text, special ones left out.  `prompt_text` is the text of a generative
     model's prompt, of ids that the client made at least its end, and `reply_text` the beginning of the reply
     where the request brings it, as the last of `ids`.  `sampling` are the parameters of `SamplingParams` that
     the prompt demands, whatever the request sets.  `images` are those that some of the tokens stand for.
@@ -69,6 +70,7 @@ class Tokens:
     bad_words: list[list[int]] = field(default_factory=list)
     types: list[int] | None = None
     of: int = 0
+    start: int = 0
     prompt_text: str = ""
     reply_text: str = ""
     sampling: dict[str, Any] = field(default_factory=dict)
@@ -167,14 +169,14 @@ class Classes:
 class TokenClasses:
     """How likely each class is for each token: of each text float32[num_tokens, num_classes].
 
-    `labels` are the names of the classes.  `prompts` and `ids` are the texts and their tokens, of which
-    `tokenizer` knows the places.
+    `labels` are the names of the classes.  `prompts` are the texts, and `tokens` those of which the values
+    are: of each text all, or in windows that overlap.  `tokenizer` knows their places.
     """
 
     values: list[Floats]
     labels: list[str]
     prompts: list[Prompt]
-    ids: list[list[int]]
+    tokens: list[Tokens]
     tokenizer: Any
 
 

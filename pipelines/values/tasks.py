@@ -207,6 +207,7 @@ class PoolingInput(PromptInput):
     instruction: str | None = None  # what a score is for, where the model's template uses it
     max_query_tokens: int | None = None
     max_document_tokens: int | None = None
+    stride: int | None = None  # tokens that neighbouring windows of a long text share
     wanted: WantedEntities | None = None  # of a model that finds the labels of the request
     chunk: bool = False  # a long document is scored in parts and has the best part's score
 

@@ -70,6 +70,8 @@ def _check_pooling(model: str, request: PoolingInput, plan: RequestPlan) -> None
         )
     if request.results and "results" not in plan.handled:
         raise RequestError(f"Model '{model}' has one kind of vectors", "embedding_kinds")
+    if request.stride is not None and "stride" not in plan.handled:
+        raise RequestError(f"Model '{model}' reads no texts in windows; leave `stride` out", "stride")
     if request.wanted is not None and "labels" not in plan.handled:
         raise RequestError(
             f"Model '{model}' has labels of its own; `labels` are for models that find them (GLiNER)",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
-from pipelines.values.node_values import FoundEntities, Prompt, TokenClasses
+from pipelines.values.node_values import FoundEntities, Prompt, TokenClasses, Tokens
 
 Floats = NDArray[np.float32]
 Strategy = Literal["none", "simple", "first", "average", "max"]
@@ -56,10 +56,36 @@ def entities_of(
 
     Raises RequestError for texts that came as token ids.
     """
-    texts = zip(classes.prompts, classes.ids, classes.values, strict=True)
-    pieces = [_pieces(prompt, ids, scores, classes.tokenizer) for prompt, ids, scores in texts]
-    entities = [_entities(text, classes, strategy) for text in pieces]
-    return [[entity for entity in text if entity.label not in ignore] for text in entities]
+    by_text: list[list[list[Entity]]] = [[] for _ in classes.prompts]
+    encodings: dict[int, Any] = {}
+    for tokens, scores in zip(classes.tokens, classes.values, strict=True):
+        prompt = classes.prompts[tokens.of]
+        if tokens.of not in encodings:
+            encodings = {
+                tokens.of: _encoding(prompt, classes.tokenizer)
+            }  # windows of a text follow each other
+        pieces = _pieces(prompt.text or "", tokens, scores, encodings[tokens.of], classes.tokenizer)
+        entities = _entities(pieces, classes, strategy)
+        by_text[tokens.of].append([entity for entity in entities if entity.label not in ignore])
+    return [_of_windows(windows) for windows in by_text]
+
+
+def _of_windows(windows: list[list[Entity]]) -> list[Entity]:
+    """The entities of a text: of those of several windows that overlap the longest, then the likeliest."""
+    if len(windows) == 1:
+        return windows[0]
+    chosen: list[Entity] = []
+    for entity in sorted(
+        (entity for window in windows for entity in window), key=lambda entity: entity.start
+    ):
+        if not chosen or not chosen[-1].start <= entity.start < chosen[-1].end:
+            chosen.append(entity)
+        elif (entity.end - entity.start, entity.score) > (
+            chosen[-1].end - chosen[-1].start,
+            chosen[-1].score,
+        ):
+            chosen[-1] = entity
+    return chosen
 
 
 def spans_as_entities(found: FoundEntities, ignore: Collection[str] = ()) -> list[list[Entity]]:
@@ -147,17 +173,20 @@ def _joined(words: list[str], tokenizer: Any) -> str:
     return text
 
 
-def _pieces(prompt: Prompt, ids: list[int], scores: Floats, tokenizer: Any) -> list[WordPiece]:
-    """The tokens of a text without special ones; of a text that was cut those that the model read."""
-    text = prompt.text
-    if text is None:
+def _encoding(prompt: Prompt, tokenizer: Any) -> Any:
+    """All tokens of a text, with their places.  Raises RequestError for token ids."""
+    if prompt.text is None:
         raise RequestError("entities have places in a text; send the text, not token ids", "input")
-    encoding = tokenizer.encode(text, add_special_tokens=prompt.add_special_tokens)
+    return tokenizer.encode(prompt.text, add_special_tokens=prompt.add_special_tokens)
+
+
+def _pieces(text: str, tokens: Tokens, scores: Floats, encoding: Any, tokenizer: Any) -> list[WordPiece]:
+    """The tokens of a text without special ones; of a text that was cut those that the model read."""
     is_special = encoding.special_tokens_mask
     marks_parts = bool(getattr(tokenizer.model, "continuing_subword_prefix", None))
     unknown = {tokenizer.token_to_id(token) for token in UNKNOWN}
     pieces = []
-    for index, place in enumerate(_places(encoding.ids, is_special, ids)):
+    for index, place in enumerate(_places(encoding.ids, is_special, tokens)):
         if is_special[place]:
             continue
         word, (start, end) = encoding.tokens[place], encoding.offsets[place]
@@ -174,11 +203,15 @@ def _follows(text: str, start: int) -> bool:
     return start > 0 and " " not in text[start - 1 : start + 1]
 
 
-def _places(whole: list[int], is_special: list[int], ids: list[int]) -> list[int]:
-    """Which tokens of the whole text `ids` are: all, or those at one of its ends and its special tokens."""
+def _places(whole: list[int], is_special: list[int], tokens: Tokens) -> list[int]:
+    """The places in the whole text of the tokens that the model read: all, a window of them, or those at one
+    of its ends; and its special tokens.
+    """
+    ids, start = tokens.ids, tokens.start
     num_cut = len(whole) - len(ids)
     inner = [place for place, special in enumerate(is_special) if not special]
-    for remaining in (inner[: len(inner) - num_cut], inner[num_cut:]):
+    num_inner = len(inner) - num_cut
+    for remaining in (inner[start : start + num_inner], inner[num_cut:]):
         places = sorted({*remaining, *(place for place, special in enumerate(is_special) if special)})
         if [whole[place] for place in places] == ids:
             return places

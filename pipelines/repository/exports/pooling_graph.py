@@ -143,7 +143,17 @@ def _pairs(export: Export, settings: str, media: MediaLines | None) -> Lines:
         prompt = f"type: pair_template, template: {template}, add_special_tokens: true"
         return [("prompt", prompt), ("tokens", f"type: tokenize, {read}{settings}")]
     setting = f", template: {template}" if template else ""
+    said = {"instruction" if template else "query_prompt": _default_prompt(export)}
+    setting += settings_text({name: text for name, text in said.items() if text})
     return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{setting}{settings}")]
+
+
+def _default_prompt(export: Export) -> str | None:
+    """The prompt that a cross-encoder puts before each query where a request names none."""
+    config = export.read(PROMPTS)
+    name, prompts = config.get("default_prompt_name"), config.get("prompts")
+    text = prompts.get(name) if isinstance(prompts, dict) and name is not None else None
+    return text if isinstance(text, str) else None
 
 
 def _encoder(export: Export, said: PoolingSettings) -> str:

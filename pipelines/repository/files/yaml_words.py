@@ -18,11 +18,15 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 
 def word(value: Any) -> str:
-    """A value as a graph's YAML reads it: in quotes where it needs them; mappings and lists on one line."""
+    """A value as a graph's YAML reads it: in quotes where it needs them; mappings and lists on one line.
+
+    What looks like a key or a comment in a text is escaped.
+    """
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _CONSTANTS:
         return value
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{word(key)}: {word(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{word(key)}: {word(setting)}" for key, setting in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(word, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace(": ", "\\u003a ").replace("  #", " \\u0020#") if isinstance(value, str) else text

@@ -26,6 +26,7 @@ def _lower(value: Any) -> Any:
 
 Direction = Annotated[Literal["left", "right"], BeforeValidator(_lower)]
 Strategy = Literal["none", "simple", "first", "average", "max"]
+Stride = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, "`{name}` must be at least 0")]
 Dimensions = Annotated[Whole, check(lambda n: 0 < n <= MAX_TOKEN_ID, "`{name}` should be positive")]
 
 
@@ -82,6 +83,7 @@ class LabelParameters(EntityFields):
     model_config = ConfigDict(extra="ignore")
     aggregation_strategy: Strategy | None = None
     ignore_labels: Items[StrictStr] | None = None
+    stride: Stride | None = None
 
 
 class LabelRequest(TeiRequest, EntityFields):
@@ -91,6 +93,7 @@ class LabelRequest(TeiRequest, EntityFields):
     raw_scores: bool = False
     aggregation_strategy: Strategy | None = None
     ignore_labels: Items[StrictStr] | None = None
+    stride: Stride | None = None
     parameters: LabelParameters | None = None
 
     @model_validator(mode="after")
@@ -99,7 +102,7 @@ class LabelRequest(TeiRequest, EntityFields):
         given = self.parameters
         if given is not None:
             self.aggregation_strategy = self.aggregation_strategy or given.aggregation_strategy
-            for name in ("ignore_labels", *EntityFields.model_fields):
+            for name in ("ignore_labels", "stride", *EntityFields.model_fields):
                 if getattr(self, name) is None:
                     setattr(self, name, getattr(given, name))
         return self
@@ -115,10 +118,10 @@ class LabelRequest(TeiRequest, EntityFields):
         if len({*map(len, texts)}) > 1:
             raise Invalid("`inputs` must be texts alone or pairs alone", field="inputs")
         prompts = [tuple(map(_prompt, pair)) for pair in texts]
-        fields: dict[str, Any] = self.shared_fields() | {
-            "activate": not self.raw_scores,
-            "wanted": self.wanted(),
-        }
+        if self.stride is not None and self.aggregation_strategy in (None, "none"):
+            raise Invalid("`stride` needs an `aggregation_strategy` other than none", field="stride")
+        own = {"stride": self.stride, "activate": not self.raw_scores, "wanted": self.wanted()}
+        fields: dict[str, Any] = self.shared_fields() | own
         if len(prompts[0]) == 2:
             return PoolingInput(pairs=prompts, **fields)  # type: ignore[arg-type]
         return PoolingInput(prompts=[prompt for (prompt,) in prompts], **fields)

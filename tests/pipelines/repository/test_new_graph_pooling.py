@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
@@ -153,6 +154,19 @@ def test_a_reranker_of_a_decoder_that_asks_with_a_template(tmp_path):
     config = QWEN3 | {"architectures": ["Qwen3ForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
     exported(tmp_path, config, score_template__jinja="x", score___config__json={})
     assert new_graph(tmp_path) == RERANKER
+
+
+def test_a_reranker_with_a_prompt_for_queries(tmp_path):
+    """Where config_sentence_transformers.json names a default; a template gets it as its instruction."""
+    config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
+    prompts = {"default_prompt_name": "web", "prompts": {"web": "from: the  # web: ", "other": "x"}}
+    exported(tmp_path, config, config_sentence_transformers__json=prompts)
+    pairs = yaml.safe_load(new_graph(tmp_path))["nodes"]["pairs"]
+    assert pairs["query_prompt"] == "from: the  # web: "
+    assert pairs["from"] == "request"
+    prompts["default_prompt_name"] = None
+    exported(tmp_path, config, config_sentence_transformers__json=prompts)
+    assert "query_prompt" not in new_graph(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -15,6 +16,8 @@ from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame, longest_to
 from pipelines.values.node_values import Prompt, Tokens
 from pipelines.values.tasks import PromptInput
 
+MAX_WINDOW_TOKENS = 4_000_000
+"""The most tokens of all windows of a request."""
 SLACK = 4
 """A token represents at most this multiple of the longest token's characters: normalizers drop some."""
 FEW_CHARS = 1 << 14
@@ -58,6 +61,35 @@ class TextReader:
             else self.framed(of, next(encoded), prompt.add_special_tokens, most, left)
             for of, prompt in enumerate(prompts)
         ]
+
+    def windows(self, prompts: Sequence[Prompt], stride: int) -> list[Tokens]:
+        """The tokens of each text, of one that is longer than the model takes in windows: neighbours have
+        `stride` tokens in common.  Raises RequestError for token ids, and for a stride that is too large.
+        """
+        if any(prompt.text is None for prompt in prompts):
+            raise RequestError("windows are of texts; send the text, not token ids", "input")
+        windows: list[Tokens] = []
+        num_tokens = 0
+        for of, ids in enumerate(self.encode([prompt.text or "" for prompt in prompts])):
+            frame = self.frames[1, prompts[of].add_special_tokens]
+            size = self.max_context - frame.num_special if self.max_context else max(len(ids), 1)
+            if self.max_context and stride >= size:
+                raise RequestError(
+                    f"must be less than {size}, the tokens of a window, got {stride}", "stride"
+                )
+            starts = range(0, max(len(ids) - stride, 1), size - stride) if len(ids) > size else range(1)
+            num_tokens += len(starts) * min(size, len(ids))
+            if num_tokens > MAX_WINDOW_TOKENS:
+                raise RequestError(
+                    f"the windows of all texts have more than {MAX_WINDOW_TOKENS} tokens; choose a smaller "
+                    "stride, or send the texts in several requests",
+                    "stride",
+                )
+            windows += [
+                replace(self.checked(of, *frame.around(ids[start : start + size])), start=start)
+                for start in starts
+            ]
+        return windows
 
     def encode(self, texts: list[str], most: int | None = None, left: bool = False) -> list[list[int]]:
         """Each text's ids without special tokens; uses all cores and releases the GIL.

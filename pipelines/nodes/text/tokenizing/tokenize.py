@@ -42,6 +42,8 @@ class TokenizerNode(Node):
         """The tokens of texts for an embedding or pooling model.  Raises RequestError."""
         if not request.images:
             check_given(prompts)
+        if request.stride is not None:
+            return self.reader.windows(prompts, request.stride)
         return self.reader.read(prompts, self.max_tokens(request), request.truncate_left)
 
     def max_tokens(self, request: PoolingInput) -> int | None:

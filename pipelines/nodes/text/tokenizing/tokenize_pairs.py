@@ -33,6 +33,9 @@ class TokenizePairs(TokenizerNode):
         instruction: str | None = Field(
             default=None, description="the template's variable of this name; a request's own wins"
         )
+        query_prompt: str = Field(
+            default="", description="text before each query, as the model was trained; beside no template"
+        )
         max_allowed_chunks: int = Field(
             default=10000,
             ge=1,
@@ -58,7 +61,8 @@ class TokenizePairs(TokenizerNode):
         """The pairs' texts, each cut to the tokens that it may have.  Raises RequestError."""
         if any(prompt.text is None for pair in request.pairs for prompt in pair):
             raise RequestError("a query and a document are texts, not token ids")
-        pairs = [(query.text or "", document.text or "") for query, document in request.pairs]
+        before = "" if self.template_for(request) else self.config.query_prompt
+        pairs = [(before + (query.text or ""), document.text or "") for query, document in request.pairs]
         limits = (request.max_query_tokens, request.max_document_tokens)
         if not any(limits):
             return pairs

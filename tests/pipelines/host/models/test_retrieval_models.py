@@ -181,13 +181,37 @@ def test_entities_of_a_thousand_texts(made, braid, strategy):
     check_entities(made, braid, texts, strategy)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES[1:])
+def test_long_texts_are_read_in_windows(made, braid, strategy):
+    """96 tokens each, with some in common; the text of 94 tokens fits, that of 95 does not."""
+    chance = np.random.default_rng(3)
+    long = [" ".join(chance.choice(models_of.WORDS, size)) for size in (93, 94, 95, 300)]
+    texts = [*models_of.TEXTS, *long, "lovelace-byron " * 12]
+    for stride in (0, 40):
+        check_entities(made, braid, texts, strategy, stride)
+
+
+def test_windows_of_a_wrong_stride_are_refused(braid):
+    with pytest.raises(RequestError, match="must be less than 94, the tokens of a window"):
+        braid.entities(["moon " * 200], "first", model="tagger", stride=94)
+    with pytest.raises(RequestError, match="more than 4000000 tokens; choose a smaller stride"):
+        braid.entities(["moon " * 45_000], "first", model="tagger", stride=93)
+
+
 @pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
-def check_entities(made, braid, texts, strategy):
+def check_entities(made, braid, texts, strategy, stride=None):
+    in_windows = {} if stride is None else {"stride": stride}
     pipeline = hf.TokenClassificationPipeline(
-        model=made[1]["tagger"], tokenizer=models_of.tokenizer(), aggregation_strategy=strategy, device=-1
+        model=made[1]["tagger"],
+        tokenizer=models_of.tokenizer(),
+        aggregation_strategy=strategy,
+        device=-1,
+        **in_windows,
     )
     found = [
-        text for model in ("tagger", "tagger_ort") for text in braid.entities(texts, strategy, model=model)
+        text
+        for model in ("tagger", "tagger_ort")
+        for text in braid.entities(texts, strategy, model=model, **in_windows)
     ]
     for text, own in zip(texts * 2, found, strict=True):
         expected = pipeline(text)

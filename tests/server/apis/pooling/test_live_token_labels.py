@@ -64,13 +64,15 @@ def test_predict_gives_the_entities_of_texts(ask):
     def of(inputs, **more):
         return "/predict", {"model": "tagger", "inputs": inputs, **more}
 
-    one, batch, everything, simple, nested, unknown, pair, whole = ask(
+    one, batch, everything, simple, nested, unknown, alone, windows, pair, whole = ask(
         of(TEXT),
         of([["Ada"], ["Oslo"]]),
         of(TEXT, ignore_labels=[]),
         of(TEXT, aggregation_strategy="simple"),
         of(TEXT, parameters={"aggregation_strategy": "simple", "ignore_labels": ["LOC"]}),
         of(TEXT, aggregation_strategy="best"),
+        of(TEXT, stride=2),
+        of(TEXT, parameters={"aggregation_strategy": "simple", "stride": 2}),
         of(["Ada", "Oslo"]),
         ("/predict", {"model": "moods", "inputs": "a", "aggregation_strategy": "simple"}),
     )
@@ -86,6 +88,9 @@ def test_predict_gives_the_entities_of_texts(ask):
     assert "LOC" not in {group["entity_group"] for group in nested.json}
     assert "O" in {group["entity_group"] for group in nested.json}
     assert (unknown.status, unknown.json["error_type"]) == (422, "validation")
+    assert (alone.status, alone.json["error_type"]) == (422, "validation")
+    assert "aggregation_strategy" in alone.json["error"]
+    assert windows.json == simple.json
     assert (pair.status, whole.status) == (424, 424)
     assert "classifies whole texts, not tokens" in whole.json["error"]
 

@@ -53,6 +53,12 @@ def test_a_pair_is_what_the_tokenizer_makes_of_it(folder):
     assert [tokens.of for tokens in found] == [0, 1]
 
 
+def test_a_prompt_is_put_before_each_query(folder):
+    node = pairs_node(folder, query_prompt="find ")
+    (found,) = run(node, ("q", "doc"))
+    assert found.ids == TOKENIZER.encode("find q", "doc").ids
+
+
 @settings(max_examples=30)
 @given(
     pairs=st.lists(st.tuples(st.text(max_size=12), st.text(max_size=12)), min_size=1, max_size=4),
