@@ -13,10 +13,11 @@ the same file is lowered to standard operators, contrib PagedAttention or OpenVI
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_tokens, head_size])      rotary embedding already applied
 
-The node may have two more inputs, initializers.  `bias` float32[num_heads, num_distances]: column d is added
-to the scores of keys d tokens before the query, the last one to those of all farther keys.  `sinks`
+The node may have one of three more inputs, initializers.  `bias` float32[num_heads, num_distances]: column d
+is added to the scores of keys d tokens before the query, the last one to those of all farther keys.  `sinks`
 float[num_heads]: the softmax of each head has one more score, which stands for no key and no value, so the
-weights of the keys sum to less than 1.  A node has one of bias, sinks and softcap at most.
+weights of the keys sum to less than 1.  `slopes` float32[num_heads]: slopes[h] · d is taken from the scores
+of keys d tokens before the query (ALiBi).  A node has one of bias, sinks, slopes and softcap at most.
 
 A decoder that reads the hidden states of an encoder has one more input and, in the layers that attend to
 them, one
@@ -53,7 +54,7 @@ from dataclasses import dataclass
 
 DOMAIN, VERSION = "braid", 1
 ATTENTION = "PagedAttention"
-BIAS, SINKS = 3, 4
+BIAS, SINKS, SLOPES = 3, 4, 5
 """Places of the optional inputs of an attention node."""
 ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "window", "softcap")
 """Attributes of every attention node.  `window`: tokens that a query attends to, with itself; -1 is no limit.
@@ -90,7 +91,7 @@ class AttentionLayer:
     """The attributes of one attention node; see `ATTRIBUTES`.
 
     `key_absmax` and `value_absmax` are None when the export was not calibrated.  `has_bias`: it has a bias of
-    scores by distance; `has_sinks`: it has sinks.
+    scores by distance; `has_sinks`: it has sinks; `has_slopes`: it has slopes.
     """
 
     layer: int
@@ -104,3 +105,4 @@ class AttentionLayer:
     value_absmax: float | None = None
     has_bias: bool = False
     has_sinks: bool = False
+    has_slopes: bool = False

@@ -5,6 +5,7 @@ Fields of old and new versions of transformers are read; since 4.53 `layer_types
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -56,6 +57,16 @@ def exact_context(fields: Mapping[str, Any], max_context: int) -> int:
     return min([max_context, *_bounds(fields)])
 
 
+def first_chunk(fields: Mapping[str, Any], max_context: int) -> int:
+    """The longest context in tokens in which attention in chunks is attention to everything before."""
+    chunk = fields.get(CHUNK_SIZE)
+    return (
+        min(max_context, int(chunk))
+        if chunk and CHUNKED in (fields.get("layer_types") or ())
+        else max_context
+    )
+
+
 def check_num_layers(num_layers: int, fields: Mapping[str, Any]) -> None:
     """Raise `ModelError` unless config.json declares as many layers of attention as the model has."""
     declared = _num_attention_layers(fields)
@@ -82,9 +93,8 @@ def reaches(fields: Mapping[str, Any]) -> list[int]:
 
 
 def _bounds(fields: Mapping[str, Any]) -> Iterator[int]:
-    chunk = fields.get(CHUNK_SIZE)
-    if chunk and CHUNKED in (fields.get("layer_types") or ()):
-        yield int(chunk)
+    if (chunk := first_chunk(fields, sys.maxsize)) < sys.maxsize:
+        yield chunk
     rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     if rope.get("rope_type", rope.get("type")) in LONG_ROPE:
         name = "original_max_position_embeddings"
@@ -98,6 +108,9 @@ def _stated_kinds(fields: Mapping[str, Any]) -> list[str] | None:
         return [OTHER_NAMES.get(kind, kind) for kind in types if kind not in WITHOUT_KEYS]
     if places := fields.get("attn_layer_indices"):
         return [FULL] * len(places)
+    if every := fields.get("attn_layer_period"):
+        layers = range(int(fields["num_hidden_layers"]))
+        return [FULL for number in layers if number % int(every) == int(fields["attn_layer_offset"])]
     if groups := fields.get("attention_types"):
         return [OTHER_NAMES.get(kind, kind) for kinds, times in groups for kind in list(kinds) * times]
     return None

@@ -6,7 +6,7 @@ import contextlib
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +19,8 @@ NAME = "braid_paged"
 EVERYTHING = -1  # of a window
 SINKS = ("s_aux", "sinks")
 """Arguments by which families pass sinks to attention."""
+SLOPES = "slopes"
+"""The argument by which `own_attention` passes the slopes of ALiBi."""
 INEXPRESSIBLE = {
     "head_mask": "a mask per head",
     "position_bias": "a bias of positions on its scores",
@@ -55,6 +57,16 @@ class Seen:
     """
 
     window: int | None
+
+
+class ByHead(NamedTuple):
+    """What the node may have for each head, [heads]: the score of a sink, and the slope of ALiBi."""
+
+    sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+
+
+NOTHING = ByHead()
 
 
 class Mode(enum.Enum):
@@ -125,12 +137,13 @@ class Attention:
         if self.mode is Mode.ALONE:
             return value.repeat_interleave(query.shape[1] // value.shape[1], 1)
         sinks = next((others[name] for name in SINKS if others.get(name) is not None), None)
+        by_head = ByHead(sinks, others.get(SLOPES))
         if self.mode is Mode.TRACE:
-            return _node(query, key, value, sinks, self.layers[layer].attributes(layer))
+            return _node(query, key, value, by_head, self.layers[layer].attributes(layer))
         _refuse(module, query, key, value, attention_mask, others)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
         self._watch(layer, _layer(query, key, value, scale, attention_mask.window, float(softcap or 0.0)))
-        return attend(query, key, value, self.layers[layer], sinks)
+        return attend(query, key, value, self.layers[layer], by_head)
 
     def _watch(self, layer: int, now: Layer) -> None:
         if layer == len(self.layers):
@@ -161,21 +174,21 @@ def attend(
     key: torch.Tensor,
     value: torch.Tensor,
     layer: Layer,
-    sinks: torch.Tensor | None = None,
+    by_head: ByHead = NOTHING,
 ) -> torch.Tensor:
-    """The meaning of the node for one sequence without a past: causal softmax attention in float32.
-
-    `sinks` [heads]: a score of each head that has no value.
-    """
+    """The meaning of the node for one sequence without a past: causal softmax attention in float32."""
     group = layer.num_heads // layer.num_kv_heads
     key, value = (heads.float().repeat_interleave(group, 1) for heads in (key, value))
     scores = query.float() @ key.transpose(2, 3) * layer.scale
     if layer.softcap:
         scores = torch.tanh(scores / layer.softcap) * layer.softcap
     num_tokens = query.shape[2]
+    if by_head.slopes is not None:
+        places = torch.arange(num_tokens)
+        scores = scores + by_head.slopes[:, None, None] * (places - places[:, None])
     scores = scores.masked_fill(~visible(torch.arange(num_tokens), num_tokens, layer.window), float("-inf"))
-    if sinks is not None:
-        column = sinks.float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+    if by_head.sinks is not None:
+        column = by_head.sinks.float().reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
         scores = torch.cat([scores, column], -1)
     return (scores.softmax(-1)[..., :num_tokens] @ value).to(query.dtype)
 
@@ -190,12 +203,15 @@ def _node(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    sinks: torch.Tensor | None,
+    by_head: ByHead,
     attributes: dict[str, int | float],
 ) -> torch.Tensor:
+    more = [None, *by_head]
+    while more and more[-1] is None:
+        more.pop()
     return torch.onnx.ops.symbolic(
         f"{DOMAIN}::{ATTENTION}",
-        (query, key, value) if sinks is None else (query, key, value, None, sinks),
+        (query, key, value, *more),
         attributes,
         dtype=query.dtype,
         shape=query.shape,
@@ -251,7 +267,20 @@ def _mask(
     if torch.compiler.is_exporting() or mask_function is None:
         return None
     window = local_size or EVERYTHING
-    return Seen(window if _draws(mask_function, window, kv_length) else None)
+    if _draws(mask_function, window, kv_length):
+        return Seen(window)
+    return Seen(EVERYTHING if local_size and _in_chunks(mask_function, local_size) else None)
+
+
+def _in_chunks(mask_function: MaskFunction, size: int) -> bool:
+    """Whether queries attend to what is before them in their chunk of `size` tokens: to everything in the
+    first one, behind which no such model is served (`first_chunk`).
+    """
+    queries = torch.tensor([0, 1, size - 1, size, size + 1, 2 * size - 1])
+    first, keys = torch.zeros((), dtype=torch.int64), torch.arange(2 * size)
+    drawn = mask_function(first, first, queries[:, None], keys[None])
+    together = visible(queries, 2 * size, EVERYTHING) & (queries[:, None] // size == keys // size)
+    return torch.equal(drawn.expand(len(queries), 2 * size), together)
 
 
 def _draws(mask_function: MaskFunction, window: int, num_tokens: int) -> bool:

@@ -69,6 +69,24 @@ class _OfAllWeights(torch.nn.Module):
         return mixed.reshape(hidden_states.shape)
 
 
+class _WithCopies(torch.nn.Module):
+    """Routed experts behind which a router may choose others that give back what they are given (LongCat).
+
+    Such a choice is of the first expert here, with weight 0.
+    """
+
+    def __init__(self, routed: torch.nn.Module, num_experts: int) -> None:
+        super().__init__()
+        self.routed, self._num_experts = routed, num_experts
+
+    def forward(self, rows: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        copies = chosen >= self._num_experts
+        mixed: torch.Tensor = self.routed(
+            rows, chosen.masked_fill(copies, 0), weights.masked_fill(copies, 0.0)
+        )
+        return mixed + rows * weights.masked_fill(~copies, 0.0).sum(-1, keepdim=True).to(rows.dtype)
+
+
 def _stacked(experts: Any, layer: int) -> torch.nn.Module | None:
     """The experts of a module that has the weights of all of them in tensors; None for another module."""
     names = ("gate_up_proj", "up_proj", "down_proj")
@@ -76,14 +94,15 @@ def _stacked(experts: Any, layer: int) -> torch.nn.Module | None:
     first = both if both is not None else up
     if not all(isinstance(weight, torch.nn.Parameter) and weight.ndim == 3 for weight in (first, down)):
         return None
+    num_experts, num_choices = len(down), len(first)
     ways = [_halves, _turns] if both is not None else [_whole]
     for split in ways:
-        network = _network(experts, first, split, layer)
+        network = _network(experts, first[:num_experts], split, layer)
         if network is None:
             continue
         routed = RoutedExperts(network)
         if _computes(experts, routed):
-            return routed
+            return routed if num_choices == num_experts else _WithCopies(routed, num_experts)
         if _computes(experts, all_weights := _OfAllWeights(routed)):
             return all_weights
     return None

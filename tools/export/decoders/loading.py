@@ -9,6 +9,8 @@ import torch
 from tools.export.base.folder import ExportError, Stage, first_line
 from tools.export.base.model_config import is_transformers_5, read_model_config
 
+UNTRACED = ("gemma3n_text", "longcat_flash")
+"""Families whose code in transformers 4 makes constants while it runs, or loops over what a router chose."""
 LANGUAGE_KEYS = {
     r"^(?:model\.)?(?:language|text)_model\.(?:model\.)?(?!lm_head)": "model.",
     r"^(?:model\.)?(?:language|text)_model\.lm_head": "lm_head",
@@ -68,8 +70,12 @@ def _of_language(config: Any) -> tuple[Any, Any, dict[str, str] | None]:
 
 def _check_shared_keys(config: Any) -> None:
     """Raise `ExportError` where layers attend to keys of others, which transformers 4 does not do without a
-    cache.
+    cache, and for families that it computes in a way that no trace follows.
     """
+    if config.model_type in UNTRACED and not is_transformers_5():
+        raise ExportError(
+            f"{config.model_type} cannot be traced in transformers 4; export it with transformers 5"
+        )
     if getattr(config, "num_kv_shared_layers", 0) and not is_transformers_5():
         raise ExportError(f"{config.model_type} shares keys between layers; export it with transformers 5")
 

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch.nn.functional import silu, softplus
 
-from tools.export.decoders.attention import Attention, Mode
-from tools.export.graphs.recurrent_nodes import delta_net, mamba2, short_conv
+from tools.export.decoders.attention import Attention
+from tools.export.decoders.recurrent_layer import RecurrentLayer
+from tools.export.decoders.scans import Lightning, Mamba1, RgLru
+from tools.export.graphs.recurrent_nodes import delta_net, mamba2
 
 KEY_EPSILON = 1e-6
 """What transformers adds to the squares of a delta net's queries and keys before it divides by their root."""
@@ -40,40 +42,13 @@ def replace_recurrent(model: torch.nn.Module, attention: Attention) -> int:
 
 
 def _kind(layer: Any) -> Callable[..., torch.nn.Module] | None:
-    if type(layer).__name__.endswith("ShortConv"):
-        return ShortConv
-    if hasattr(layer, "in_proj_qkvz") or hasattr(layer, "in_proj_qkv"):
-        return DeltaNet
-    return Mamba2 if all(hasattr(layer, name) for name in ("A_log", "D", "n_groups", "conv1d")) else None
+    for kind, names in FORMS.items():
+        if all(hasattr(layer, name) for name in names):
+            return kind
+    return None
 
 
-class _Recurrent(torch.nn.Module):
-    """A layer with the projections of `own`, under their names."""
-
-    def __init__(self, own: Any, convolution: torch.nn.Conv1d, attention: Attention) -> None:
-        super().__init__()
-        for name, module in own.named_children():
-            if module is not convolution:
-                self.add_module(name, module)
-        self._attention = attention
-        bias = convolution.bias
-        self.register_buffer("conv_weight", convolution.weight.detach().float())
-        self.register_buffer("conv_bias", None if bias is None else bias.detach().float())
-
-    def forward(self, hidden_states: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-        """hidden_states [1, tokens, width] → the same."""
-        if self._attention.mode is Mode.ALONE:
-            return self.compute(hidden_states.transpose(0, 1)).transpose(0, 1)
-        return self.compute(hidden_states)
-
-    def compute(self, rows: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
-
-    def _convolved(self, rows: torch.Tensor, state: int) -> torch.Tensor:
-        return short_conv(rows, self.conv_weight, self.conv_bias, state)
-
-
-class ShortConv(_Recurrent):
+class ShortConv(RecurrentLayer):
     """LFM2's: a convolution between two gates."""
 
     def __init__(self, own: Any, attention: Attention, numbers: Iterator[int]) -> None:
@@ -86,13 +61,15 @@ class ShortConv(_Recurrent):
         return projected
 
 
-class DeltaNet(_Recurrent):
-    """A gated delta net, as of Qwen3-Next and, with other projections, Qwen3.5."""
+class DeltaNet(RecurrentLayer):
+    """A gated delta net, as of Qwen3-Next and, with other projections, Qwen3.5 and OLMo Hybrid."""
 
     def __init__(self, own: Any, attention: Attention, numbers: Iterator[int]) -> None:
         super().__init__(own, own.conv1d, attention)
         self._states = next(numbers), next(numbers)
         self._ordered = getattr(own, "fix_query_key_value_ordering", None)
+        self._separate = hasattr(own, "g_proj")
+        self._most_written = 2.0 if getattr(own, "allow_neg_eigval", False) else 1.0
         self._keys, self._values = (own.num_k_heads, own.head_k_dim), (own.num_v_heads, own.head_v_dim)
         self.register_buffer("decay", -own.A_log.detach().float().exp())
         self.register_buffer("step_bias", own.dt_bias.detach().float())
@@ -106,27 +83,32 @@ class DeltaNet(_Recurrent):
             for part, sizes in zip(mixed, (self._keys, self._keys, self._values), strict=True)
         ]
         decay = (self.decay * softplus(alpha.float() + self.step_bias)).to(rows.dtype)
-        attended = delta_net(*parts, decay, beta.sigmoid(), KEY_EPSILON, self._states[1])
-        normed = self.norm(attended.flatten(0, 2), gate.reshape(-1, self._values[1]))
-        projected: torch.Tensor = self.out_proj(normed.reshape(*rows.shape[:2], value))
+        written = beta.sigmoid() * self._most_written
+        attended = delta_net(*parts, decay, written, KEY_EPSILON, self._states[1])
+        norm, out = (self.o_norm, self.o_proj) if self._separate else (self.norm, self.out_proj)
+        normed = norm(attended.flatten(0, 2), gate.reshape(-1, self._values[1]))
+        projected: torch.Tensor = out(normed.reshape(*rows.shape[:2], value))
         return projected
 
     def _projected(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Queries, keys and values in one, gates, beta and alpha, each [sequences, tokens, …]."""
+        if self._separate:
+            joined = [self.q_proj(rows), self.k_proj(rows), self.v_proj(rows)]
+            return torch.cat(joined, -1), self.g_proj(rows), self.b_proj(rows), self.a_proj(rows)
         if self._ordered is None:
             return self.in_proj_qkv(rows), self.in_proj_z(rows), self.in_proj_b(rows), self.in_proj_a(rows)
         *parts, gate, beta, alpha = self._ordered(self.in_proj_qkvz(rows), self.in_proj_ba(rows))
         return torch.cat([part.flatten(2) for part in parts], -1), gate, beta, alpha
 
 
-class Mamba2(_Recurrent):
-    """Mamba 2, as of Granite 4 H, Bamba, Nemotron-H and, with factors, Falcon-H1."""
+class Mamba2(RecurrentLayer):
+    """Mamba 2, as of Granite 4 H, Bamba, Nemotron-H, Zamba 2 and, with factors, Falcon-H1."""
 
     def __init__(self, own: Any, attention: Attention, numbers: Iterator[int]) -> None:
         super().__init__(own, own.conv1d, attention)
         self._states = next(numbers), next(numbers)
         self._heads, self._groups = (own.num_heads, own.head_dim), (own.n_groups, own.ssm_state_size)
-        self._limit = getattr(own, "time_step_limit", (0.0, math.inf))
+        self._limit = getattr(own, "time_step_limit", (0.0, math.inf)) or (own.time_step_min, math.inf)
         self._factor, self._has_norm = (
             getattr(own, "ssm_in_multiplier", 1),
             getattr(own, "mamba_rms_norm", True),
@@ -154,3 +136,14 @@ class Mamba2(_Recurrent):
     def _gated(self, attended: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
         gated: torch.Tensor = self.norm(attended, gate) if self._has_norm else attended * silu(gate)
         return gated
+
+
+FORMS: dict[Callable[..., torch.nn.Module], tuple[str, ...]] = {
+    ShortConv: ("conv", "in_proj", "out_proj"),
+    DeltaNet: ("A_log", "num_k_heads", "conv1d"),
+    Mamba2: ("A_log", "D", "n_groups", "conv1d"),
+    Mamba1: ("A_log", "D", "x_proj", "conv1d"),
+    Lightning: ("slope_rate", "qkv_proj", "output_gate"),
+    RgLru: ("rg_lru", "conv_1d"),
+}
+"""What replaces a layer, and what such a layer has."""

@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from pipelines.host.backends.declared_attention import WITHOUT_KEYS
+from pipelines.host.backends.declared_attention import WITHOUT_KEYS, first_chunk
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
@@ -19,17 +19,26 @@ from pipelines.onnx_format.decoder_format import (
     POSITION_IDS,
 )
 from tools.export.base.folder import ExportError, first_line
+from tools.export.base.model_config import is_transformers_5
 from tools.export.decoders.attention import NAME, Attention, Mode, installed
 from tools.export.decoders.experts import route_experts
 from tools.export.decoders.logit_check import SENTENCES
+from tools.export.decoders.own_attention import replace_attention
+from tools.export.decoders.own_masks import replace_masks
+from tools.export.decoders.real_rotations import real_rotations, replace_rotations
 from tools.export.decoders.recurrent import replace_recurrent
 from tools.export.decoders.sparsity import fix_sparsity
 from tools.export.graphs.simplifying import simplify
 
-NUM_RANDOM = 48  # ids of the prompt of random ids
+NUM_RANDOM, LONGEST = 48, 256  # ids of the prompt of random ids, and of any prompt
 DECAYS = frozenset({"A_log", "recurrent_param"})
 """Parameters of state space models (Mamba) and of RG-LRU."""
 NOT_REPLACED = "computes attention in its own way, which Braid cannot replace"
+OLDER = {
+    f"{family}ForCausalLM"
+    for family in ("Jamba", "JetMoe", "Nemotron", "Olmoe", "Phimoe", "Qwen2Moe", "StableLm")
+}
+"""Families of which only transformers 5 lets attention be replaced."""
 NO_STATES_ALONE = "has recurrent layers alone; Braid serves those beside attention"
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
 """Allowed difference from transformers' logits: the mean difference over their standard deviation."""
@@ -55,7 +64,7 @@ class Packed(torch.nn.Module):
 def prompts_of(tokenizer: Any, vocab_size: int) -> list[torch.Tensor]:
     """Ids int64[1, tokens] of some sentences, and random ids."""
     noise = torch.randint(0, vocab_size, (1, NUM_RANDOM), generator=torch.Generator().manual_seed(1))
-    encoded = [tokenizer(each, return_tensors="pt")["input_ids"][:, :256] for each in SENTENCES]
+    encoded = [tokenizer(each, return_tensors="pt")["input_ids"][:, :LONGEST] for each in SENTENCES]
     return [noise, *(ids for ids in encoded if ids.shape[1] > 1 and ids.max() < vocab_size)]
 
 
@@ -66,21 +75,29 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     Raises `ExportError` when Braid's format cannot express the model: its logits must be those of
     transformers' attention, and everything else must treat each token independently.
     """
+    reach = first_chunk(model.config.get_text_config().to_dict(), LONGEST)
+    prompts = [ids[:, :reach] for ids in prompts]
     expected = [_logits(model, ids) for ids in prompts]
     attention = Attention()
     num_recurrent = replace_recurrent(model, attention)
+    has_own_attention = replace_attention(model, attention)
     _check_layers(model, num_recurrent)
     route_experts(model)
     fix_sparsity(model)
     if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
         model.set_experts_implementation("batched_mm")
-    with installed(attention):
+    replace_rotations(model)
+    with installed(attention), real_rotations(model):
         _set_attention(model)
+        if has_own_attention or model.config.get_text_config()._attn_implementation == NAME:
+            replace_masks(model)
         for ids, logits in zip(prompts, expected, strict=True):
             with attention.run():
                 _compare(model, _logits(model, ids), logits)
         if not attention.layers:
-            raise ExportError(f"{_family(model)} {NO_STATES_ALONE if num_recurrent else NOT_REPLACED}")
+            raise ExportError(
+                f"{_family(model)} {NO_STATES_ALONE if num_recurrent else _not_replaced(model)}"
+            )
         _check_token_wise(model, attention, prompts[0])
     return attention
 
@@ -90,7 +107,7 @@ def trace(model: Any, attention: Attention) -> ir.Model:
     attention.mode = Mode.TRACE
     tokens, rows = torch.export.Dim("num_tokens"), torch.export.Dim("num_logits")
     inputs = (torch.ones(1, 7, dtype=torch.int64), torch.arange(7)[None], torch.tensor([2, 6]))
-    with installed(attention), attention.run():
+    with installed(attention), real_rotations(model), attention.run():
         try:
             program = torch.onnx.export(
                 Packed(model),
@@ -106,6 +123,11 @@ def trace(model: Any, attention: Attention) -> ir.Model:
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise ExportError(f"torch cannot trace {_family(model)}: {_cause(error)}") from error
     return _checked(simplify(program.model), len(attention.layers))
+
+
+def _not_replaced(model: Any) -> str:
+    older = not is_transformers_5() and _family(model) in OLDER
+    return f"{NOT_REPLACED}; export it with transformers 5" if older else NOT_REPLACED
 
 
 def _check_layers(model: Any, num_recurrent: int) -> None:

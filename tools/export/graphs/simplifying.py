@@ -62,16 +62,22 @@ def _drop_exporter_metadata(model: ir.Model) -> None:
 def fold_transposed_weights(graph: ir.Graph) -> None:
     """Store a weight as MatMul reads it; a weight that is also an embedding is left for `TiedHead`."""
     for node in list(graph):
-        weight = node.inputs[0] if node.op_type == "Transpose" else None
+        weight = node.inputs[0] if _turns_axes(node) else None
         if weight is None or not weight.is_initializer() or len(weight.shape or ()) != 2:
             continue
-        if all(user.op_type == "Transpose" for user in weight.consumers()):
+        if all(_turns_axes(user) for user in weight.consumers()):
             name = f"{weight.name}.T"  # registered already where layers share the weight
             stored = graph.initializers.get(name) or parameter(graph, name, _transposed(weight))
             node.outputs[0].replace_all_uses_with(stored)
             graph.remove(node, safe=True)
         if not weight.uses():
             graph.initializers.pop(weight.name)
+
+
+def _turns_axes(node: ir.Node) -> bool:
+    """Whether this is a Transpose of two axes, and not one that leaves them, as torch writes some."""
+    perm = node.attributes.get("perm")
+    return node.op_type == "Transpose" and (perm is None or list(perm.as_ints()) == [1, 0])
 
 
 def _transposed(weight: ir.Value) -> ir.TensorProtocol:

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from subprocess import PIPE
@@ -25,6 +26,7 @@ RESULTS = Path(__file__).parent
 TRIAL = "tools.lab.breadth.trial"
 OPTIMUM_READS = 4
 """The newest transformers that the optimum-intel of constraints.txt runs with."""
+FAMILY_OF = {name: family for name, (family, _) in FAMILIES.items()}
 PAGING_OPTIMUM = 2
 """The first version of optimum-intel whose hybrids OpenVINO can page.  Its results have a file of their own,
 since each family needs another transformers.
@@ -32,17 +34,22 @@ since each family needs another transformers.
 
 
 @click.command()
-@click.option("--only", multiple=True, help="Rows to try; all unless said.")
+@click.option("--only", multiple=True, help="Rows or families to try; all unless said, none with ''.")
+@click.option("--refused", is_flag=True, help="Of these, the rows that were not equal when last tried.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Only this format of exports.")
 @click.option("--page", "target", type=click.Path(path_type=Path), help="Write the page from all results.")
-def main(only: tuple[str, ...], form: str | None, target: Path | None) -> None:
-    """Try families with the transformers that is installed."""
+def main(only: tuple[str, ...], refused: bool, form: str | None, target: Path | None) -> None:
+    """Try families with the transformers that is installed; what was tried before stays in the results."""
     installed = version("transformers")
     newer = form == OPENVINO and _optimum_pages()
     file = RESULTS / (f"{OPTIMUM}-{version(OPTIMUM)}.json" if newer else f"transformers-{installed}.json")
     known: Results = json.loads(file.read_text()) if file.exists() else {}
     forms = [form] if form else list(FORMATS[: 1 if int(installed.partition(".")[0]) > OPTIMUM_READS else 2])
-    for (name, tried), outcome in _tried([(name, form) for name in only or FAMILIES for form in forms]):
+    rows = [(name, form) for name in _rows(only) for form in forms]
+    if refused:
+        rows = [(name, form) for name, form in rows if not _is_equal(known, name, form)]
+    for (name, tried), outcome in _tried(rows):
+        outcome["tried"] = date.today().isoformat()
         if newer and outcome["state"] == "equal":
             outcome["why"] = f"{WITH}{installed}"
         known.setdefault(name, {})[tried] = outcome
@@ -51,6 +58,17 @@ def main(only: tuple[str, ...], form: str | None, target: Path | None) -> None:
         file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if target:
         target.write_text(page(RESULTS, list(FAMILIES)), encoding="utf-8")
+
+
+def _rows(only: tuple[str, ...]) -> list[str]:
+    """The rows of these names and families, in the order of the page."""
+    if unknown := [name for name in only if name and name not in {*FAMILIES, *FAMILY_OF.values()}]:
+        raise click.UsageError(f"no row or family is called {unknown[0]}; families.py has them all")
+    return [name for name in FAMILIES if not only or name in only or FAMILY_OF[name] in only]
+
+
+def _is_equal(known: Results, name: str, form: str) -> bool:
+    return known.get(name, {}).get(form, {}).get("state") == "equal"
 
 
 def _optimum_pages() -> bool:

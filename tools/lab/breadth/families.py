@@ -170,7 +170,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         "longcat_flash",
         LATENT
         | {"num_layers": 1, "ffn_hidden_size": 128, "expert_ffn_hidden_size": 32, "moe_topk": 2}
-        | {"n_routed_experts": 4, "zero_expert_num": 2},
+        | {"n_routed_experts": 4, "zero_expert_num": 2, "head_dim": 16},
     ),
     "afmoe": ("afmoe", HEADS | EXPERTS | HALF_WINDOWS | {"num_dense_layers": 1}),
     "starcoder2": ("starcoder2", WINDOWS),
@@ -204,6 +204,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "deepseek_v2": ("deepseek_v2", LATENT | ROUTED),
     "deepseek_v3": ("deepseek_v3", LATENT | ROUTED),
     "llama4_text": ("llama4_text", HEADS | EXPERTS | {"attention_chunk_size": 64}),
+    "llama4_text, no rope": (
+        "llama4_text",
+        HEADS | EXPERTS | {"attention_chunk_size": 128, "no_rope_layers": [1, 0], "floor_scale": 16},
+    ),
     "qwen3_next": ("qwen3_next", HEADS | EXPERTS | LINEAR),
     "qwen3_5_text": ("qwen3_5_text", HEADS | LINEAR),
     "lfm2": ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),

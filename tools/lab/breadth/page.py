@@ -5,6 +5,7 @@ one for an optimum-intel that needs another transformers for each family.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.lab.breadth.trial import FORMATS, ONNX_RUNTIME, UNKNOWN, Outcome
@@ -13,6 +14,8 @@ HEAD = Path(__file__).with_name("head.md")
 TITLES = dict(zip(FORMATS, ("ONNX, transformers", "IR, transformers"), strict=True))
 OPTIMUM, WITH = "optimum-intel", "transformers "
 """How the results of a newer optimum-intel are called; before the version of transformers that gave a row."""
+EARLIER = "2026-11-28"
+"""The day until which the results that do not name one were tried."""
 Results = dict[str, dict[str, Outcome]]
 """Row → format → outcome."""
 
@@ -32,12 +35,19 @@ def page(folder: Path, names: list[str]) -> str:
     ]
     sentences: list[str] = []
     titles = [_title(version, form) for version, form in columns]
-    lines = [f"| family | {' | '.join(titles)} |", "|---" * (1 + len(columns)) + "|"]
+    lines = [f"| family | {' | '.join(titles)} | tried |", "|---" * (2 + len(columns)) + "|"]
     for name in [family for family in names if any(family in rows for rows in results.values())]:
         cells = [_cell(results[version].get(name, {}).get(form), sentences) for version, form in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {name} | {' | '.join(cells)} | {_tried(name, results.values())} |")
     notes = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)]
     return HEAD.read_text(encoding="utf-8") + "\n".join([*lines, "", "## Refusals", "", *notes, ""])
+
+
+def _tried(name: str, results: Iterable[Results]) -> str:
+    """The first and the last day on which this row's exports to ONNX were tried."""
+    outcomes = [rows[name][FORMATS[0]] for rows in results if FORMATS[0] in rows.get(name, {})]
+    days = sorted({outcome.get("tried", EARLIER) for outcome in outcomes if outcome["state"] != UNKNOWN})
+    return " – ".join(dict.fromkeys([*days[:1], *days[-1:]])) or "–"
 
 
 def _title(version: str, form: str) -> str:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from tools.lab.breadth.families import FAMILIES, SIZES
 
@@ -21,15 +21,20 @@ FORMATS = ("onnx", "openvino")
 PLACES = re.compile(r" \(/[^)]*\)")
 """Files of this machine, as errors of imports name them."""
 OPENVINO, ONNX_RUNTIME = "openvino", "onnxruntime"
+LONGEST = 100  # letters of an error that names all families
 UNKNOWN = "unknown"
 """The state of a family that this transformers does not have."""
 
 
 class Outcome(TypedDict):
-    """`state`: equal, refused, unknown or failed; `why`: the engine of what is equal, else a sentence."""
+    """`state`: equal, refused, unknown or failed; `why`: the engine of what is equal, else a sentence.
+
+    `tried`: the day.
+    """
 
     state: str
     why: str
+    tried: NotRequired[str]
 
 
 def try_family(name: str, form: str, folder: Path) -> Outcome:
@@ -40,7 +45,7 @@ def try_family(name: str, form: str, folder: Path) -> Outcome:
     try:
         write_model(name, folder / "source")
     except Exception as error:  # a model that this version of transformers lacks, or makes otherwise
-        return Outcome(state=UNKNOWN, why=_line(error))
+        return Outcome(state=UNKNOWN, why=_line(error)[:LONGEST])
     try:
         export_decoder(str(folder / "source"), folder / "model", "fp32", form=form)
     except ExportError as error:

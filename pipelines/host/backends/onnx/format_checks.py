@@ -28,6 +28,7 @@ from pipelines.onnx_format.decoder_format import (
     OPSET,
     POSITION_IDS,
     SINKS,
+    SLOPES,
     TOKEN_KINDS,
     AttentionLayer,
 )
@@ -137,25 +138,27 @@ def _check_bias(node: ir.Node, layer: AttentionLayer) -> None:
         )
 
 
-def _check_sinks(node: ir.Node, layer: AttentionLayer) -> None:
-    """Raise `ModelError` unless there is a sink for each head, as a constant of the graph."""
-    sinks = node.inputs[SINKS]
-    if sinks is None or not sinks.is_initializer() or sinks.shape != ir.Shape([layer.num_heads]):
-        raise ModelError(f"layer {layer.layer} has sinks of {sinks}, not [{layer.num_heads}].")
+def _check_by_head(node: ir.Node, layer: AttentionLayer, place: int, name: str) -> None:
+    """Raise `ModelError` unless there is a number for each head, as a constant of the graph."""
+    numbers = node.inputs[place]
+    if numbers is None or not numbers.is_initializer() or numbers.shape != ir.Shape([layer.num_heads]):
+        raise ModelError(f"layer {layer.layer} has {name} of {numbers}, not [{layer.num_heads}].")
 
 
 def _read_layer(node: ir.Node) -> AttentionLayer:
-    has_bias, has_sinks = (
-        len(node.inputs) > place and node.inputs[place] is not None for place in (BIAS, SINKS)
+    has_bias, has_sinks, has_slopes = (
+        len(node.inputs) > place and node.inputs[place] is not None for place in (BIAS, SINKS, SLOPES)
     )
-    others = {"has_bias": has_bias, "has_sinks": has_sinks}
-    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4, 5))
+    others = {"has_bias": has_bias, "has_sinks": has_sinks, "has_slopes": has_slopes}
+    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4, 5, 6))
     if layer.has_bias:
         _check_bias(node, layer)
     if layer.has_sinks:
-        _check_sinks(node, layer)
-    if has_bias + has_sinks + bool(layer.softcap) > 1:
-        raise ModelError(f"layer {layer.layer} has more than one of a bias, sinks and a cap of scores.")
+        _check_by_head(node, layer, SINKS, "sinks")
+    if layer.has_slopes:
+        _check_by_head(node, layer, SLOPES, "slopes")
+    if has_bias + has_sinks + has_slopes + bool(layer.softcap) > 1:
+        raise ModelError(f"layer {layer.layer} has more than one of a bias, sinks, slopes and a cap.")
     return layer
 
 

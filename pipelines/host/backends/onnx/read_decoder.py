@@ -13,7 +13,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pipelines.host.backends.declared_attention import check_num_layers, exact_context
+from pipelines.host.backends.declared_attention import check_num_layers, exact_context, first_chunk
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.experts import check_experts
@@ -60,7 +60,7 @@ def read_decoder(path: Path, from_gguf: bool = False) -> DecoderModel:
         folder = _follow_links(model, path.parent)
         _check_data(model, folder)
         _take_small(model)
-        max_context = _max_context(fields)
+        max_context = first_chunk(fields, _max_context(fields))
         if not _is_in_form(model):
             _bring_into_form(model, fields)
             max_context = exact_context(fields, max_context)

@@ -37,11 +37,10 @@ def small_decoder(
     layers = [
         AttentionLayer(
             layer=number,
-            num_heads=2,
-            num_kv_heads=1,
             head_size=head_size,
             scale=head_size**-0.5,
-            **{"softcap": 20.0, "window": 24 if number % 2 else -1} | attributes,
+            **{"num_heads": 2, "num_kv_heads": 1, "softcap": 20.0, "window": 24 if number % 2 else -1}
+            | attributes,
         )
         for number in range(num_layers)
     ]
@@ -55,6 +54,11 @@ def write_small(folder: Path, element_type: str = "f32", **changes: Any) -> Path
     config = {"max_position_embeddings": CONTEXT, "vocab_size": VOCABULARY}
     (folder / "config.json").write_text(json.dumps(config))
     return folder / "model.onnx"
+
+
+def slopes_of(layer: AttentionLayer) -> np.ndarray:
+    """float32[heads]: ALiBi's, of which the first is the steepest."""
+    return np.exp2(-np.arange(1, layer.num_heads + 1), dtype=np.float32)
 
 
 def sinks_of(layer: AttentionLayer, dtype: Any = np.float32) -> np.ndarray:
@@ -110,6 +114,7 @@ class _Writer:
         known = {name: value for name in decoder_format.ATTRIBUTES for value in (getattr(layer, name),)}
         known |= {name: getattr(layer, name) for name in decoder_format.CALIBRATION if getattr(layer, name)}
         more = [None, self.initializer(sinks_of(layer, self.dtype))] if layer.has_sinks else []
+        more = [None, None, self.initializer(slopes_of(layer))] if layer.has_slopes else more
         attended = self.op(
             decoder_format.ATTENTION, queries, keys, values, *more, domain=decoder_format.DOMAIN, **known
         )

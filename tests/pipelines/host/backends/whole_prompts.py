@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
-from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SINKS, AttentionLayer
+from pipelines.onnx_format.decoder_format import ATTENTION, DOMAIN, SINKS, SLOPES, AttentionLayer
 
 
 def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
@@ -39,6 +39,10 @@ def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
 def _mask(layer: AttentionLayer, node: ir.Node, num_tokens: int) -> NDArray[Any]:
     """What a query sees, or the scores added to it, where the last key stands for sinks."""
     seen = visible(layer, num_tokens)
+    if layer.has_slopes:
+        behind = np.arange(num_tokens)[:, None] - np.arange(num_tokens)
+        slopes = node.inputs[SLOPES].const_value.numpy()[:, None, None]
+        return np.where(seen, -slopes * behind, -np.inf).astype(np.float32)[None]
     if not layer.has_sinks:
         return seen
     sinks = node.inputs[SINKS].const_value.numpy()

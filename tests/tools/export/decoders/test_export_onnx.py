@@ -265,18 +265,8 @@ def test_a_router_keeps_its_weights(tmp_path):
 @pytest.mark.parametrize(
     ("family", "config", "why"),
     [
-        ("granitemoe", {}, "a mask of its own"),
-        (
-            "llama4_text",
-            {"attention_chunk_size": 16, "num_local_experts": 2, "head_dim": 32},
-            "causal window",
-        ),
-        ("bloom", {}, "BloomForCausalLM"),
-        (
-            "mamba2",
-            {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1},
-            "recurrent layers alone",
-        ),
+        ("falcon", {"alibi": True}, "rounds its ALiBi"),
+        ("doge", {"keep_window_size": 16}, "16 best keys"),
     ],
 )
 def test_what_the_form_cannot_say_is_refused(tmp_path, family, config, why):

@@ -26,6 +26,7 @@ from pipelines.host.backends.onnxruntime.cpu.step_places import (
     masks_of,
     window_of,
     with_bias,
+    with_slopes,
 )
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import (
@@ -37,6 +38,7 @@ from pipelines.onnx_format.decoder_format import (
     CONTEXT_ATTENTION,
     DOMAIN,
     SIDES,
+    SLOPES,
     TOKEN_KINDS,
     AttentionLayer,
 )
@@ -97,6 +99,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
             if key not in biased:  # T5 has one for all layers
                 biased[key] = with_bias(writer, places, mask, node.inputs[3])
             mask = biased[key]
+        if layer.has_slopes:
+            mask = with_slopes(writer, places, mask, node.inputs[SLOPES])
         writer.replace(node, _attend(writer, node, layer, stored, places, places, mask))
         if context is not None:
             assert frames is not None

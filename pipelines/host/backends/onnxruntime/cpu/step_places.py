@@ -158,3 +158,14 @@ def with_bias(writer: GraphWriter, places: Places, seen: ir.Value, bias: ir.Valu
     column = op("Clip", back, number(0), number(bias.shape.numpy()[1] - 1))
     added = op("Transpose", op("Gather", bias, column, axis=1), perm=[1, 0, 2, 3])
     return op("Where", seen, added, writer.constant("unseen", np.array(UNSEEN, np.float32)))
+
+
+def with_slopes(writer: GraphWriter, places: Places, seen: ir.Value, slopes: ir.Value | None) -> ir.Value:
+    """float32[B, H, S, K]: what ALiBi adds to the scores of seen keys; others get nothing.
+
+    `slopes`: float32[H], how much a head takes for each token of distance.
+    """
+    op = writer.op
+    back = op("Cast", op("Sub", places.keys, places.queries), to=ir.DataType.FLOAT)
+    added = op("Mul", op("Unsqueeze", back, writer.ints(1)), op("Reshape", slopes, writer.ints(1, -1, 1, 1)))
+    return op("Where", seen, added, writer.constant("unseen", np.array(UNSEEN, np.float32)))

@@ -100,7 +100,7 @@ def check_computed(decoder: DecoderModel) -> None:
             "--device and BRAID_DEVICE."
         )
     check_states(find_recurrent(decoder.model.graph))
-    if any(layer.has_bias for layer in decoder.layers):
+    if any(layer.has_bias or layer.has_slopes for layer in decoder.layers):
         raise ModelError(
             "its attention adds a bias by distance to scores, which is not computed on cuda; write "
             "`device: cpu`."

@@ -38,9 +38,11 @@ BEHIND_KINDS: list[tuple[type, tuple[int, ...]]] = [
 ]
 """Type and shape of further inputs of the attention node, for features that are off."""
 BEHIND_STEP = 3 + 2 + len(STEP_SHAPES)
-"""The place of kinds of tokens, then of sinks, among the inputs of the format's node with cache and step."""
-HAS_KINDS = "has_kinds"
-"""Attribute of such a node: 1 where it has kinds of tokens."""
+"""The place of kinds of tokens, then of sinks or of slopes, among the inputs of the format's node with cache
+and step.
+"""
+HAS_KINDS, HAS_SLOPES = "has_kinds", "has_slopes"
+"""Attributes of such a node: 1 where it has kinds of tokens; 1 where it has slopes."""
 
 
 def convert_attention(node: Any) -> list[ov.Output]:
@@ -78,7 +80,7 @@ def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window
             *(key_cache, value_cache, past, begins, blocks, block_begins),
             _constant(node.get_attribute("scale"), np.float32),
             _constant(window, np.int32),
-            _constant([], np.float32),  # ALiBi slopes
+            _slopes(node),
             longest,
             *_unused(BEFORE_SINKS),
             _sinks(node),
@@ -96,10 +98,17 @@ def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window
 def _sinks(node: Any) -> ov.Output:
     """float32[1, heads, 1, 1], or an empty array where the node has none."""
     place = BEHIND_STEP + _has_kinds(node)
-    if node.get_input_size() <= place:
+    if node.get_input_size() <= place or node.get_attribute(HAS_SLOPES):
         return _constant(np.zeros((0, 0, 0, 0)), np.float32)
     heads = ops.convert(node.get_input(place), "f32")
     return ops.reshape(heads, ops.constant([1, -1, 1, 1]), False).output(0)
+
+
+def _slopes(node: Any) -> ov.Output:
+    """float32[heads] of ALiBi, or an empty array where the node has none."""
+    if not node.get_attribute(HAS_SLOPES):
+        return _constant([], np.float32)
+    return ops.convert(node.get_input(BEHIND_STEP + _has_kinds(node)), "f32").output(0)
 
 
 def _has_kinds(node: Any) -> int:

@@ -26,6 +26,7 @@ from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decode
 from pipelines.host.backends.onnx.routed_output import add_routed_output
 from pipelines.host.backends.openvino.decoder.attention_nodes import (
     HAS_KINDS,
+    HAS_SLOPES,
     STEP_SHAPES,
     convert_attention,
     convert_context_attention,
@@ -67,6 +68,7 @@ from pipelines.onnx_format.decoder_format import (
     POSITION_IDS,
     SIDES,
     SINKS,
+    SLOPES,
     TOKEN_KINDS,
     AttentionLayer,
 )
@@ -163,6 +165,9 @@ def _refuse_scores(decoder: DecoderModel) -> None:
     kinds = {
         "caps scores (softcap)": any(layer.softcap for layer in decoder.layers),
         "adds a bias by distance to scores, as T5's": any(layer.has_bias for layer in decoder.layers),
+        "adds a bias by distance to scores (ALiBi) within a window": any(
+            layer.has_slopes and layer.window > 0 for layer in decoder.layers
+        ),
     }
     for kind, has in kinds.items():
         if has:
@@ -184,15 +189,17 @@ def _declare_inputs(decoder: DecoderModel) -> None:
     kinds = [value for value in graph.inputs if value.name == TOKEN_KINDS]
     caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
-        sinks = node.inputs[SINKS:]
+        by_head = [value for value in node.inputs[SINKS:] if value is not None]
+        slopes = len(node.inputs) > SLOPES and node.inputs[SLOPES] is not None
         node.resize_inputs(len(SIDES) + 1)
         more: list[ir.Value | None] = [
             *caches[node.attributes["layer"].as_int()],
             *step[node.op_type],
             *kinds,
-            *sinks,
+            *by_head,
         ]
         node.attributes[HAS_KINDS] = ir.AttrInt64(HAS_KINDS, len(kinds))
+        node.attributes[HAS_SLOPES] = ir.AttrInt64(HAS_SLOPES, int(slopes))
         _extend_inputs(graph, node, more)
     for node, state in declare_states(graph):
         _extend_inputs(graph, node, state)

@@ -128,9 +128,10 @@ def test_a_device_that_removes_nodes_keeps_the_names_of_inputs():
     assert all(len(name) == 1 for name in names)
 
 
-def test_sinks_take_their_share_of_the_weights(tmp_path):
-    """On both engines, over two steps."""
-    changes = {"softcap": 0.0, "has_sinks": True}
+@pytest.mark.parametrize("more", [{"has_sinks": True}, {"has_slopes": True, "window": -1}])
+def test_what_a_head_adds_to_its_scores(more, tmp_path):
+    """Sinks, and ALiBi by distance, on both engines, over two steps."""
+    changes = {"softcap": 0.0} | more
     path = write_small(tmp_path, **changes)
     ids = RNG.integers(0, VOCABULARY, 40)
     wanted = logits_of(small_decoder(**changes), ids.tolist())
@@ -177,9 +178,13 @@ def test_half_precision_exports_give_nearly_the_same_logits(element_type):
     assert np.ptp(exact[0] - exact[1]) > 0.1, "rows alike prove nothing"
 
 
-def test_a_cap_on_scores_is_refused_with_the_engine_that_has_it():
-    with pytest.raises(ModelError, match=r"softcap.*`engine: onnxruntime`"):
-        page_decoder(small_decoder())
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [({}, "softcap"), ({"softcap": 0.0, "has_slopes": True}, "within a window")],
+)
+def test_scores_that_openvino_cannot_compute_are_refused_with_the_engine_that_can(more, why):
+    with pytest.raises(ModelError, match=rf"{why}.*`engine: onnxruntime`"):
+        page_decoder(small_decoder(**more))
 
 
 def test_an_operator_that_openvino_does_not_know_is_named():
