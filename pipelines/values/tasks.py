@@ -65,13 +65,15 @@ class ImageInput:
 class SoundInput:
     """A sound of a conversation: a part of type `kind` with its URL; `where` is its place in the request.
 
-    `data` is the file, where the URL led out of the request and it was fetched.
+    `data` is the file, where the URL led out of the request and it was fetched; `samples`, float32[samples]
+    at 16 kHz, are there where it came as no file: then the URL is a name of it alone.
     """
 
     url: str
     kind: str
     where: str
     data: bytes | None = None
+    samples: NDArray[np.float32] | None = field(default=None, compare=False)
 
     @property
     def source(self) -> tuple[str | None, str | None]:

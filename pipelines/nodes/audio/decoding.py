@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.pyav import import_av
 from pipelines.nodes.watched_file import WatchedFile
+from pipelines.values.tasks import SoundInput
 
 if TYPE_CHECKING:
     import av
@@ -45,6 +46,37 @@ class AudioLimits:
 
     max_seconds: float = 600.0
     deadline_s: float = 30.0
+
+
+def decoded_sound(sound: SoundInput, max_bytes: int, left_s: float, together_s: float) -> Samples:
+    """The samples of a sound of a request, which has `left_s` of the `together_s` seconds that all may have.
+
+    Raises RequestError with its place, also for a file of more than `max_bytes`.
+    """
+    from pipelines.nodes.images.data_urls import read_data_url  # a worker has it once sounds are in a message
+
+    where = sound.where
+    try:
+        if sound.samples is None:
+            data = sound.data
+            if data is None:
+                data = read_data_url(sound.url, max_bytes, where)
+            return _decoded_file(data, where, left_s)
+        if len(sound.samples) > left_s * RATE:
+            raise AudioTooLong("too long", where)
+    except AudioTooLong:
+        fault = f"`{where}`: the sounds of a request may have {together_s:g} seconds together"
+        raise RequestError(fault, where) from None
+    return sound.samples
+
+
+def _decoded_file(data: bytes, where: str, left_s: float) -> Samples:
+    try:
+        return decode_audio(data, AudioLimits(max_seconds=left_s))
+    except AudioTooLong:
+        raise
+    except RequestError as error:
+        raise RequestError(f"`{where}`: {error.message}", where) from None
 
 
 def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) -> Samples:

@@ -7,15 +7,13 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import RequestError
 from pipelines.nodes.audio.audio_family import AudioFamily, read_audio
-from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, decode_audio
+from pipelines.nodes.audio.decoding import RATE, decoded_sound
 from pipelines.nodes.audio.pyav import import_av
-from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.interface import Loading, MarksMedia, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values.node_values import Sounds
@@ -67,7 +65,7 @@ class ReadAudio(Node, Planning, MarksMedia):
             raise RequestError(f"At most {most} audio(s) may be provided in one request.", inputs[most].where)
         windows, texts = [], []
         for sound_input in inputs:
-            sound = self._decoded(sound_input, seconds)
+            sound = decoded_sound(sound_input, self.max_bytes, seconds, self.config.max_seconds)
             seconds -= len(sound) / RATE
             read = self.family.read(sound)
             windows += list(read.windows)
@@ -80,22 +78,6 @@ class ReadAudio(Node, Planning, MarksMedia):
             self.family.marks,
             texts,
         )
-
-    def _decoded(self, sound_input: SoundInput, left_s: float) -> NDArray[np.float32]:
-        """The samples of a sound that may have `left_s` seconds.  Raises RequestError."""
-        data = sound_input.data
-        if data is None:
-            data = read_data_url(sound_input.url, self.max_bytes, sound_input.where)
-        try:
-            return decode_audio(data, AudioLimits(max_seconds=left_s))
-        except AudioTooLong:
-            most = self.config.max_seconds
-            raise RequestError(
-                f"`{sound_input.where}`: the sounds of a request may have {most:g} seconds together",
-                sound_input.where,
-            ) from None
-        except RequestError as error:
-            raise RequestError(f"`{sound_input.where}`: {error.message}", sound_input.where) from None
 
 
 def _family(config: Path, settings: Path) -> AudioFamily:

@@ -12,8 +12,7 @@ from pydantic import Field
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.base.errors import RequestError
-from pipelines.nodes.audio.decoding import RATE, AudioLimits, AudioTooLong, Samples, decode_audio
-from pipelines.nodes.images.data_urls import read_data_url
+from pipelines.nodes.audio.decoding import RATE, Samples, decoded_sound
 from pipelines.nodes.interface import Composer, Composing
 from pipelines.nodes.naming import NamesOne, task_of
 from pipelines.nodes.speech.window_text import WindowText, first_good, joiner
@@ -69,18 +68,7 @@ class Transcribe(NamesOne, Node, PortsBySettings, Composing):
         """The samples of each sound.  Raises RequestError."""
         left_s = self.config.max_seconds
         for sound in sounds:
-            data, where = sound.data, sound.where
-            if data is None:
-                data = read_data_url(sound.url, int(self.config.max_mb * 1e6), where)
-            try:
-                samples = decode_audio(data, AudioLimits(max_seconds=left_s))
-            except AudioTooLong:
-                most = self.config.max_seconds
-                raise RequestError(
-                    f"`{where}`: the sounds of a request may have {most:g} seconds together", where
-                ) from None
-            except RequestError as error:
-                raise RequestError(f"`{where}`: {error.message}", where) from None
+            samples = decoded_sound(sound, int(self.config.max_mb * 1e6), left_s, self.config.max_seconds)
             left_s -= len(samples) / RATE
             yield samples
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.nodes.composing.speak import Speak
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.reply_values import ReplyUpdate
-from pipelines.values.tasks import GenerationInput, SpokenForm
+from pipelines.values.tasks import GenerationInput, SoundInput, SpokenForm
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
@@ -36,8 +39,16 @@ class ConversationCall:
     `finish` is why the reply ended, None where it did not.
     """
 
-    def __init__(self, services: Services, part: Exchange, pipeline: Pipeline, num_bytes: int) -> None:
-        """`num_bytes` are those of the conversation."""
+    def __init__(
+        self,
+        services: Services,
+        part: Exchange,
+        pipeline: Pipeline,
+        num_bytes: int,
+        samples: Mapping[str, NDArray[np.float32]],
+    ) -> None:
+        """`num_bytes` are those of the conversation, `samples` the sounds that its messages name."""
+        self._samples = samples
         self.finish: str | None = None
         self._services = services
         self._part = part
@@ -73,7 +84,8 @@ class ConversationCall:
         request = await self._part.off_loop(lambda: checked(ChatRequest, body), num_bytes)
 
         def generation(max_context: int) -> GenerationInput:
-            return replace(request.generation(max_context), spoken=spoken)
+            generated = request.generation(max_context)
+            return replace(generated, spoken=spoken, sounds=[*map(self._with_samples, generated.sounds)])
 
         call = await open_call(self._services, self._pipeline, generation, self._part, num_bytes, request)
         self._call = call
@@ -86,6 +98,9 @@ class ConversationCall:
                 self._counter.add(choice, update)
                 self.finish = update.piece.finish or self.finish
                 yield update
+
+    def _with_samples(self, sound: SoundInput) -> SoundInput:
+        return replace(sound, samples=self._samples[sound.url.rpartition(",")[2]])
 
     @property
     def heard(self) -> list[str]:

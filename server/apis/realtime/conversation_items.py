@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -10,12 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictStr
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.speech.windows import SAMPLES_PER_S
+from pipelines.nodes.speech.windows import Sound
 from pipelines.requests.fields.field_types import Items
 from server.apis.realtime.client_events import INVALID_EVENT, ClientEvent
 from server.apis.realtime.openai_session_fields import SessionFields
 from server.apis.realtime.utterance import Utterance
-from server.apis.voice.encoders import wav_header
 
 MAX_ITEMS = 1000
 """Items of one conversation; more are refused until some are deleted."""
@@ -118,8 +116,7 @@ class ItemPart:
         if self.type == "input_image":
             return {"type": "image_url", "image_url": {"url": self.image_url}}
         if self.sound is not None:
-            data = wav(self.sound)
-            return {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+            return {"type": "input_audio", "input_audio": {"data": self.sound.id}}
         return {"type": "text", "text": self.text} if self.text and self.text.strip() else None
 
 
@@ -256,7 +253,7 @@ def _part(fields: ContentFields, at: int, sounds: Any) -> ItemPart:
 
 
 def chat_messages(items: list[Item], instructions: str) -> tuple[list[dict[str, Any]], list[ItemPart]]:
-    """The messages of a chat, and the parts whose sounds they hold, in order."""
+    """The messages of a chat, which name sounds, and the parts that have these, in order."""
     messages: list[dict[str, Any]] = []
     sounds: list[ItemPart] = []
     if instructions:
@@ -284,10 +281,10 @@ def _content(parts: list[dict[str, Any]]) -> Any:
     return parts
 
 
-def wav(utterance: Utterance) -> str:
-    """The sound as a wav file in base64."""
-    data = utterance.data
-    return base64.b64encode(wav_header(SAMPLES_PER_S, len(data)) + data).decode()
+def samples_of(parts: list[ItemPart]) -> dict[str, Sound]:
+    """The sounds of the parts by the names that the messages of a chat have for them."""
+    held = [part.sound for part in parts if part.sound is not None]
+    return {sound.id: sound.sound(sound.num_dropped, sound.num_samples) for sound in held}
 
 
 def _invalid(message: str, field: str) -> RequestError:

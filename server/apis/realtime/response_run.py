@@ -16,7 +16,7 @@ from pipelines.values.tasks import SpokenForm
 from pipelines.worker.pipeline import Pipeline
 from server.apis.realtime.conversation_call import ConversationCall, find_talker, spoken_form
 from server.apis.realtime.conversation_fields import ReplySettings
-from server.apis.realtime.conversation_items import Item, ItemPart, chat_messages
+from server.apis.realtime.conversation_items import Item, ItemPart, chat_messages, samples_of
 from server.apis.realtime.openai_events import OpenAIEvent
 from server.apis.realtime.openai_realtime import fault_of
 from server.apis.realtime.reply_writer import ReplyWriter
@@ -160,8 +160,9 @@ class ResponseRun:
     async def _reply(self, part: Exchange, pipeline: Pipeline, spoken: SpokenForm | None) -> None:
         items, instructions = self._items, self._settings.instructions
         num_bytes = sum(item.num_bytes for item in items)
-        messages, sounds = await part.off_loop(lambda: chat_messages(items, instructions), num_bytes)
-        self._call = call = ConversationCall(self._services, part, pipeline, num_bytes)
+        messages, sounds = chat_messages(items, instructions)
+        samples = await part.off_loop(lambda: samples_of(sounds), num_bytes)
+        self._call = call = ConversationCall(self._services, part, pipeline, num_bytes, samples)
         home = Beside(self._talk) if self._is_beside else self._talk
         self._writer = writer = ReplyWriter(
             home, self.id, spoken is not None, self._settings.form, part.long_work

@@ -89,11 +89,6 @@ class Utterance:
             self._changed.clear()
             await self._changed.wait()
 
-    @property
-    def data(self) -> bytes:
-        """The samples that were not dropped: 16 bits, little endian."""
-        return bytes(self._data)
-
     def sound(self, start: int, end: int) -> Sound:
         first, last = ((at - self.num_dropped) * SAMPLE_BYTES for at in (start, end))
         samples: Sound = np.frombuffer(bytes(self._data[first:last]), np.int16).astype(np.float32)
