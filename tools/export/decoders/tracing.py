@@ -95,9 +95,7 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
             with attention.run():
                 _compare(model, _logits(model, ids), logits)
         if not attention.layers:
-            raise ExportError(
-                f"{_family(model)} {NO_STATES_ALONE if num_recurrent else _not_replaced(model)}"
-            )
+            raise ExportError(f"{_family(model)} {_not_replaced(model, num_recurrent)}")
         _check_token_wise(model, attention, prompts[0])
     return attention
 
@@ -125,9 +123,11 @@ def trace(model: Any, attention: Attention) -> ir.Model:
     return _checked(simplify(program.model), len(attention.layers))
 
 
-def _not_replaced(model: Any) -> str:
-    older = not is_transformers_5() and _family(model) in OLDER
-    return f"{NOT_REPLACED}; export it with transformers 5" if older else NOT_REPLACED
+def _not_replaced(model: Any, num_recurrent: int) -> str:
+    """Why no layer asked for attention."""
+    if not is_transformers_5() and _family(model) in OLDER:
+        return f"{NOT_REPLACED}; export it with transformers 5"
+    return NO_STATES_ALONE if num_recurrent else NOT_REPLACED
 
 
 def _check_layers(model: Any, num_recurrent: int) -> None:

@@ -5,6 +5,7 @@ of several lengths.
 from __future__ import annotations
 
 import importlib.util
+import shutil
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from breadth import after
 from hf_folders import write_decoder
 from test_export_onnx import expected_logits
 
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.onnx_format.recurrent_format import DELTA_NET, KINDS, MAMBA2, SHORT_CONV
@@ -121,18 +123,73 @@ def export(folder, family):
     assert kinds_of(folder / "model" / "model.onnx") == nodes
 
 
+PROMPTS = [
+    Prompt(row[:end], np.arange(end))
+    for row, end in zip(np.random.default_rng(3).integers(5, 256, (3, 60)), (60, 7, 33), strict=True)
+]
+
+
+def logits_of(open_session, folder):
+    session = open_session(folder / "model.onnx")
+    try:
+        return np.concatenate(prompt_logits(session, PROMPTS, 16))
+    finally:
+        session.close()
+
+
+def exact(path):
+    return OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1))
+
+
+def dequantize(source, target):
+    """The same model with linear layers of the numbers that its codes stand for."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    shutil.copytree(source, target)
+    model = onnx.load(source / "model.onnx")
+    stored = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for node in [node for node in model.graph.node if node.op_type == "MatMulNBits"]:
+        sizes = {each.name: each.i for each in node.attribute}
+        codes = stored[node.input[1]]
+        if sizes["bits"] == 4:
+            codes = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:2], -1)
+        blocks = (codes.astype(np.float32) - 2 ** (sizes["bits"] - 1)) * stored[node.input[2]].reshape(
+            *codes.shape[:2], 1
+        )
+        weight = blocks.reshape(sizes["N"], -1)[:, : sizes["K"]].T
+        model.graph.initializer.append(numpy_helper.from_array(weight.copy(), f"{node.input[1]}.floats"))
+        node.CopyFrom(helper.make_node("MatMul", [node.input[0], f"{node.input[1]}.floats"], node.output))
+    onnx.save(model, target / "model.onnx")
+    return target
+
+
+@pytest.mark.parametrize(
+    ("family", "weights"),
+    after(
+        1,
+        [(family, weights) for family in ("lfm2", "falcon_h1", "qwen3_next") for weights in ("int8", "int4")],
+    ),
+)
+def test_few_bits_are_the_numbers_that_they_stand_for(tmp_path, family, weights):
+    config, _ = FAMILIES[family]
+    write_decoder(tmp_path / "source", family, **LAYERS, **config)
+    export_decoder(str(tmp_path / "source"), tmp_path / "model", weights, form="onnx")
+    expected = logits_of(OnnxCpuSession, dequantize(tmp_path / "model", tmp_path / "floats"))
+    np.testing.assert_allclose(logits_of(exact, tmp_path / "model"), expected, atol=1e-3 * expected.std())
+    rounded = logits_of(OnnxCpuSession, tmp_path / "model")  # it multiplies in int8
+    assert 0 < np.abs(rounded - expected).mean() < 0.03 * expected.std()
+
+
 @pytest.mark.parametrize("family", after(1, FAMILIES))
 def test_logits_are_those_of_transformers(tmp_path, family):
     export(tmp_path, family)
-    session = OpenVINOSession(tmp_path / "model" / "model.onnx", OpenVINOSettings("cpu", "f32", "f32", 1))
-    ids = np.random.default_rng(3).integers(5, 256, (3, 60))
-    lengths = (60, 7, 33)
-    prompts = [Prompt(row[:end], np.arange(end)) for row, end in zip(ids, lengths, strict=True)]
+    session = exact(tmp_path / "model" / "model.onnx")
     try:
-        given = prompt_logits(session, prompts, 16)
+        given = prompt_logits(session, PROMPTS, 16)
     finally:
         session.close()
-    for prompt, logits in zip(prompts, given, strict=True):
+    for prompt, logits in zip(PROMPTS, given, strict=True):
         wanted = expected_logits(tmp_path / "source", prompt.ids.tolist())
         np.testing.assert_allclose(logits, wanted, atol=2e-4 * max(1, abs(wanted).max()))
 
