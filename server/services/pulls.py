@@ -10,10 +10,12 @@ import asyncio
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -213,6 +215,7 @@ class Pulls:
         socket = self._settings.engine_socket
         if socket is None and self._own_folder is None:
             self._own_folder = Path(tempfile.mkdtemp(prefix="braid-pulls-"))
+            weakref.finalize(self, shutil.rmtree, self._own_folder, ignore_errors=True)
         folder = self._own_folder if socket is None else socket.parent / "pulls"
         assert folder is not None
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -9,7 +9,7 @@ from fake_hub import FakeHub, Fault
 from patience import PATIENCE_S
 
 from pipelines.base.errors import RequestError, Unavailable
-from server.services.pulls import PullRequest
+from server.services.pulls import PullRequest, Pulls
 
 FILES = {"tiny-Q4_K_M.gguf": b"GGUF" + bytes(300_000), "tiny-Q8_0.gguf": b"GGUF" + bytes(9)}
 ADMIN = {"authorization": "Bearer admin"}
@@ -65,6 +65,15 @@ def test_a_whole_reply_without_a_stream_and_another_name(pulling, tmp_path):
     refused = rig.post("/models/pull", {"model": "acme/gated", "stream": False}, **ADMIN)
     assert refused.status == 422
     assert "accept the licence at" in refused.error["message"]
+
+
+def test_a_worker_without_a_server_leaves_no_folder(pulling):
+    settings = pulling(admin_keys=("admin",)).services.settings
+    pulls = Pulls(settings, rescan=None, is_known=None)
+    folder = pulls._folder()
+    assert folder.is_dir()
+    del pulls
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("name", ["small", "other"])
