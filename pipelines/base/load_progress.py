@@ -1,7 +1,7 @@
-"""How far the work is that a load of a model may begin with: to convert a large file takes minutes.
+"""Reports the progress of slow work at the beginning of a model's load, as of the conversion of a large file.
 
-One thread of a process loads models, so what it does is known to the process.  `doing` says what it is,
-`report` how far it is, and `watched` has a function that shows it.
+A process loads its models in one thread, so there is one current task in it.  `doing` names that task,
+`report` notes how much of it is done, and `watched` passes both to a function that shows them.
 """
 
 from __future__ import annotations
@@ -10,43 +10,45 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-Hears = Callable[[str, float], None]
-"""Takes what is done now, and the share of it that is done, from 0 to 1."""
-APART_S = 0.5
-"""Seconds between two calls of the function that hears of it."""
+ShowProgress = Callable[[str, float], None]
+"""Takes the name of the current task, and the share of it that is done, from 0 to 1."""
+MIN_INTERVAL_S = 0.5
+"""Seconds between two calls of such a function, at least; the end of a task is always reported."""
 
 
-class _Now:
-    """What this process does: `what`, who hears of it, and from when on that may be again."""
+class _Current:
+    """The state of this process: the name of the current task, the function that shows its progress, and the
+    time from which on the next report is passed to it.
+    """
 
-    what = ""
-    hears: Hears | None = None
+    task = ""
+    show: ShowProgress | None = None
     due_s = 0.0
 
 
 @contextmanager
-def watched(hears: Hears) -> Iterator[None]:
-    """Call `hears` while the body runs: at most once in `APART_S`, and at the end of each thing."""
-    before, _Now.hears, _Now.due_s = _Now.hears, hears, 0.0
+def watched(show: ShowProgress) -> Iterator[None]:
+    """Pass the reports of the body to `show`: one in `MIN_INTERVAL_S`, and the end of each task."""
+    before, _Current.show, _Current.due_s = _Current.show, show, 0.0
     try:
         yield
     finally:
-        _Now.hears = before
+        _Current.show = before
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
-    """The body does this."""
-    before, _Now.what = _Now.what, what
+def doing(task: str) -> Iterator[None]:
+    """Name what the body does, for reports in it."""
+    before, _Current.task = _Current.task, task
     try:
         yield
     finally:
-        _Now.what = before
+        _Current.task = before
 
 
 def report(share: float) -> None:
-    """What is done now is so far."""
+    """Report the share of the current task that is done, from 0 to 1; nothing happens outside of a task."""
     now_s = monotonic()
-    if _Now.hears is not None and _Now.what and (now_s >= _Now.due_s or share >= 1):
-        _Now.due_s = now_s + APART_S
-        _Now.hears(_Now.what, share)
+    if _Current.show is not None and _Current.task and (now_s >= _Current.due_s or share >= 1):
+        _Current.due_s = now_s + MIN_INTERVAL_S
+        _Current.show(_Current.task, share)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from pipelines.gguf.decoder import EMBEDDING
 from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.encoder_facts import BertFacts
 from pipelines.gguf.errors import GgufError
@@ -22,7 +23,6 @@ from pipelines.gguf.weights import read_any
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
 
-TABLE = "token_embd.weight"
 PARTS = ("v.", "mm.", "model.")
 """What the names of tensors of a vision model begin with."""
 
@@ -67,10 +67,10 @@ def embeddings_of(decoder: GgufFile) -> EmbeddingOf:
     """The embeddings of a decoder's tokens."""
 
     def embedding_of(token: str) -> Floats:
-        table = decoder.tensors.get(TABLE)
+        table = decoder.tensors.get(EMBEDDING)
         tokens = Metadata(decoder.fields).texts("tokenizer.ggml.tokens")
         if table is None or token not in tokens[: table.rows]:
-            raise GgufError(f"is for a model with a token {token}, which the one beside it has not")
+            raise GgufError(f"is for a model with a token {token}; the file beside it has no embedding of it")
         at = tokens.index(token)
         row: Floats = read_any(table, slice(at, at + 1))[0]
         return row

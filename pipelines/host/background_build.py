@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 from ops.cpu.build import CompileError, find_compiler
 from pipelines.host.backends.cpu_kernels import AUTO, describe, runs_here, setting
 from pipelines.host.kernel_build import missing
 
 log = logging.getLogger("braid.host")
-
-ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-P", "-m", "pipelines.host.kernel_build")
 
 
 def start_build(device: str | None) -> None:
@@ -30,6 +23,8 @@ def start_build(device: str | None) -> None:
 
 def _build() -> None:
     """Log what is done and what came of it.  The thread lives as long as the process that compiles."""
+    from pipelines.host.backends.kernel_process import BUSY, compile_kernels
+
     compiler = find_compiler()
     try:
         if compiler is None or not missing(compiler):
@@ -39,18 +34,10 @@ def _build() -> None:
         log.warning("CPU kernels cannot be compiled: %s", error)
         return
     log.info("CPU kernels are compiled in the background; until then linear layers are the engines' own")
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
-    done = subprocess.run(
-        [*COMMAND, "--parent", str(os.getpid())],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # its compilers end with it
-    )
+    done = compile_kernels()
     for sentence in done.stdout.splitlines():
         log.info("%s", sentence)
-    if done.returncode:
+    if done.returncode not in (0, BUSY):
         log.warning(
             "the process that compiled CPU kernels ended with %d; the next start tries again", done.returncode
         )

@@ -85,7 +85,7 @@ class Requests:
         self._preparing = threads
         self._registry = registry
         self._holds_back = False
-        self._held_back: dict[Key, Callable[[], None]] = {}  # what begins them
+        self._held_back: dict[Key, Callable[[], None]] = {}  # by call, what begins it
         # calls that wait for their adapter, and what follows
         self._coming: dict[Key, Callable[[], None]] = {}
         self._adapters = AdapterCalls(
@@ -114,7 +114,7 @@ class Requests:
         self._publisher.note_change()
 
     def hold_back(self) -> None:
-        """Requests that come from now on are calls, and wait before their engines until `let_in`."""
+        """Have later requests wait as calls in flight, before they enter their engines, until `let_in`."""
         self._holds_back = True
 
     def let_in(self) -> None:

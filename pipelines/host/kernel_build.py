@@ -2,7 +2,8 @@
 
 The process has the lowest priority and ends with its parent.  Of several at once one works, and each library
 appears whole or not at all.  What a compiler refused is noted beside, and tried again a day later or when a
-source, the compiler or the engine has changed.  What was done is written to stdout, a line for each library.
+source, the compiler or the engine has changed.  What was done is written to stdout, a line for each library;
+the exit status is EX_TEMPFAIL where another process compiles.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def main() -> None:
         for sentence in build_missing(compiler):
             print(sentence, flush=True)
     except BlockingIOError:
-        print("CPU kernels are being compiled by another process")
+        print("CPU kernels are being compiled by another process", flush=True)
+        sys.exit(os.EX_TEMPFAIL)
     except (CompileError, OSError) as error:
         print(f"CPU kernels cannot be compiled into {folder()}: {error}")
 

@@ -46,7 +46,7 @@ class TrainerCommands:
         self._changed = changed
         self._others = {**requests.readers, **lifecycle.readers}
         self._pausing: list[tuple[Peer, Pause]] = []  # those that wait for calls to end
-        self._begun_by: set[tuple[Peer, int]] = set()  # those who asked for the pause that is now
+        self._begun_by: set[tuple[Peer, int]] = set()  # requests of the pause that holds now
         self._asleep: list[str] = []
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Pause: self._pause,

@@ -83,13 +83,14 @@ OTHER_WORDS = {
     **dict.fromkeys(("rerank", "reranker"), "rerank_hits"),
     **dict.fromkeys(("route", "router", "switch"), "choose"),
 }
-"""What other programs call a step → the node type, for the error text."""
+"""Names that other programs give such steps → the node type that an error text offers."""
 
 
 class Vocabulary(Mapping[str, type[Node]]):
     """NODE_TYPES and ALIASES with the classes themselves, each imported on first use, and a model's own."""
 
     meant = MappingProxyType(OTHER_WORDS)
+    """Read by the checker of graphs, for the text about an unknown type."""
 
     def __init__(self, own: Mapping[str, type[Node]] | None = None) -> None:
         self._own = own or {}

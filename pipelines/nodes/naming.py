@@ -10,7 +10,7 @@ from graphs.node import Node
 from pipelines.nodes.interface import Loading, NamedGraph, NamesGraph
 
 CALLED = {"model": "the other model is named by `graph`"}
-"""What settings of lines that ask other models are called elsewhere, for the error text."""
+"""Settings by which other programs name a model → the error text of lines that ask other models."""
 
 
 class NamesGraphs(Node, NamesGraph):

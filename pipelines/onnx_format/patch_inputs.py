@@ -12,8 +12,8 @@ WINDOWS, ORDER = "window_attention_mask", "window_index"
 CORNERS, SHARES = "position_corners", "position_shares"
 """Inputs of Qwen3-VL: a patch is between four places of a square table, and has a share of each."""
 TOKEN_ROWS = "token_rows"
-"""The input of Pixtral: the row that each token is, of all that were computed, behind which are that of the
-tokens at the ends of rows and that of the one at the end of an image.
+"""The input of Pixtral, int64[tokens]: which computed row each token has.  Behind the rows of patches lie
+that of the tokens that end a row of an image, and that of the token that ends the image.
 """
 PIXELS = "pixel_values"
 """The input of an encoder of images of one size."""

@@ -240,7 +240,7 @@ class Images:
 
     Of the parts in `stored` the engine host has the rows, and `values` has no pixels.  `named` are images to
     be known by a uuid: it, the parts from the first to the one after the last, and what is known of it.
-    `in_order`: their tokens have the positions of others, though they are grids.
+    `in_order`: their tokens have consecutive positions, as those of text, though `grids` has their shapes.
     """
 
     values: NDArray[np.float32]

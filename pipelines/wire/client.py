@@ -34,7 +34,7 @@ __all__ = ["EngineClient", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue"
 log = logging.getLogger("braid.wire")
 
 STUCK = "the server was stopped while it was paused, so this could not go on; send the request again"
-"""What a request fails with that a paused server was to generate when it ended."""
+"""The error of requests that a paused server has not answered when it ends."""
 
 
 class EngineClient(HostQuestions):
@@ -117,7 +117,7 @@ class EngineClient(HostQuestions):
             self._end_request(request_id, update_queue, error)
 
     def end(self, reason: str) -> None:
-        """The server ends: what a paused host was to generate fails, now and later."""
+        """Note that the server ends: requests to a paused host fail, now and later."""
         super().end(reason)
         self._fail_if_stuck()
 

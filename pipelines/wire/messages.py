@@ -201,7 +201,7 @@ class Pause(msgspec.Struct, frozen=True, array_like=True, tag="pause"):
 
 
 class LeavePause(msgspec.Struct, frozen=True, array_like=True, tag="leave_pause"):
-    """Worker to host: who asked for the pause `pause_id` is gone before it knew of it, and wants none."""
+    """Worker to host: the client that requested the pause `pause_id` left before it was answered."""
 
     pause_id: int
 
@@ -348,7 +348,8 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     graph and of all that it names, and `snapshot`, a folder whose digest is `fingerprint`.  `replaced` are
     earlier instances that still take calls.  `max_context` is None for a graph without an engine of its
     own; `inputs` and `outputs` are those of a graph of tensor models.  `on_request`: a request for the model
-    may wait until it is loaded.  `doing` is what a load does that knows how far it is, `share` of it is done.
+    may wait until it is loaded.  `doing` is the task of a load that reports its progress, `share`,
+    from 0 to 1, how much of it is done.
     """
 
     name: str
@@ -372,7 +373,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
 
 
 def how_far(doing: str, share: float | None) -> str:
-    """What a load does and the share of it that is done, for people; "" where that is not known."""
+    """The task of a load and the percentage of it that is done, as a phrase; "" where none is reported."""
     return "" if share is None else f"{doing}, {int(100 * share)} %"
 
 

@@ -54,7 +54,7 @@ class HostQuestions(HostConnection):
         super().__init__(connect)
         self._ids = itertools.count(1) if ids is None else ids
         self._replies: dict[int, asyncio.Future[Replies]] = {}
-        self._pauses: set[int] = set()  # the ids of those that are asked for
+        self._pauses: set[int] = set()  # ids of requests that wait for their pause
         self._end: str | None = None  # why nothing is resumed any more
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
@@ -98,7 +98,7 @@ class HostQuestions(HostConnection):
 
     @contextlib.asynccontextmanager
     async def pausing(self, mode: PauseMode, *, clears_cache: bool) -> AsyncIterator[None]:
-        """Inside no engine generates, and after it until `resume`; an error inside undoes the pause."""
+        """No engine generates in the context, nor until `resume` after it; an error in it ends the pause."""
         if self._end is not None:
             raise Unavailable(self._end)
         request = Pause(next(self._ids), mode, clears_cache)
@@ -113,7 +113,7 @@ class HostQuestions(HostConnection):
             self._pauses.discard(request.request_id)
 
     def end(self, reason: str) -> None:
-        """The server ends, and with it what waits for a resume: from now on pauses are refused."""
+        """Note that the server ends, for `reason`: pauses fail, those that wait and later ones."""
         self._end = reason
         for request_id in self._pauses:
             reply = self._replies.get(request_id)

@@ -16,7 +16,6 @@ from pathlib import Path
 from pipelines.base.errors import BraidError
 from pipelines.base.garbage_collection import release_free_pages
 from pipelines.loading.load import BuildError, checked_graph, graphs_from, source_of
-from pipelines.nodes.interface import NamesGraph
 from pipelines.repository.snapshot import digest
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import LoadedModel, load_for_worker
@@ -227,11 +226,8 @@ class Catalogue:
         inner = self._table.inner_pipeline
         pipeline = load_for_worker(loaded, model.instance_id, max_context, graphs, inner, known)
         release_free_pages()
-        nodes = (line.node for line in pipeline.lines)
-        named = tuple(
-            name for node in nodes if isinstance(node, NamesGraph) for name in node.names(node.config)
-        )
-        return BuiltPipeline(pipeline, model.instance_id, named, checked_graph(loaded, graphs), graph)
+        checked = checked_graph(loaded, graphs)
+        return BuiltPipeline(pipeline, model.instance_id, pipeline.named_models, checked, graph)
 
     def _report_use(self) -> None:
         """Report the instances that calls of this worker may use, and the status that it has followed."""

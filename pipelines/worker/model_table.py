@@ -38,7 +38,7 @@ class ModelCard:
     It is "ready" exactly while the model's pipeline takes calls.  `max_context` is None for a graph without
     an engine, its own or a named one, and while it is unknown.  `on_request`: a request for the model, which
     is not ready, loads it or waits for its load.  `adapters` are those that requests can use.  `doing` is
-    what a load does that knows how far it is, and `share` of it is done.
+    the task of a load that reports its progress, and `share`, from 0 to 1, how much of it is done.
     """
 
     name: str
@@ -85,7 +85,7 @@ class ModelTable:
     ended: dict[str, ModelStatus] = field(default_factory=dict)
     """Models that were taken out of the repository, as they were last; at most MAX_ENDED."""
     left: dict[str, BuiltPipeline] = field(default_factory=dict)
-    """What served models that take no new calls, while calls that began before have them."""
+    """The pipelines of models that take no new calls, while calls that began before use them."""
     adapters: dict[str, AdapterName] = field(default_factory=dict)
     """By the names that requests may use: NAME and MODEL:NAME.  No model has one of them."""
 
@@ -168,14 +168,14 @@ class ModelTable:
         return built.pipeline.adapted(UsedAdapter(model.name, adapter.adapter.name, adapter.adapter.number))
 
     def inner_pipeline(self, name: str) -> Pipeline:
-        """What `pipeline` gives; for a line of a call that has begun also what takes no new calls."""
+        """The pipeline that a line of a call asks, which may be one that takes no new calls."""
         if not self.is_up or name in self.adapters:
             return self.pipeline(name)
         built = self.served(name) or self.built.get(name) or self.left.get(name)
         return self.pipeline(name) if built is None else built.pipeline
 
     def keep_left(self, instance_ids: Container[int]) -> None:
-        """Forget what served models that have left, but for those instances."""
+        """Drop the pipelines of models that take no new calls, except those of these instances."""
         self.left = {name: built for name, built in self.left.items() if built.instance_id in instance_ids}
 
     def cards(self) -> list[ModelCard]:

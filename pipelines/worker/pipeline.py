@@ -69,6 +69,12 @@ class Pipeline:
         return min((bound for bound in named if bound), default=0)
 
     @property
+    def named_models(self) -> tuple[str, ...]:
+        """The models that the graph's lines name, each once, in the order of the lines."""
+        names = (name for node in self._naming for name in node.names(node.config))
+        return tuple(dict.fromkeys(names))
+
+    @property
     def takes_long(self) -> bool:
         """Whether preparing a request may take so long that no event loop may wait for it."""
         return self._takes_long or any(

@@ -91,7 +91,7 @@ def _supervisor(
 
 
 def _announce_end(arbiter: Any) -> None:
-    """Have an arbiter that stops say to its workers that the whole server ends, before it ends them."""
+    """Have the arbiter note in each worker's shared memory, before it stops them, that the server ends."""
     stop_workers = arbiter.stop
 
     def announce_and_stop(graceful: bool = True) -> None:

@@ -290,8 +290,10 @@ class Permission(Reply):
 
 
 class ModelInfoStatus(Reply):
-    """A state as llama.cpp has it: "unloaded", "loading", "loaded", "unloading" or "failed"; while a load
-    knows how far it is, what it does, `doing`, and the `share` of that which is done, from 0 to 1.
+    """A state as llama.cpp has it: "unloaded", "loading", "loaded", "unloading" or "failed".
+
+    `doing`: the task of a load that reports its progress, as the conversion of a file; `share`: how much of
+    the task is done, from 0 to 1.
     """
 
     value: str

@@ -206,7 +206,7 @@ class Services:
                 await asyncio.to_thread(self.key_file.refresh)
 
     def _begin_end(self, state: WorkerState) -> None:
-        """Where the whole server ends, what waits for the end of a pause waits in vain."""
+        """End requests that wait for the end of a pause, where the whole server ends and not one worker."""
         if state.server_ends:
             self.client.end(SHUTTING_DOWN)
 

@@ -60,7 +60,7 @@ class AdapterPart(StatusPart):
 class ModelPart(StatusPart):
     """One model in short.  `bytes`: what its weights and cache take; `on_request`: a request loads it.
 
-    `doing`: what a load does that knows how far it is; `share` of that is done.
+    `doing`: the task of a load that reports its progress; `share`: how much of it is done, from 0 to 1.
     """
 
     id: str

@@ -30,8 +30,9 @@ THETA = 10_000.0
 @dataclass(frozen=True)
 class Patches:
     """`numbers` are those of a patch; a token is `merge` patches wide and high, a window `window` tokens;
-    `table` is the side of a table of positions, 1 where there is none.  `ends_rows`: the last token of each
-    row of an image is none of its parts.  Columns are turned as if they were `shift` pairs further on.
+    `table` is the side of a table of positions, 1 where there is none.  `ends_rows`: each row of an image has
+    one more token at its end, without patches.  The rotary frequency of pair `i` of a column is that of pair
+    `i + shift`.
     """
 
     numbers: int
@@ -51,9 +52,9 @@ class Patches:
         if not self.ends_rows:
             return features.reshape(-1, self.numbers), grids
         own = np.maximum(grids - [0, 1], 1).astype(np.int32)
-        sizes = zip(grids.tolist(), own[:, 1], strict=True)
-        read = np.concatenate([_has_patches(rows, columns, few) for (rows, columns), few in sizes])
-        return features[read].reshape(-1, self.numbers), own
+        sizes = zip(grids.tolist(), own.tolist(), strict=True)
+        has_some = np.concatenate([_has_patches(rows, columns, read) for (rows, columns), (_, read) in sizes])
+        return features[has_some].reshape(-1, self.numbers), own
 
     @property
     def per_token(self) -> int:
@@ -75,7 +76,10 @@ def read_patches(config: Mapping[str, Any]) -> Patches:
 
 
 def padded_rows(batch: TokenBatch, rows: Floats) -> Floats:
-    """float32[images, most tokens, size] of the rows of all tokens."""
+    """float32[images, most tokens, size] of all tokens' rows, without those behind them, which an image
+    of one column has where tokens end the rows.
+    """
+    rows = rows[: int(batch.lengths.sum())]
     if len(batch.lengths) == 1:
         return rows[None]
     padded = np.zeros((*batch.ids.shape, rows.shape[1]), np.float32)
@@ -118,7 +122,9 @@ def _has_patches(rows: int, columns: int, own: int) -> NDArray[np.bool_]:
 
 
 def _token_rows(grids: NDArray[np.int32]) -> Ints:
-    """The row of each token, where one more ends each row of an image, and another one the last."""
+    """int64: which of the computed rows each token has.  Behind those of patches lie two: that of the token
+    at the end of each row of an image but the last, and that of the token at the end of the image.
+    """
     count, placed = int(grids.prod(axis=1).sum()), []
     begin = 0
     for rows, columns in grids.tolist():

@@ -65,7 +65,7 @@ class ModelInstances:
         self._held: dict[int, ModelInstance] = {}
         self._current: dict[str, int] = {}
         self._loading: dict[str, ModelFolder] = {}
-        self._progress: dict[str, tuple[str, float]] = {}  # of loads: what is done, and the share of it
+        self._progress: dict[str, tuple[str, float]] = {}  # of loads: the task, and the share done
         self._unloaded: dict[str, ModelStatus] = {}
         self._on_request: set[str] = set()  # names that requests may wait for while they are not ready
         self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
@@ -81,7 +81,9 @@ class ModelInstances:
         self._may_wait(folder.name, on_request)
 
     def progressed(self, name: str, what: str, share: float) -> None:
-        """The load of a model does this, and is so far with it; how long what follows takes is not known."""
+        """Note the current task of a model's load and how much of it is done; a finished one is dropped,
+        since the progress of what follows is not known.
+        """
         if share >= 1:
             self._progress.pop(name, None)
         elif name in self._loading:

@@ -106,7 +106,7 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class Progressed:
-    """What a load of `name` does now, and the share of it that is done."""
+    """A report of the load of `name`: its current task, and the share of it that is done, from 0 to 1."""
 
     name: str
     what: str
@@ -295,21 +295,21 @@ class Loader:
 
     @contextmanager
     def _watched(self, name: str) -> Iterator[None]:
-        """Show and report how far the load of a model is."""
+        """Show the progress of a model's load, and report it to the host."""
         from pipelines.base.load_progress import watched
-        from pipelines.host.models.load_news import LoadNews
+        from pipelines.host.models.load_display import LoadDisplay
 
-        news = LoadNews(name)
+        display = LoadDisplay(name)
 
-        def hears(what: str, share: float) -> None:
-            news.show(what, share)
+        def show(what: str, share: float) -> None:
+            display.show(what, share)
             self._notify(Progressed(name, _sendable(what), round(share, 3)))
 
         try:
-            with watched(hears):
+            with watched(show):
                 yield
         finally:
-            news.end()
+            display.end()
 
     def _loaded(
         self, folder: ModelFolder, opened: ModelFolder, sources: Sources

@@ -16,7 +16,7 @@ from graphs.errors import listed
 from graphs.node import BodyContract, FilePath, Node
 from pipelines.base.errors import EngineError, RequestError
 from pipelines.host.engine.batching.tensor_engine import TensorEngine
-from pipelines.nodes.entities.span_search import entities_of
+from pipelines.nodes.entities.span_search import find_spans
 from pipelines.nodes.entities.span_settings import SpanSettings, read_span_settings
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.infer import Infer, start_engine
@@ -28,7 +28,7 @@ from pipelines.values.tasks import WantedEntities
 if TYPE_CHECKING:
     from pipelines.nodes.body_interface import Body
 
-GIVEN = ("input_ids", "attention_mask", "words_mask", "text_lengths", "span_idx", "span_mask")
+INPUTS = ("input_ids", "attention_mask", "words_mask", "text_lengths", "span_idx", "span_mask")
 """The tensors of a run, as exports of the `gliner` package name them; the last two for models of spans."""
 MAX_SPANS, MAX_NUMBERS = 1 << 22, 1 << 25
 """The most spans of one request, and numbers for them: their tensors are in memory together."""
@@ -71,7 +71,7 @@ class FindEntities(Node):
         """The engine around a loaded body.  Raises ValueError for a model that needs other tensors."""
         engine = start_engine(self.config, body)
         settings = read_span_settings(self.folder / self.config.settings)
-        known = GIVEN if settings.width else GIVEN[:4]
+        known = INPUTS if settings.width else INPUTS[:4]
         if others := [name for name in engine.inputs if name not in known]:
             raise ValueError(
                 f"the model needs {listed(others)}, but find_entities gives {listed([*known])}; rename them "
@@ -138,7 +138,7 @@ class FindEntities(Node):
             logits = self._by_text(next(iter(outputs.values())), len(group), len(wanted.names))
             of_words = self.settings.width is None
             entities = (
-                entities_of(numbers, texts[place], wanted, of_words)
+                find_spans(numbers, texts[place], wanted, of_words)
                 for place, numbers in zip(group, logits, strict=True)
             )
             return before | dict(zip(group, entities, strict=True))

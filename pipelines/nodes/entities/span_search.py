@@ -31,7 +31,7 @@ class Candidates(NamedTuple):
     scores: Floats
 
 
-def entities_of(
+def find_spans(
     logits: Floats, marked: MarkedText, wanted: WantedEntities, of_words: bool
 ) -> list[EntitySpan]:
     """The entities of one text, by their first word.

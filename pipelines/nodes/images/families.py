@@ -54,7 +54,7 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
 
 
 def is_in_order(family: ImageFamily) -> bool:
-    """Whether the tokens of an image that keeps its shape have the positions that others have."""
+    """Whether the tokens of an image that keeps its shape have consecutive positions, as those of text."""
     return isinstance(family, Pixtral)
 
 

@@ -31,9 +31,8 @@ NAMES = {
 FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
 """Tasks that the same model could do, per text or per token; a graph does one of them."""
 
-
-MAX_LABELS = 256
-MAX_LABEL_CHARS = 1024
+MAX_LABELS, MAX_LABEL_CHARS = 256, 1024
+"""The most labels of a request, and characters of each name and description."""
 Labels = Annotated[
     Items[StrictStr] | dict[str, StrictStr],
     at_most(MAX_LABELS, "labels"),
@@ -46,6 +45,7 @@ Labels = Annotated[
 ]
 """Names of labels, or an object of names, each with what the model reads of it."""
 OPTIONS = ("threshold", "flat_ner", "multi_label")
+"""Fields that say how spans are chosen, which mean nothing without labels."""
 
 
 def label_texts(labels: list[str] | dict[str, str]) -> list[str]:
@@ -68,12 +68,12 @@ class EntityFields(DeferredModel):
         if self.labels is None:
             for name in OPTIONS:
                 if getattr(self, name) is not None:
-                    raise RequestError(f"`{name}` goes with `labels`", name)
+                    raise RequestError(f"`{name}` needs `labels`; name some, or leave it out", name)
             return None
         names = tuple(dict.fromkeys(self.labels))
         prompts = tuple(self.labels.values()) if isinstance(self.labels, dict) else names
         if len({*prompts}) < len(prompts):
-            raise RequestError("`labels`: two of them have the same description", "labels")
+            raise RequestError("`labels`: two of them have the same description; give each its own", "labels")
         return WantedEntities(
             names,
             prompts,
@@ -128,7 +128,7 @@ class EntityRequest(BasePoolingRequest, EntityFields):
     def pooling_input(self) -> PoolingInput:
         wanted = self.wanted()
         if wanted is None:
-            raise RequestError("`labels` is required", "labels")
+            raise RequestError("`labels` is required: name what is to be found in the text", "labels")
         check_total_chars([len(self.text)], "text")
         fields = self.shared_fields()
         if self.truncate_prompt_tokens is None:

@@ -132,7 +132,7 @@ class Engines:
             )
 
     def end(self, reason: str) -> None:
-        """The server ends: what paused hosts were to generate fails."""
+        """Note in all links that the server ends, as `EngineClient.end` does."""
         for link in self._links.all:
             link.end(reason)
 

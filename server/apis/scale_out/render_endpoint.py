@@ -9,7 +9,6 @@ import falcon.asgi
 from pydantic import BaseModel, RootModel
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.interface import NamesGraph
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
@@ -117,12 +116,11 @@ def _offsets(pipeline: Pipeline, text: str, num_ids: int) -> list[tuple[int, int
 
 
 def _refuse_composed(pipeline: Pipeline) -> None:
-    """Raise RequestError for a graph whose lines ask other models: what they ask is made while it runs, of
-    replies among other things, and generation from tokens alone would leave its other lines out.
+    """Raise RequestError for a graph whose lines ask other models: their prompts are composed while it runs,
+    from replies among other things, and generation from tokens alone would leave its other lines out.
     """
     if pipeline.is_composed:
-        nodes = [line.node for line in pipeline.lines if isinstance(line.node, NamesGraph)]
-        names = ", ".join(dict.fromkeys(f"`{name}`" for node in nodes for name in node.names(node.config)))
+        names = ", ".join(f"`{name}`" for name in pipeline.named_models)
         raise RequestError(
             f"The model `{pipeline.name}` asks others, by prompts that are made while it runs, so it has "
             f"none to render; render those of the models themselves: {names}",

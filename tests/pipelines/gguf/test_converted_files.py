@@ -238,7 +238,7 @@ def test_a_disk_without_room_is_named_before_a_weight_is_read(source, tmp_path, 
 
 
 def test_a_long_conversion_reports_how_far_it_is(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(load_progress, "APART_S", 0.0)
+    monkeypatch.setattr(load_progress, "MIN_INTERVAL_S", 0.0)
     heard = []
     with load_progress.watched(lambda what, share: heard.append((what, share))):
         converted(source, tmp_path)

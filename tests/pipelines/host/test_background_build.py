@@ -10,7 +10,7 @@ from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 
 from pipelines.host import background_build
-from pipelines.host.backends import cpu_kernels
+from pipelines.host.backends import cpu_kernels, kernel_process
 
 UNTIL_THEN = "CPU kernels are compiled in the background; until then linear layers are the engines' own"
 
@@ -74,9 +74,15 @@ def test_a_compiler_that_cannot_run_is_said(start, tmp_path, monkeypatch):
     assert line.startswith("CPU kernels cannot be compiled: ")
 
 
+def test_a_process_that_leaves_the_work_to_another_is_no_failure(start, tmp_path, monkeypatch):
+    FakeCompiler(tmp_path, monkeypatch)
+    monkeypatch.setattr(kernel_process, "COMMAND", ("sh", "-c", f"exit {kernel_process.BUSY}"))
+    assert start() == [UNTIL_THEN]
+
+
 def test_a_process_that_is_killed_is_said(start, tmp_path, monkeypatch):
     FakeCompiler(tmp_path, monkeypatch)
-    monkeypatch.setattr(background_build, "COMMAND", ("sh", "-c", "kill -9 $$"))
+    monkeypatch.setattr(kernel_process, "COMMAND", ("sh", "-c", "kill -9 $$"))
     first, second = start()
     assert first == UNTIL_THEN
     assert second == "the process that compiled CPU kernels ended with -9; the next start tries again"

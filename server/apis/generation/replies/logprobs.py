@@ -48,7 +48,7 @@ def chosen_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = 
 
 
 def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat = AS_TEXT) -> ChatLogprobs:
-    """To be written once."""
+    """The log-probabilities of a chat reply, to be serialized once: the content is an iterator."""
     return ChatLogprobs.model_construct(content=chosen_logprobs(entries, token_format))
 
 

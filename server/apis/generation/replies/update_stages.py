@@ -1,5 +1,5 @@
-"""Changes the updates of a reply before they are serialized: hides reasoning, joins small updates, and
-divides many log-probabilities, so that they take little of each turn of a worker's event loop.
+"""Prepares the updates of a reply for serialization: hides reasoning, joins small updates, and divides many
+log-probabilities over turns of a worker's event loop, or has them serialized in a thread.
 
 Does not depend on JSON or events.
 """
@@ -20,9 +20,9 @@ Update = ReplyUpdate | TextUpdate
 Batch = list[tuple[int, Any]]
 Entry = TypeVar("Entry")
 MANY_SCORES = 2000
-"""Log-probabilities that are written in one turn of the event loop: more would hold up other requests."""
+"""The most log-probabilities that are serialized in one turn of the event loop: more delay other requests."""
 SCORE_BYTES = 70
-"""About what one takes in a reply."""
+"""About how many bytes a log-probability takes in a reply."""
 
 
 def hide_reasoning(batch: Batch) -> None:
@@ -83,7 +83,7 @@ def num_scores(update: Any) -> int:
 
 
 async def written(exchange: Exchange, write: Callable[[], bytes], num: int) -> bytes:
-    """What `write` makes of `num` log-probabilities: at once where they are few, else off the event loop."""
+    """The bytes that `write` gives for `num` log-probabilities; it runs in a thread where they are many."""
     if num <= MANY_SCORES:
         return write()
     return await exchange.long_work(write, num * SCORE_BYTES)
@@ -92,7 +92,7 @@ async def written(exchange: Exchange, write: Callable[[], bytes], num: int) -> b
 async def written_in_turns(
     exchange: Exchange, piece: Callable[[int, Any], bytes], batch: Batch
 ) -> AsyncIterator[bytes]:
-    """What `piece` makes of each update, joined as far as one turn of the event loop allows."""
+    """The bytes that `piece` gives for each update, joined up to MANY_SCORES log-probabilities."""
     for number, (part, num) in enumerate(_parts(batch)):
         if number:
             await asyncio.sleep(0)

@@ -37,5 +37,5 @@ def encode_spans(context: ReplyContext, found: FoundEntities) -> EncodedReply:
 
 
 def encode_entity_list(found: FoundEntities) -> EncodedReply:
-    """`EntityList` of the only text."""
+    """The `EntityList` of a request with one text."""
     return EncodedReply(msgspec.json.encode({"entities": found.values[0]}))

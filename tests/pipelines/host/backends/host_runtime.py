@@ -24,7 +24,7 @@ from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
-from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states
+from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states, state_shapes
 from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
@@ -60,7 +60,8 @@ def lower_for_host(
     """A model.onnx in standard operators, in which attention_metadata can be watched."""
     decoder = read_decoder(path)
     adapted = () if targets is None else add_adapter_pools(decoder.model.graph, targets)
-    states = lower_states(GraphWriter(decoder.model.graph), find_recurrent(decoder.model.graph))
+    recurrent = find_recurrent(decoder.model.graph)
+    lower_states(GraphWriter(decoder.model.graph), recurrent)
     model = lower_for_cpu(decoder, block_tokens)
     show(model.graph)
     return LoweredDecoder(
@@ -74,7 +75,7 @@ def lower_for_host(
         kv_cache=decoder.element_type,
         gathers=gathers,
         adapted=adapted,
-        state_shapes=states,
+        state_shapes=state_shapes(recurrent),
     )
 
 

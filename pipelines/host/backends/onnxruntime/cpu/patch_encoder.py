@@ -63,7 +63,7 @@ class OnnxPatchEncoder(WithoutAdapters):
             (rows,) = self._session.run([ROWS], {name: inputs[name] for name in self._names})
         except RUNTIME_ERRORS as error:
             raise RuntimeError(f"ONNX Runtime failed: {error_text(error)}") from error
-        return padded_rows(batch, rows[: int(batch.lengths.sum())])
+        return padded_rows(batch, rows)
 
     def warm(self) -> bool:
         return False

@@ -22,7 +22,7 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
     LoraLinear,
     LoweredDecoder,
 )
-from pipelines.host.backends.onnxruntime.cuda.recurrent import check_states, lower_states
+from pipelines.host.backends.onnxruntime.cuda.recurrent import check_states, lower_states, state_shapes
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
@@ -129,7 +129,7 @@ def lower(
         gathers=cache in QUANTIZED_RANGE,
         uncapturable=tuple(uncapturable(model)),
         adapted=adapted,
-        state_shapes=tuple(tuple(node.state_shape) for node in find_recurrent(decoder.model.graph)),
+        state_shapes=state_shapes(find_recurrent(decoder.model.graph)),
     )
 
 

@@ -32,14 +32,19 @@ def check_states(nodes: list[RecurrentNode]) -> None:
             )
 
 
-def lower_states(writer: GraphWriter, nodes: list[RecurrentNode]) -> tuple[tuple[int, ...], ...]:
-    """Replace the nodes of `writer`'s graph; returns the shape of one sequence's state of each.
+def state_shapes(nodes: list[RecurrentNode]) -> tuple[tuple[int, ...], ...]:
+    """The shape of one sequence's state of each node."""
+    return tuple(tuple(node.state_shape) for node in nodes)
+
+
+def lower_states(writer: GraphWriter, nodes: list[RecurrentNode]) -> None:
+    """Replace the nodes of `writer`'s graph.
 
     The graph gets inputs: state.{i} float32[num_rows, …], written in place · state_steps int32[B, W], the
     records of `ops.cuda.recurrent` · state_kernels int32[1] in CPU memory.
     """
     if not nodes:
-        return ()
+        return
     graph = writer.graph
     shared = [ir.val(STATE_STEPS, INT32, ["batch", "width"]), ir.val(STATE_KERNELS, INT32, [1])]
     graph.inputs.extend(shared)
@@ -48,7 +53,6 @@ def lower_states(writer: GraphWriter, nodes: list[RecurrentNode]) -> tuple[tuple
         graph.inputs.append(state)
         writer.replace(node.node, _mixed(writer, node, [state, *shared]))
     graph.opset_imports[STATES_DOMAIN] = 1
-    return tuple(tuple(node.state_shape) for node in nodes)
 
 
 def _mixed(writer: GraphWriter, node: RecurrentNode, states: list[ir.Value]) -> ir.Value:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from ops.cpu.build import find_compiler
 from pipelines.host.backends.cpu_kernels import AUTO, describe, kernel_library, runs_here, setting
+from pipelines.host.backends.kernel_process import BUSY, compile_kernels
 from pipelines.host.contracts.device_errors import ModelError
 
 log = logging.getLogger(__name__)
 
-ROOT = Path(__file__).parents[5]
-COMMAND = (sys.executable, "-P", "-m", "pipelines.host.kernel_build")
 TRIES, PAUSE_S = 60, 5.0
-"""How long a load waits for another process that compiles."""
+"""A load looks this many times whether another process has compiled the library, with pauses between them."""
 
 
 def state_library() -> Path:
@@ -36,20 +32,13 @@ def state_library() -> Path:
 
 
 def _compiled() -> Path | None:
+    """The library that this or another process compiles; None where that failed or takes too long."""
     log.info("the operators of recurrent layers are compiled, which takes about a minute the first time")
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
     for number in range(TRIES):
         if number:
             time.sleep(PAUSE_S)
-        done = subprocess.run(
-            [*COMMAND, "--parent", str(os.getpid())],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        status = compile_kernels().returncode
         library = kernel_library("onnxruntime")
-        if library is not None or "by another process" not in done.stdout:
+        if library is not None or status != BUSY:
             return library
     return None

@@ -93,8 +93,7 @@ class PatchEncoder(WithoutAdapters):
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert batch.features is not None
         assert batch.grids is not None
-        rows = self._infer(batch.features, batch.grids)
-        return padded_rows(batch, rows[: int(batch.lengths.sum())])
+        return padded_rows(batch, self._infer(batch.features, batch.grids))
 
     def _infer(self, features: NDArray[np.float32], grids: NDArray[np.int32]) -> NDArray[np.float32]:
         """float32[tokens, size]."""

@@ -3,8 +3,8 @@
 import io
 import logging
 
-from pipelines.host.models import load_news
-from pipelines.host.models.load_news import CLEAR, LoadNews
+from pipelines.host.models import load_display
+from pipelines.host.models.load_display import CLEAR, LoadDisplay
 
 
 class Terminal(io.StringIO):
@@ -14,10 +14,10 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_a_bar_that_leaves_nothing_behind():
     terminal = Terminal()
-    news = LoadNews("qwen3", terminal)
+    display = LoadDisplay("qwen3", terminal)
     for share in (0.25, 0.5, 1.0):
-        news.show("converting a.gguf", share)
-    news.end()
+        display.show("converting a.gguf", share)
+    display.end()
     _, first, second, after = terminal.getvalue().split(CLEAR)
     assert first == f"qwen3: {'█' * 7}{'░' * 23} converting a.gguf, 25 %"
     assert second == f"qwen3: {'█' * 15}{'░' * 15} converting a.gguf, 50 %"
@@ -25,11 +25,11 @@ def test_a_terminal_gets_a_bar_that_leaves_nothing_behind():
 
 
 def test_a_log_gets_lines(monkeypatch, caplog):
-    monkeypatch.setattr(load_news, "NEWS_S", 0.0)
+    monkeypatch.setattr(load_display, "LOG_INTERVAL_S", 0.0)
     caplog.set_level(logging.INFO, "braid.host")
     quiet = io.StringIO()
-    news = LoadNews("qwen3", quiet)
-    news.show("converting a.gguf", 0.256)
-    news.end()
+    display = LoadDisplay("qwen3", quiet)
+    display.show("converting a.gguf", 0.256)
+    display.end()
     assert caplog.messages == ["qwen3: converting a.gguf, 25 %"]
     assert quiet.getvalue() == ""

@@ -1,4 +1,4 @@
-"""How far the load of a model is, for who started the server: a bar in a terminal, or lines in the log."""
+"""Shows the progress of a load where the server was started: a bar in a terminal, or lines in the log."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from pipelines.wire.messages import how_far
 
 log = logging.getLogger("braid.host")
 
-NEWS_S = 5.0
+LOG_INTERVAL_S = 5.0
 """Seconds between two lines of the log."""
 CELLS = 30
 """Characters of a bar."""
 CLEAR = "\r\x1b[K"
 
 
-class LoadNews:
-    """Shows one load.  `terminal` is where the log is read: a bar needs one that moves its cursor."""
+class LoadDisplay:
+    """Shows one load: a bar where `terminal`, by default stderr, is a terminal, else lines in the log."""
 
     def __init__(self, name: str, terminal: TextIO | None = None) -> None:
         self._name, self._terminal = name, terminal or sys.stderr
         self._has_bar, self._is_drawn = self._terminal.isatty(), False
-        self._due_s = monotonic() + NEWS_S
+        self._due_s = monotonic() + LOG_INTERVAL_S
 
     def show(self, what: str, share: float) -> None:
+        """Show the task `what`, of which `share` is done; a finished one leaves no bar."""
         if self._has_bar and share >= 1:
             self.end()
         elif self._has_bar:
             self._draw(what, share)
         elif monotonic() >= self._due_s:
-            self._due_s = monotonic() + NEWS_S
+            self._due_s = monotonic() + LOG_INTERVAL_S
             log.info("%s: %s", self._name, how_far(what, share))
 
     def end(self) -> None:
-        """Leave the line of the bar to what comes next."""
+        """Erase the bar, so that the next line of the log begins in its place."""
         if self._is_drawn:
             self._is_drawn = False
             self._terminal.write(CLEAR)
