@@ -103,7 +103,7 @@ def test_what_is_refused(ask):
         assert (reply.status, reply.error["param"]) == (400, field), (more, reply.json)
 
 
-def test_other_models_have_labels_of_their_own(ask, models, monkeypatch):
+def test_long_texts_are_cut_or_refused_and_other_ways_of_finding_are_refused(ask):
     cut, whole, strategy, relations = ask(
         ("/predict", {"model": "span", "inputs": "word " * 40, "labels": ["person"], "threshold": 0.01}),
         ("/predict", {"model": "span", "inputs": "word " * 40, "labels": ["a"], "truncate": False}),

@@ -112,3 +112,18 @@ def test_pooling_gives_the_scores_of_each_token(ask):
     assert shapes == [[2, len(LABELS)], [1, len(LABELS)]]
     assert (refused.status, refused.error["param"]) == (400, "task")
     assert vectors.status == 404
+
+
+def test_labels_of_a_request_are_refused_where_a_model_has_its_own(ask):
+    labels = {"labels": ["person"]}
+    pooled, predicted, unnamed = ask(
+        ("/pooling", {"model": "tagger", "input": TEXT, **labels}),
+        ("/predict", {"model": "moods", "inputs": TEXT, **labels}),
+        ("/pooling", {"model": "tagger", "input": TEXT, "threshold": 0.5}),
+    )
+    assert (pooled.status, pooled.error["param"]) == (400, "labels")
+    assert "has labels of its own" in pooled.error["message"]
+    assert predicted.status == 422
+    assert "has labels of its own" in predicted.json["error"]
+    assert (unnamed.status, unnamed.error["param"]) == (400, "threshold")
+    assert "needs `labels`; name some, or leave it out" in unnamed.error["message"]

@@ -13,7 +13,7 @@ from pipelines.host.backends.onnx.recurrent import find_recurrent
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
-from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states
+from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states, state_shapes
 from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
@@ -40,7 +40,8 @@ class HostRuntime:
 
 def lower_for_host(decoder):
     graph = decoder.model.graph
-    shapes = lower_states(GraphWriter(graph), find_recurrent(graph))
+    recurrent = find_recurrent(graph)
+    lower_states(GraphWriter(graph), recurrent)
     return LoweredDecoder(
         model=ir.to_proto(lower_for_cpu(decoder, BLOCK_TOKENS)).SerializeToString(),
         folder=decoder.folder,
@@ -50,7 +51,7 @@ def lower_for_host(decoder):
         element_type=decoder.element_type,
         block_tokens=BLOCK_TOKENS,
         kv_cache=decoder.element_type,
-        state_shapes=shapes,
+        state_shapes=state_shapes(recurrent),
     )
 
 
