@@ -46,13 +46,15 @@ def main(picture: Path, url: str, key: str, characters: Path) -> None:
     try:
         for text, box in read_text(url, key, image, known_characters(characters)):
             click.echo(f"{text}\t{' '.join(map(str, box))}")
-    except (OSError, RequestFailed) as error:
+    except (OSError, RequestFailed, ValueError) as error:
         click.echo(f"{url} read nothing: {error}", err=True)
         sys.exit(2)
 
 
 def read_text(url: str, key: str, image: Image.Image, characters: list[str]) -> list[tuple[str, Box]]:
-    """(text, box) of each line, from top to bottom.  Raises RequestFailed."""
+    """(text, box) of each line, from top to bottom.  Raises RequestFailed, and ValueError for
+    a URL that is none and a reply that cannot be read.
+    """
     likely = infer(url, key, "ocr/det", pixels(image, *finding_size(*image.size))[None])[0, 0]
     boxes = [wider(box, likely.shape, image.size) for box in cut(likely > LIKELY)]
     if not boxes:

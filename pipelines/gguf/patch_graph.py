@@ -129,7 +129,7 @@ class PatchGraph:
         wide = self._facts.width * self._facts.merge**2
         flat = self._op("Reshape", state, self._writer.ints(-1, wide))
         normed = self._tower.norm(flat, f"{at}norm", wide)
-        self._deep.append(self._between(normed, f"{at}fc1", f"{at}fc2", wide))
+        self._deep.append(self._tower.projected(normed, f"{at}fc1", f"{at}fc2", wide))
 
     def _ends(self) -> ir.Value:
         """[2, size]: what ends a row of an image, and an image."""
@@ -149,12 +149,7 @@ class PatchGraph:
 
     def _projected(self, state: ir.Value) -> ir.Value:
         if self._facts.kind.ends_rows:
-            return self._between(self._merged(state), "mm.1", "mm.2", self._facts.width)
+            return self._tower.projected(self._merged(state), "mm.1", "mm.2", self._facts.width)
         wide = self._facts.width * self._facts.merge**2
-        return self._between(self._op("Reshape", state, self._writer.ints(-1, wide)), "mm.0", "mm.2", wide)
-
-    def _between(self, rows: ir.Value, first: str, second: str, width: int) -> ir.Value:
-        """Two linear layers with an activation between them, of rows of `width`: [tokens, size]."""
-        inner = self._linears.tensor(f"{first}.weight", rows=None, width=width).rows
-        middle = self._tower.activated(self._linears.linear(rows, first, inner, width), "gelu")
-        return self._linears.linear(middle, second, self._facts.size, inner)
+        squares = self._op("Reshape", state, self._writer.ints(-1, wide))
+        return self._tower.projected(squares, "mm.0", "mm.2", wide)

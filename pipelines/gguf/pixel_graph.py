@@ -35,7 +35,7 @@ class PixelGraph:
             "gemma3": self._pooled,
             "idefics3": self._shuffled,
             "internvl": self._normed,
-            "mlp": self._between,
+            "mlp": self._by_patch,
         }
         output = projected[facts.name](state)
         output.name, output.dtype = ROWS, F32
@@ -78,19 +78,17 @@ class PixelGraph:
 
     def _normed(self, state: ir.Value) -> ir.Value:
         """InternVL: the patches of each square side by side, in a norm and two linear layers."""
-        size, at = self._facts.size, "mm.model.mlp."
+        at = "mm.model.mlp."
         read = self._tower.layer_norm(self._squares(state), f"{at}0", self._wide, EPSILON)
-        middle = self._tower.activated(self._linears.linear(read, f"{at}1", size, self._wide), "gelu")
-        return self._linears.linear(middle, f"{at}3", size, size)
+        return self._tower.projected(read, f"{at}1", f"{at}3", self._wide)
 
-    def _between(self, state: ir.Value) -> ir.Value:
-        """LLaVA: the patches in two linear layers."""
-        size = self._facts.size
-        self._linears.tensor(CLASS, rows=1, width=self._facts.width)  # of CLIP, whose pixels are other ones
-        middle = self._tower.activated(
-            self._linears.linear(state, "mm.0", size, self._facts.width), self._facts.kind.gelu
-        )
-        return self._linears.linear(middle, "mm.2", size, size)
+    def _by_patch(self, state: ir.Value) -> ir.Value:
+        """LLaVA: each patch of CLIP in two linear layers.  Raises `GgufError` where the row before patches is
+        missing, by which CLIP differs from encoders that scale pixels otherwise.
+        """
+        facts = self._facts
+        self._linears.tensor(CLASS, rows=1, width=facts.width)
+        return self._tower.projected(state, "mm.0", "mm.2", facts.width)
 
     @property
     def _wide(self) -> int:

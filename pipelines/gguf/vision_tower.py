@@ -108,6 +108,12 @@ class VisionTower:
             inner = self.activated(inner, facts.activation)
         return self._linears.linear(inner, f"{at}{last}", facts.width, facts.inner)
 
+    def projected(self, rows: ir.Value, first: str, second: str, width: int) -> ir.Value:
+        """Embeddings, [..., size], of rows of `width`: two linear layers with an activation between them."""
+        inner = self._linears.tensor(f"{first}.weight", rows=None, width=width).rows
+        middle = self.activated(self._linears.linear(rows, first, inner, width), "gelu")
+        return self._linears.linear(middle, second, self._facts.size, inner)
+
     def activated(self, values: ir.Value, kind: Activation) -> ir.Value:
         op = self._op
         if kind in ("gelu", "gelu by tanh"):

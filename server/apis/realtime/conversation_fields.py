@@ -22,8 +22,7 @@ from server.apis.realtime.openai_session_fields import (
     TurnFields,
     refuse,
 )
-from server.apis.realtime.pcm import OLDER_NAMES as FORMATS
-from server.apis.realtime.pcm import SoundForm
+from server.apis.realtime.pcm import OLDER_KINDS, SoundForm
 
 MAX_INSTRUCTIONS = 1 << 16
 """Characters of a session's instructions."""
@@ -166,7 +165,7 @@ def newer(fields: dict[str, Any]) -> dict[str, Any]:
             place = place[step]
         value = fields[name]
         if name.endswith("_format") and isinstance(value, str):
-            value = {"type": FORMATS.get(value, value)}
+            value = {"type": OLDER_KINDS.get(value, value)}
         place.setdefault(last, value)
     return renamed
 

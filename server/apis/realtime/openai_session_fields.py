@@ -11,7 +11,7 @@ from pipelines.base.deferred_model import DeferredModel
 from pipelines.requests.fields.field_types import Items, plain_error
 from server.apis.realtime.client_events import ClientEvent
 from server.apis.realtime.loudness import THRESHOLD
-from server.apis.realtime.pcm import OLDER_NAMES, PCM, TELEPHONE_RATE, Kind, SoundForm
+from server.apis.realtime.pcm import OLDER_KINDS, PCM, TELEPHONE_RATE, Kind, OlderKind, SoundForm
 from server.apis.realtime.window_reader import SpeechChoice
 
 RATE = 24_000
@@ -125,7 +125,7 @@ class TranscriptionSessionFields(SessionFields):
 class OlderSessionFields(SessionFields):
     """`session` of `transcription_session.update`."""
 
-    input_audio_format: Literal["pcm16", "g711_ulaw", "g711_alaw"] = "pcm16"
+    input_audio_format: OlderKind = "pcm16"
     input_audio_transcription: TranscriptionFields | None = None
     turn_detection: TurnFields | None = None
     include: NoInclude = None
@@ -153,7 +153,7 @@ class SessionState:
             named = "input_audio_format" in fields.model_fields_set
             changes = InputFields.model_construct(
                 fields.model_fields_set & {"turn_detection"},
-                format=SoundFormat(type=OLDER_NAMES[fields.input_audio_format]) if named else None,
+                format=SoundFormat(type=OLDER_KINDS[fields.input_audio_format]) if named else None,
                 transcription=fields.input_audio_transcription,
                 turn_detection=fields.turn_detection,
             )

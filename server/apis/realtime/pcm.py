@@ -19,8 +19,9 @@ Kind = Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
 PCM: Kind = "audio/pcm"
 TELEPHONE_RATE = 8_000
 """Samples a second of G.711."""
-OLDER_NAMES: dict[str, Kind] = {"pcm16": PCM, "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
-"""The words of the beta → today's."""
+OlderKind = Literal["pcm16", "g711_ulaw", "g711_alaw"]
+OLDER_KINDS: dict[str, Kind] = {"pcm16": PCM, "g711_ulaw": "audio/pcmu", "g711_alaw": "audio/pcma"}
+"""Names of sound formats in the beta → today's names."""
 
 
 class SoundForm(NamedTuple):
@@ -30,7 +31,7 @@ class SoundForm(NamedTuple):
     rate: int
 
     def read(self, data: bytes) -> Pcm:
-        """The samples of a piece.  Raises ValueError."""
+        """The samples of a piece, `rate` a second.  Raises ValueError for a piece without whole samples."""
         if not data or (self.kind == PCM and len(data) % 2):
             raise ValueError("no whole samples")
         if self.kind == PCM:
@@ -55,8 +56,8 @@ class SoundForm(NamedTuple):
 
     @property
     def shown_older(self) -> str:
-        """The form in the word of the beta."""
-        return next(name for name, kind in OLDER_NAMES.items() if kind == self.kind)
+        """The form by its name in the beta."""
+        return next(name for name, kind in OLDER_KINDS.items() if kind == self.kind)
 
 
 MODELS_FORM = SoundForm(PCM, SAMPLES_PER_S)
