@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from asgi_client import AsgiClient
-from graphs_of_lines import STEPS, chat_body, is_free
-from patience import PATIENCE_S, until
+from graphs_of_lines import STEPS, chat_body, is_free, serving
+from patience import until
 
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from pipelines.worker.composed_call import ComposedCall
-from server.app import create_app
-from server.base.settings import Settings
-from server.connect import make_services
 
 
 def test_all_is_free_when_a_client_hangs_up_at_any_line(every_line, monkeypatch):
@@ -29,9 +23,7 @@ def test_all_is_free_when_a_client_hangs_up_at_any_line(every_line, monkeypatch)
     monkeypatch.setattr(ComposedCall, "ask", noted)
 
     async def whole():
-        services = make_services(Settings(responses_store=False), InProcessClient(ModelSource(every_line)))
-        async with asyncio.timeout(PATIENCE_S), AsgiClient(create_app(services)) as client:
-            await until(lambda: {card.state for card in services.catalogue.cards()} == {"ready"})
+        async with serving(every_line, responses_store=False) as (services, client):
             for name, number in STEPS:
                 begun.clear()
                 request = client.begin_post("/v1/chat/completions", chat_body(name))

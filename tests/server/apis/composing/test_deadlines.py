@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from asgi_client import AsgiClient
 from batch_bodies import create, ended, line, lines, results
-from graphs_of_lines import NUM_ASKED, STEPS, HeldAsks, chat_body, is_free
-from patience import PATIENCE_S, until
+from graphs_of_lines import NUM_ASKED, STEPS, HeldAsks, chat_body, is_free, serving
+from patience import until
 
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from server.apis.batches import batch_run
-from server.app import create_app
-from server.base.settings import Settings
-from server.connect import make_services
 
 BY_TEXT = [step for step in STEPS if step[0] != "hearing"]
 """KServe's requests have no sound."""
-
-
-@asynccontextmanager
-async def serving(folder, **settings):
-    """The services of an application whose models are ready, and its client."""
-    services = make_services(Settings(**settings), InProcessClient(ModelSource(folder)))
-    async with asyncio.timeout(PATIENCE_S), AsgiClient(create_app(services)) as client:
-        await until(lambda: {card.state for card in services.catalogue.cards()} == {"ready"})
-        yield services, client
 
 
 def test_a_deadline_of_grpc_ends_what_every_line_asks(every_line, monkeypatch):

@@ -5,16 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from asgi_client import AsgiClient
-from graphs_of_lines import LINES, chat_body, is_free
-from patience import PATIENCE_S, until
+from graphs_of_lines import LINES, chat_body, is_free, serving
+from patience import until
 
-from pipelines.host.in_process import InProcessClient
-from pipelines.host.models.loader import ModelSource
 from pipelines.worker.composed_call import ComposedCall
-from server.app import create_app
-from server.base.settings import Settings
-from server.connect import make_services
 
 CHAT = "/v1/chat/completions"
 NAMED = ("guarded", "held", "tiny", "handbook", "whisper", "braid-rerank", "braid-sentiment", "braid-embed")
@@ -64,9 +58,7 @@ def test_calls_of_composed_graphs_end_after_all_that_they_name_was_unloaded(ever
         assert await texts(client) == before
 
     async def whole():
-        services = make_services(Settings(responses_store=False), InProcessClient(ModelSource(every_line)))
-        async with asyncio.timeout(PATIENCE_S), AsgiClient(create_app(services)) as client:
-            await until(lambda: {card.state for card in services.catalogue.cards()} == {"ready"})
+        async with serving(every_line, responses_store=False) as (services, client):
             await scene(services, client)
 
     asyncio.run(whole())
