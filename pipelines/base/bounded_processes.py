@@ -30,6 +30,12 @@ START_S = 30.0
 STOP_S = 5.0
 
 
+def child_environment() -> dict[str, str]:
+    """The environment of a Python process that is to import the packages of this one."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
 class JobOutcome(NamedTuple):
     """What a job gave, and the seconds of processor time that it took."""
 
@@ -60,12 +66,11 @@ class BoundedProcess:
             module,
             str(max_memory_bytes),
         ]
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
+            env=child_environment(),
             start_new_session=True,
         )
         self._waits_s = START_S

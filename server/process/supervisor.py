@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from pipelines.base.bounded_processes import child_environment
 from pipelines.telemetry import registry
-from server.base.places import ROOT
 from server.process.host_command import HostPlan
 
 BOOT_S = 60.0
@@ -119,8 +119,7 @@ class EngineSupervisor:
         return self._name[0].upper() + self._name[1:]
 
     def _spawn(self) -> None:
-        environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+        environment = child_environment()
         environment.setdefault("GLIBC_TUNABLES", HUGE_PAGES)
         self._heartbeat.touch()
         self._heartbeat_ns = self._heartbeat.stat().st_mtime_ns

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from pipelines.base.bounded_processes import child_environment
+
 COMMAND = (sys.executable, "-P", "-m", "pipelines.host.kernel_build")
 BUSY = os.EX_TEMPFAIL
 """The exit status of that process where another one compiles already."""
@@ -15,10 +15,9 @@ BUSY = os.EX_TEMPFAIL
 
 def compile_kernels() -> subprocess.CompletedProcess[str]:
     """Wait for a process that compiles what is missing; its stdout is a line for each library."""
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
     return subprocess.run(
         [*COMMAND, "--parent", str(os.getpid())],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        env=child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

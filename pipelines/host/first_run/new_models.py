@@ -23,6 +23,7 @@ from typing import Any
 from graphs.compose import GraphSource
 from graphs.graph import Binding
 from graphs.node import FilePath, named_paths
+from pipelines.base.bounded_processes import child_environment
 from pipelines.base.prepared_models import PreparedModels
 from pipelines.host.models.loader import Build
 from pipelines.host.models.model import HostModel, build_for_host
@@ -38,7 +39,6 @@ RUN_S = 60
 """Seconds that the first run of a loaded model may take."""
 OPEN_S = 60
 """Seconds that opening what workers open may take."""
-ROOT = Path(__file__).parents[3]
 DOING = {None: "opened what workers open of it", OPENED: "loaded it", RUNNING: "ran it"}
 """What the process did after it wrote a stage."""
 ADVICE = "The engine host did not load it and serves the other models; the log has more."
@@ -123,11 +123,9 @@ def _try(new: NewModel) -> None:
     """Raise BuildError unless another process can load and run the model."""
     from pipelines.base.load_progress import doing, report
 
-    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, "-P", "-m", "pipelines.host.first_run"]
     last, pipe = None, subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=child_environment()) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError), process.stdin:  # it may have ended

@@ -18,11 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pipelines.base.bounded_processes import child_environment
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 
-ROOT = Path(__file__).parents[3]
 """The folder that holds the packages."""
 MODULE = "pipelines.nodes.text.parser_search.process"
 SEARCHES = (
@@ -68,13 +68,12 @@ def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
 
 def _search(job: str) -> tuple[dict[str, Any], bool]:
     """What a process finds, and whether the next one would find the same."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", MODULE, str(MAX_MEMORY_BYTES), str(MAX_S)],
             input=job.encode(),
             capture_output=True,
-            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": path},
+            env=child_environment() | ENVIRONMENT,
             timeout=MAX_WAIT_S,
             check=False,
         )
